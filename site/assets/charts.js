@@ -17,6 +17,8 @@
   const LOWER = 0.75; // where there is little room
   const ROOMY = 1.3; // higher, where names stand above rows
   const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
+  const LOOKS = ["color", "fill", "strokeDash"];
+  const BESIDE = 340; // pixels that lines keep beside the names at their ends
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
   const SCALES = {
     log: { type: "log", nice: false, padding: 12 },
@@ -81,15 +83,29 @@
     }
   }
 
+  /** Return whether a layer is that of the names at the ends of lines. */
+  const labels = ({ name }) => name === "labels";
+
   /** Break the titles of axes of a chart that has little room, and keep its shape. */
   function narrow(spec, width) {
-    if (spec.layer[0].encoding.y?.type !== "nominal") {
+    if (spec.layer[0].encoding.y?.type !== "nominal" && !spec.layer.some(labels)) {
       spec.height *= LOWER;
     }
     for (const { encoding } of spec.layer) {
       if (encoding.x?.title) {
         const left = encoding.y?.type === "nominal" ? NAMES : LEFT;
         encoding.x.title = wrap(encoding.x.title, width - left, 7.2);
+      }
+    }
+  }
+
+  /** Name lines in a legend: names at their ends have no room, or other values are drawn. */
+  function withLegend(spec, { field, legend }) {
+    spec.layer = spec.layer.filter((layer) => !labels(layer));
+    delete spec.padding;
+    for (const channel of spec.layer.flatMap(({ encoding }) => LOOKS.map((one) => encoding[one]))) {
+      if (channel?.field === field) {
+        channel.legend = legend;
       }
     }
   }
@@ -109,6 +125,10 @@
     }
     if (location.search) {
       Object.assign(spec.title, spec.usermeta.plain); // a finding is about all of the data
+    }
+    const beside = spec.usermeta.labels;
+    if (beside && (location.search || width - beside.room < BESIDE)) {
+      withLegend(spec, beside);
     }
     look(spec);
     spec.layer = spec.layer.filter((layer) => draws(layer, spec));
@@ -257,8 +277,11 @@
 
   const figures = [...document.querySelectorAll(".nw-figure")];
   const waiting = new Set();
+  const IDLE = { timeout: 100 }; // ms: a browser that draws nothing may never call itself idle
   const idle = () =>
-    new Promise((go) => (window.requestIdleCallback ?? window.setTimeout)(() => go()));
+    new Promise((go) =>
+      window.requestIdleCallback ? requestIdleCallback(go, IDLE) : window.setTimeout(go),
+    );
   let drawing = false;
 
   /** Return the waiting figure that is nearest to the screen; hidden and folded ones go on waiting. */

@@ -22,8 +22,9 @@ from nodewise.report import theme
 from nodewise.report.figure import VEGA_LITE
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
 from nodewise.report.figures._encodings import TICKS, whole_ticks
-from nodewise.report.figures._panels import MOST_LINES, panels
+from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, panels
 from nodewise.report.figures.calibration import all_reduce_times
+from nodewise.report.line_labels import LAYER, label_lines
 from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
@@ -189,6 +190,89 @@ def test_every_figure_whose_lines_can_be_many_has_panels_for_them(many_specs, cr
         assert len(ends) == 1, figure
 
 
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs", "many_specs"])
+def test_few_lines_of_one_colour_share_a_plot(which, request):
+    for spec in request.getfixturevalue(which):
+        if spec["usermeta"]["figure"] in ("time", "accuracy"):
+            (shown,) = {len(scale["domain"]) for scale in scales_of(spec["layer"][0]["encoding"])}
+            assert shown <= MOST_OF_ONE_COLOUR, spec["title"]
+
+
+def test_times_of_many_kinds_of_nodes_have_a_panel_for_each(tmp_path):
+    rates, experiments = (100, 400), ("steps", "again")
+    records = [
+        emulated(rate, n, f"{name}_{rate}")
+        for rate, name, n in itertools.product(rates, experiments, (1, 2, 3))
+    ]
+    tables = build_tables(make.write(records, tmp_path), make.published())
+    drawn = [one for one in draw_figures(tables, {}, {}) if one.figure == "time"]
+    assert [one.of["panel"] for one in drawn] == [f"0.2 core, {rate} Mbit/s" for rate in rates]
+    for panel, rate in zip(drawn, rates, strict=True):
+        assert set(panel.data["cluster"]) == {f"0.2 core, {rate} Mbit/s", ""}
+        assert set(panel.data["kind"]) == {"emulated step time × steps", "published"}
+    assert len({panel.ends for panel in drawn}) == 1
+
+
+def told_by_legend(labels, value):
+    """Return what a legend says of a value of the field that tells lines apart."""
+    told = re.search(r"\((\{.*?\})\)\[", labels["legend"].get("labelExpr", ""))
+    if told:
+        return " ".join(json.loads(told[1])[value])
+    of = {"batch_per_worker": f"batch {value}", "nodes": f"{value} node{'s' * (value != 1)}"}
+    return of.get(labels["field"], value)
+
+
+@pytest.fixture(params=["published_specs", "crowded_specs", "many_specs"])
+def labelled(request):
+    """The specifications whose lines have names at their ends, with the rows of these."""
+    specs = [one for one in request.getfixturevalue(request.param) if one["usermeta"]["labels"]]
+    assert all(one["layer"][-1]["name"] == LAYER for one in specs)
+    return [(one, rows_of(one)[-1]) for one in specs]
+
+
+def test_names_at_the_ends_of_lines_are_those_of_the_legend_that_they_replace(labelled):
+    for spec, ends in labelled:
+        labels = spec["usermeta"]["labels"]
+        for row in ends:
+            assert row["label"] == told_by_legend(labels, row[labels["field"]])
+        looks = [layer["encoding"].get(name, {}) for layer in spec["layer"] for name in LOOKS]
+        legends = [look["legend"] for look in looks if look.get("field") == labels["field"]]
+        assert legends and set(legends) == {None}
+
+
+@pytest.mark.timeout(60)
+def test_names_at_the_ends_of_lines_do_not_lie_on_each_other(labelled):
+    for spec, ends in {
+        spec["usermeta"]["figure"]: (spec, ends) for spec, ends in labelled
+    }.values():
+        svg = vl_convert.vegalite_to_svg(spec | {"width": 500}, vl_version=VEGA_LITE)
+        (group,) = re.findall(rf'<g class="mark-text role-mark {LAYER}_marks".*?</g>', svg)
+        heights = sorted(float(y) for y in re.findall(r"translate\([-\d.]+,([-\d.]+)\)", group))
+        assert len(heights) == len(ends)
+        assert all(other - one >= 12 for one, other in itertools.pairwise(heights)), spec["title"]
+
+
+def label(ends, titles=None, scale=None):
+    """Label lines from zero to their `ends`, (x, y) by name, in a plot of 100 pixels."""
+    rows = [{"line": name, "x": x, "y": y} for name, end in ends.items() for x, y in [(1, 1), end]]
+    encoding = {axis: {"field": axis} for axis in ("x", "y")} | {"color": {"field": "line"}}
+    encoding["y"]["scale"] = scale or {"zero": True}
+    layers, data = [{"mark": "line", "encoding": encoding}], [pd.DataFrame(rows)]
+    found = label_lines(layers, data, titles or {}, lambda: data[0]["y"], 100)
+    return found and dict(data[1][["line", "label"]].to_numpy())
+
+
+def test_lines_are_named_at_their_ends_where_there_is_room_for_all_of_them():
+    apart = {"a": (9, 100), "b": (9, 80)}
+    assert label(apart) == {"a": "a", "b": "b"}
+    assert label(apart, {"a": "A line"}) == {"a": "A line", "b": "b"}
+    assert label(apart, scale={"type": "log"}) is None, "closer on a log scale"
+    assert label({"a": (9, 100), "b": (9, 90)}) is None, "too close"
+    assert label({"a": (9, 50), "b": (9, 50)}) is None, "on each other"
+    assert label({"a": (9, 100), "b": (8, 50)}) is None, "not all end on the right"
+    assert label(apart, {"a": "A line with a name that takes half of the plot"}) is None
+
+
 def ends_of(spec):
     """Return the ends of the axis of the values of a specification."""
     channels = [layer["encoding"].get(spec["usermeta"]["axis"], {}) for layer in spec["layer"]]
@@ -346,8 +430,7 @@ def test_variants_of_a_strategy_share_its_colour_and_have_dashes_of_their_own(tm
     assert look["color"]["scale"]["domain"] == ["custom_loop/2/64", "mine/2/64", "mirrored/2/64"]
     own, shade = theme.strategy_shades("custom_loop", 2)
     assert look["color"]["scale"]["range"] == [own, shade, *theme.strategy_shades("mirrored")]
-    solid, dashed = theme.DASHES[:2]
-    assert look["strokeDash"]["scale"]["range"] == [solid, dashed, solid]
+    assert look["strokeDash"]["scale"]["range"] == theme.DASHES[:3]  # alike by no means in grey
     assert '"Custom training loop (mine)"' in look["color"]["legend"]["labelExpr"]
 
 
@@ -464,7 +547,9 @@ def test_the_split_stacks_four_parts_of_each_point(drawn):
 
 def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
     published = figure_of(drawn, "fit", source="published")
-    marks = [layer["mark"]["type"] for layer in published.spec()["layer"]]
+    marks = [mark_of(layer) for layer in published.spec()["layer"]]
+    if marks[-1] == "text":
+        marks.pop()  # the names of lines
     assert marks[-3:] == ["line", "point", "point"]
     roles = published.data["role"].value_counts()
     assert roles["observed"] == 15 and roles["predicted"] == 35
@@ -522,7 +607,7 @@ def test_lines_of_several_clusters_are_told_apart_by_shade_and_dash(tmp_path):
     figure, line = times_of(build_tables(make.write(records, tmp_path), None))
     kind = "emulated step time × steps"
     assert figure.kinds == [kind]
-    names = [f"{kind}: 0.2 core, 100 Mbit/s", f"{kind}: 0.2 core, 400 Mbit/s"]
+    names = ["0.2 core, 100 Mbit/s", "0.2 core, 400 Mbit/s"]
     assert line["color"]["scale"]["domain"] == names
     assert line["color"]["scale"]["range"] == theme.strategy_shades("multi_worker_mirrored", 2)
     assert line["strokeDash"]["scale"]["domain"] == names
@@ -543,8 +628,9 @@ def test_more_lines_than_can_be_told_apart_are_left_to_the_chart_of_settings(tmp
 
 
 def test_where_there_is_little_room_the_ends_of_the_node_numbers_remain(drawn):
-    numbers = figure_of(drawn, "time").spec()["layer"][-1]
-    rows = pd.DataFrame(rows_of(figure_of(drawn, "time").spec())[-1])
+    spec = figure_of(drawn, "time").spec()
+    place = [mark_of(layer) for layer in spec["layer"]].index("text")
+    numbers, rows = spec["layer"][place], pd.DataFrame(rows_of(spec)[place])
     assert numbers["mark"]["opacity"]["expr"].startswith("datum.end || width > ")
     assert set(rows.loc[rows["end"], "nodes"]) == {1, 3} and not rows["end"].all()
 

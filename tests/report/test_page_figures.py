@@ -27,13 +27,14 @@ def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
         told, spec = specification(figure)
         assert told == name
         assert spec["layer"] == figure.spec["layer"] and spec["datasets"] == figure.spec["datasets"]
-        assert "config" not in spec and set(spec["usermeta"]) == {"axis", "plain", "views"}
+        assert "config" not in spec
+        assert set(spec["usermeta"]) == {"axis", "labels", "plain", "views"}
 
 
 def test_a_script_cannot_end_the_element_that_loads_it():
     spec = {
         "title": "</script><script>alert(1)",
-        "usermeta": {"axis": "y", "plain": {}, "views": []},
+        "usermeta": {"axis": "y", "labels": None, "plain": {}, "views": []},
     }
     figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
     assert "<" not in figure.script

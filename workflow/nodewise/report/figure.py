@@ -12,6 +12,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.report import theme
+from nodewise.report.line_labels import label_lines
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -69,6 +70,7 @@ class Figure:
         of: the axes that all its data share, name -> value, from then on.
         where: the titles of the experiment and the strategy that it is of, if it is of one only.
         titles: those of the strategies that its data name.
+        line_titles: those of its lines, by the names that tell them apart, if these are none.
     """
 
     layers: Sequence[alt.Chart]
@@ -86,6 +88,7 @@ class Figure:
     of: Mapping[str, str] = field(default_factory=dict)
     where: Sequence[str] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
+    line_titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -100,17 +103,20 @@ class Figure:
         Layers often share their data, which are written once. (Altair's own layered chart copies
         every layer several times, and reads the data of each anew.)
         """
-        frames = {id(layer.data): layer.data for layer in self.layers}
-        rows = {frame: _records(data) for frame, data in frames.items()}
-        names = {frame: _name(records) for frame, records in rows.items()}
-        where = [*self.kinds, *self.where]
-        plotted = [self.title, *where] if self.finding else where
-        data = [{"data": {"name": names[id(layer.data)]}} for layer in self.layers]
+        drawn = [layer.data for layer in self.layers]
         layers = [_without_data(layer) for layer in self.layers]
         for layer in layers:
             _tell_titles(layer, self.titles)
             if self.ends:
                 _set_ends(layer["encoding"].get(self.axis, {}), *self.ends)
+        labels = label_lines(layers, drawn, self.line_titles, self.values, self.height)
+        moving = labels and "xOffset" in layers[-1]["encoding"]
+        frames = {id(rows): rows for rows in drawn}
+        rows = {frame: _records(data) for frame, data in frames.items()}
+        names = {frame: _name(records) for frame, records in rows.items()}
+        where = [*self.kinds, *self.where]
+        plotted = [self.title, *where] if self.finding else where
+        data = [{"data": {"name": names[id(rows)]}} for rows in drawn]
         if len(frames) > 1:
             layers = [of | layer for of, layer in zip(data, layers, strict=True)]
         return {
@@ -119,6 +125,7 @@ class Figure:
             **(data[0] if len(frames) == 1 else {}),
             "description": self.alt,
             "height": self.height,
+            **({"padding": theme.PADDING_BESIDE_NAMES} if moving else {}),
             "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
             "usermeta": {
                 "figure": self.figure,
@@ -126,6 +133,7 @@ class Figure:
                 "kinds": [*self.kinds],
                 "caption": self.caption,
                 "axis": self.axis,
+                "labels": labels,
                 "plain": {"text": self.title, "subtitle": " · ".join(where)},
                 "views": [asdict(view) for view in self.views if self._has(view.field)],
             },

@@ -127,7 +127,8 @@ class PageFigure:
     @property
     def script(self) -> str:
         """A script that hands its specification to a page that has settings and words already."""
-        about = {key: self.spec["usermeta"][key] for key in ("axis", "plain", "views")}
+        keys = ("axis", "labels", "plain", "views")
+        about = {key: self.spec["usermeta"][key] for key in keys}
         spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
         spec |= {"usermeta": about}
         return f"(window.nodewiseCharts ??= {{}})[{script_json(self.name)}]={script_json(spec)};\n"

@@ -1,7 +1,7 @@
 """How every chart looks: one place for colours, shapes and the light and dark settings.
 
 Mark colours keep a contrast of at least 3:1 on the white card and on the dark page alike. Each kind
-of number has a shape of its own besides, and lines of one strategy have dashes of their own.
+of number has a shape of its own besides, and lines of strategies have dashes of their own.
 """
 
 import math
@@ -21,7 +21,7 @@ KIND_COLOURS = {
     "counted": "#8a7a2e",
     "estimated": "#6f7680",
 }
-# how lines of one colour are told apart: solid first, and enough for all lines of a plot
+# how lines are told apart without their colour: solid first, and enough for all lines of a plot
 DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [12, 3, 2, 3, 2, 3]]
 DOTTED: Sequence[float] = [1.5, 2.5]  # what is published
 KIND_SHAPES = {
@@ -94,6 +94,9 @@ _NODES = {
 }
 
 WIDTH, HEIGHT = 720, 320
+PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
+# of names at ends of lines within bands, which come nearer to the edge as Vega makes room for them
+PADDING_BESIDE_NAMES = PADDING | {"right": 40}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
@@ -160,7 +163,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
     return {
         "background": "transparent",
         "font": FONT,
-        "padding": {"left": 4, "right": 8, "top": 4, "bottom": 4},
+        "padding": PADDING,
         "view": {"stroke": "transparent"},
         "axis": {
             "labelColor": muted,

@@ -12,7 +12,7 @@ import pandas as pd
 from nodewise.core.registry import Registry
 from nodewise.report.figure import Figure, share_axis
 from nodewise.report.figures._encodings import strategy_titles
-from nodewise.report.figures._panels import panels
+from nodewise.report.figures._panels import MOST_LINES, panels
 from nodewise.report.titles import Variant, short_title
 
 Tables = Mapping[str, pd.DataFrame]
@@ -37,7 +37,8 @@ class Declaration:
         reading: how to read it, in sentences that hold for all of its drawings; a page of its own
             has them, and every chart a link to it.
         lines: the columns that tell the lines of a drawing from each other, if they can be many:
-            those beyond `MOST_LINES` have panels of their own. The first parts them first.
+            those beyond `most` have panels of their own. The first parts them first.
+        most: how many lines a panel may have.
         section: the heading under which the result pages show it; empty if they do not.
         order: its place among others on a page.
         draw: takes the rows of one combination; returns None if there is nothing to see. The rows
@@ -51,6 +52,7 @@ class Declaration:
     plots: str
     reading: str
     lines: tuple[str, ...]
+    most: int
     section: str
     order: int
     draw: Draw
@@ -68,6 +70,7 @@ def figure(
     plots: str,
     reading: str,
     lines: Sequence[str] = (),
+    most: int = MOST_LINES,
     section: str = "",
     order: int = 0,
 ) -> Callable[[Draw], Draw]:
@@ -81,6 +84,7 @@ def figure(
         plots: see `Declaration`.
         reading: see `Declaration`.
         lines: see `Declaration`.
+        most: see `Declaration`.
         section: see `Declaration`.
         order: see `Declaration`.
     """
@@ -93,6 +97,7 @@ def figure(
             plots=plots,
             reading=reading,
             lines=tuple(lines),
+            most=most,
             section=section,
             order=order,
             draw=draw,
@@ -132,7 +137,7 @@ def draw_figures(
 def _draw_panels(declared: Declaration, rows: pd.DataFrame) -> list[Figure]:
     """Return one drawing, or its panels, which share an axis and say which `panel` they are."""
     found = []
-    for name, part in panels(rows, declared.lines):
+    for name, part in panels(rows, declared.lines, declared.most):
         drawn = declared.draw(part.reset_index(drop=True))
         if drawn is not None:
             found.append(replace(drawn, of={"panel": name} if name else {}))

@@ -1,7 +1,7 @@
 """Lines of strategies: the colour of the strategy, and a shade, dashes and a mark of each line."""
 
-from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import altair as alt
@@ -46,17 +46,9 @@ def colours_of(series: Sequence[Series]) -> list[str]:
 
 
 def dashes_of(series: Sequence[Series]) -> list[Sequence[float]]:
-    """Return the dashes of each series: others of each of one colour, dots if published."""
-    drawn: Counter[str] = Counter()
-    found: list[Sequence[float]] = []
-    for one in series:
-        if _is_published(one):
-            found.append(theme.DOTTED)
-        else:
-            colour = _own_colour(one)
-            found.append(theme.DASHES[drawn[colour] % len(theme.DASHES)])
-            drawn[colour] += 1
-    return found
+    """Return the dashes of each series, no two alike: dots of what is published."""
+    dashes = cycle(theme.DASHES)
+    return [theme.DOTTED if _is_published(one) else next(dashes) for one in series]
 
 
 def by_series(

@@ -74,11 +74,12 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
     view = View("absolute", f"{title} by epoch", value, title)
     x = alt.X("epoch:Q", title="Epoch").axis(values=whole_ticks(data["epoch"]), format="d")
     titles = strategy_titles(rows)
+    line_titles = _line_titles(data, titles)
     if len({*titles} - {SINGLE}) < 2 and data["batch_per_worker"].nunique() > 1:
         colour, fill = by_batch(data)
         dash = alt.StrokeDash("nodes:O", title="Nodes", legend=dash_legend())
     else:
-        colour, fill, dash = _by_strategy(data, titles, strategies_behind(rows))
+        colour, fill, dash = _by_strategy(data, line_titles, strategies_behind(rows))
     series = list(map(_series_name, *(data[name] for name in _LINE)))
 
     def y(column: str) -> alt.Y:
@@ -112,6 +113,7 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
         caption="Shaded: from the least to the most of several launches." * several,
         views=(view,) if value == "loss" else (),
+        line_titles=line_titles,
     )
 
 
@@ -128,26 +130,29 @@ def _over_launches(rows: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def _by_strategy(
-    data: pd.DataFrame, titles: dict[str, str], behind: dict[str, str]
+    data: pd.DataFrame, line_titles: dict[str, str], behind: dict[str, str]
 ) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
     """Return how lines of many strategies look; of each strategy, it stands before its variants."""
     lines = sorted(
         data[_LINE].drop_duplicates().itertuples(index=False, name=None),
         key=lambda line: (behind[line[2]], line[2] != behind[line[2]], line),
     )
-    several = {name: data[name].nunique() > 1 for name in _LINE}
     kind = str(data["kind"].iloc[0])
-    series: list[Series] = []
-    labels: dict[str, str] = {}
-    for nodes, batch, strategy in lines:
-        name = _series_name(nodes, batch, strategy)
-        series.append(Series(name, behind[strategy], strategy, kind))
+    series = [Series(_series_name(*line), behind[line[2]], line[2], kind) for line in lines]
+    legend = alt.Legend(columns=legend_columns(1, 1, 2), labelExpr=label_expression(line_titles))
+    return by_series(series, legend)
+
+
+def _line_titles(data: pd.DataFrame, titles: dict[str, str]) -> dict[str, str]:
+    """Return the title of each line, by the name of its series: what tells it from the others."""
+    several = {name: data[name].nunique() > 1 for name in _LINE}
+    found = {}
+    for nodes, batch, strategy in data[_LINE].drop_duplicates().itertuples(index=False, name=None):
         said = [titles[strategy]]
         said += [counted(nodes, "node")] * several["nodes"]
         said += [f"batch {batch}"] * several["batch_per_worker"]
-        labels[name] = ", ".join(said)
-    legend = alt.Legend(columns=legend_columns(1, 1, 2), labelExpr=label_expression(labels))
-    return by_series(series, legend)
+        found[_series_name(nodes, batch, strategy)] = ", ".join(said)
+    return found
 
 
 def _series_name(nodes: int, batch: int, strategy: str) -> str:

@@ -18,13 +18,14 @@ from nodewise.report.figures._encodings import (
     tooltip,
 )
 from nodewise.report.figures._nested_axes import batch_axis, node_numbers, node_offset
+from nodewise.report.figures._panels import MOST_OF_ONE_COLOUR
 from nodewise.report.figures._rows import MODEL
 from nodewise.report.figures._series import Series, by_series
 from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
-_LINE = ["experiment", "line", "kind", "cluster"]  # in each batch
+_LINE = ["cluster", "experiment", "line", "kind"]  # in each batch
 _GROUPS = "Each group of points is one batch size, with its nodes counted below it."
 _NOT_NAMED = ("experiment", "cell_id", "series")
 # what may tell lines of one kind and batch from each other, the shortest names first
@@ -51,6 +52,7 @@ _DISTINCTIONS = (
         "a whole core. What a study published is dotted."
     ),
     lines=_LINE,
+    most=MOST_OF_ONE_COLOUR,
     section="Training time",
     order=10,
 )
@@ -93,6 +95,7 @@ def training_time(rows: pd.DataFrame) -> Figure:
         "dotted."
     ),
     lines=_LINE,
+    most=MOST_OF_ONE_COLOUR,
     section="Training accuracy",
     order=20,
 )
@@ -156,7 +159,7 @@ def _nested_points(
 def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
     """Return the series of each row: its kind, and what tells its lines from others at a batch.
 
-    A series is of one strategy.
+    Of one kind it is the latter alone. A series is of one strategy.
     """
     lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
     at = ["kind", "batch_per_worker"]
@@ -171,7 +174,11 @@ def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
     series = []
     for kind, *names in data[["kind", *distinct]].to_numpy():
         named = ", ".join(titles.get(name, name) for name in names)
-        series.append(f"{kind}: {named}" if names and several.loc[kind].any() else kind)
+        if not (names and several.loc[kind].any()):
+            named = kind
+        elif len(several) > 1:
+            named = f"{kind}: {named}"
+        series.append(named)
     return series
 
 
