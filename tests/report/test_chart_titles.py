@@ -74,6 +74,12 @@ def test_the_largest_part_of_a_step_besides_computing_is_told(tables):
     assert findings(tables)["split"].startswith("On 2 nodes communicating takes ")
 
 
+def test_where_nearly_all_of_a_step_is_computing_that_is_told(tables):
+    none = {f"{part}_s": 0.0 for part in PARTS if part != "compute"}
+    said = findings(tables | {"curves": tables["curves"].assign(**none)})["split"]
+    assert said == "On 2 nodes computing takes more than 99\u00a0% of a step"
+
+
 def test_points_that_do_not_count_give_no_finding_but_what_is_published(tables):
     few = tables["curves"].assign(repeats=evidence.LAUNCHES - 1)
     found = findings(tables | {"curves": few})

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.report.page import PageFigure, read_figure
+from nodewise.report.page import PageFigure, part_figures, read_figure
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 
@@ -59,6 +59,20 @@ def test_a_figure_has_a_finding_if_its_title_says_more_than_what_is_plotted(show
     plain = {"text": "What is plotted", "subtitle": ""}
     spec = {"title": {"text": "What is plotted"}, "usermeta": {"plain": plain}}
     assert PageFigure("plain", spec, "", 720, 320).finding == ""
+
+
+def test_of_many_charts_of_a_section_three_are_shown_and_the_others_folded():
+    def one(name, figure, title):
+        usermeta = {"figure": figure, "plain": {"text": "What is plotted"}}
+        return PageFigure(name, {"title": {"text": title}, "usermeta": usermeta}, "", 720, 320)
+
+    plain = one("plain", "speedup", "What is plotted")
+    other_view = one("efficiency", "efficiency", "2 nodes reach half")
+    telling = [one(f"{n}", "speedup", f"{n} nodes are faster") for n in range(2, 6)]
+    first, more = part_figures([other_view, plain, *telling])
+    assert first == telling[:3]
+    assert more == [other_view, plain, telling[3]]
+    assert part_figures([plain]) == ([plain], [])
 
 
 def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):

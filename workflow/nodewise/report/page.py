@@ -39,6 +39,7 @@ _TABS = {
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 # efficiency is speed-up per node, and the last accuracy has a chart of its own
 _TOLD_BY_OTHERS = ("efficiency", "accuracy-by-epoch")
+_SHOWN = 3  # charts of a section, so that a telephone's reader gets past it
 _OURS = {"measured", "emulated", "emulated soft"}
 
 
@@ -169,13 +170,13 @@ class PageFigure:
 
 
 def part_figures(figures: Sequence[PageFigure]) -> tuple[list[PageFigure], list[PageFigure]]:
-    """Return the figures to show, and those to fold.
+    """Return the figures of a section to show, at most three, and those to fold.
 
-    Folded are those that tell what another one does in other words, and those without a finding
-    where others have one.
+    Folded are those that tell what another one does in other words, those without a finding where
+    others have one, and those beyond three.
     """
     own = [one for one in figures if one.figure not in _TOLD_BY_OTHERS]
-    first = [one for one in own if one.finding] or own or [*figures]
+    first = ([one for one in own if one.finding] or own or [*figures])[:_SHOWN]
     return first, [one for one in figures if one not in first]
 
 

@@ -24,6 +24,7 @@ _PARTS = {
 }
 _SERIES = ["experiment", "kind", "cluster", "line", "batch_per_worker"]
 _PUBLISHED = "Published: "
+_NEARLY_ALL = 0.99  # of a step
 _SAME = 0.01  # of a speed-up: that of the chart, and that against one process
 
 
@@ -74,16 +75,19 @@ def describe_batches(rows: pd.DataFrame) -> str:
 
 
 def describe_parts(rows: pd.DataFrame) -> str:
-    """Say which part besides computing takes most of a step, on most nodes."""
+    """Say which part besides computing takes most of a step, on most nodes, if any takes much."""
     rows = evidence.select(rows[rows["nodes"] > 1])
     rows = rows[rows["nodes"] == rows["nodes"].max()]
     if rows.empty:
         return ""
     seconds = rows.pivot_table("seconds", "batch_per_worker", "part", "sum")
     shares = seconds.div(seconds.sum(axis=1), axis=0)
+    on = f"On {rows['nodes'].iloc[0]} nodes"
+    if shares["compute"].min() > _NEARLY_ALL:
+        return f"{on} computing takes more than {100 * _NEARLY_ALL:g}\u00a0% of a step"
     part = str(shares[[name for name in _PARTS if name in shares]].iloc[0].idxmax())
     said = listed({batch: shares.loc[batch, part] for batch in shares.index[[-1, 0]]}, " of a step")
-    return f"On {rows['nodes'].iloc[0]} nodes {_PARTS[part]} takes {said}"
+    return f"{on} {_PARTS[part]} takes {said}"
 
 
 def describe_strategies(rows: pd.DataFrame) -> str:
