@@ -54,6 +54,11 @@ def test_a_model_of_32_times_the_operations_takes_16_times_as_long():
     assert large_s == pytest.approx(16 * small_s)
 
 
+def test_a_model_without_operations_to_count_takes_the_time_of_a_step_alone():
+    none = WORK._replace(training_flops=0, forward_flops=0)
+    assert step_s(make.cell(), work=none) == pytest.approx(estimate.STEP_S)
+
+
 def test_each_process_takes_its_time_to_trace_each_layer():
     deep = WORK._replace(layers=107)
     one, two = (cell_s(make.cell(n=n), work=deep) - cell_s(make.cell(n=n)) for n in (1, 2))

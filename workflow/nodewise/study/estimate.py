@@ -81,8 +81,8 @@ class Work(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """Floating-point operations per second and core."""
-        return FLOPS * math.pow(self.training_flops / 1e9, FLOPS_EXPONENT)
+        """Floating-point operations per second and core; a model may have none to count."""
+        return FLOPS * math.pow(max(self.training_flops, 1.0) / 1e9, FLOPS_EXPONENT)
 
     @classmethod
     def of(cls, model: Architecture, data: "Facts | Manifest") -> "Work":
