@@ -46,7 +46,7 @@ def colours_of(series: Sequence[Series]) -> list[str]:
 
 
 def dashes_of(series: Sequence[Series]) -> list[Sequence[float]]:
-    """Return the dashes of each series, no two alike: dots of what is published."""
+    """Return the dashes of each series, others of each of a plot; dots if published."""
     dashes = cycle(theme.DASHES)
     return [theme.DOTTED if _is_published(one) else next(dashes) for one in series]
 
