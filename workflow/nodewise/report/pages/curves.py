@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
-from nodewise.report.addresses import results_page, strategy_page
+from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
@@ -110,7 +110,7 @@ def _page(
     if first is not None:
         trained = study.records[first["cell_id"]].cell.strategy
         context["strategy_page"] = strategy_page(trained)
-        context["results"] = results_page(first["model"], first["dataset"])
+        context["results"] = study.results_pages[first["model"], first["dataset"]]
     return Page(path, "curve.md.j2", title, context, figures=True)
 
 
