@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.core.cell import node_in_words
 from nodewise.report import theme
-from nodewise.report.figure import Figure, View, inline
+from nodewise.report.figure import NOT_FROM_ZERO, Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HALF,
@@ -25,7 +25,7 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
-_LINE = ["cluster", "experiment", "line", "kind"]  # in each batch
+_LINE = ["cluster", "experiment", "line", "kind", "machine"]  # in each batch
 _GROUPS = "Each group of points is one batch size, with its nodes counted below it."
 _NOT_NAMED = ("experiment", "cell_id", "series")
 # what may tell lines of one kind and batch from each other, the shortest names first
@@ -103,7 +103,7 @@ def accuracy(rows: pd.DataFrame) -> Figure:
     """Draw training accuracy by batch and nodes, ours beside the published."""
     data = rows[[*_POINT, "epochs", "accuracy", "test_accuracy", *LAUNCHES]]
     title = f"Training accuracy after {_epochs_in_words(data)}"
-    y = alt.Y("accuracy:Q", title=title).scale(zero=False, padding=12)
+    y = alt.Y("accuracy:Q", title=f"{title}{NOT_FROM_ZERO}").scale(zero=False, padding=12)
     return Figure(
         finding=_findings.describe_accuracies(rows),
         layers=_nested_points(data, rows, y),
@@ -138,7 +138,7 @@ def _nested_points(
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
         y=y,
         strokeDash=dash,
-        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
+        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N", "machine:N"]),
     )
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
         y=y,
