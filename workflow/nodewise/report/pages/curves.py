@@ -73,6 +73,7 @@ _RECORDS = [
     FLAGS,
     Column("record", "Record"),
 ]
+_OF_ACCURACY = ("test_accuracy", "accuracy_label")
 
 
 @page("curves")
@@ -186,13 +187,15 @@ def _records(cells: pd.DataFrame, path: str) -> Table:
     up = "../" * path.count("/")
     link = Markup('<a href="{}" download>JSON</a>')
     rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
+    no_accuracy = rows["test_accuracy"].isna().all()
+    columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
     return table(
         rows.assign(
             energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
             started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
             record=[link.format(up + record) for record in rows["record"]],
         ),
-        _RECORDS,
+        columns,
     )
 
 
