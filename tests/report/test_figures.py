@@ -191,7 +191,7 @@ def test_intervals_that_a_chart_has_are_drawn(all_specs):
         assert not known or known & between, spec["title"]
         drawn |= {spec["usermeta"]["figure"]} if known else set()
     assert {"time", "speedup", "efficiency", "batches", "ways", "fit", "reach"} <= drawn
-    assert {"loss-by-epoch", "accuracy-by-epoch"} <= drawn
+    assert {"accuracy", "loss-by-epoch", "accuracy-by-epoch"} <= drawn
 
 
 def scales_of(encoding):
