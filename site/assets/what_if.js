@@ -246,7 +246,7 @@
       ...BEST[field("goal").value](points),
       spread
         ? "In parentheses: 90 % intervals of the fit."
-        : "The fit has intervals for its own values only.",
+        : "No interval is known for this case.",
     ];
     if (question.law in alone) {
       lines.push(
