@@ -30,6 +30,7 @@ from nodewise.report.tables import (
     Row,
     Table,
     table,
+    with_kinds_in_heads,
 )
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
@@ -132,9 +133,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
-        "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
-        if len(points)
-        else None,
+        "points": _points(points) if len(points) else None,
         "figures": study.pick("split", **of),
         "fitted": fitted,
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
@@ -183,20 +182,23 @@ def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
     }
 
 
+def _points(points: pd.DataFrame) -> Table:
+    rows = points.sort_values(["batch_per_worker", "nodes"])
+    return table(rows, with_kinds_in_heads(rows, _POINTS))
+
+
 def _records(cells: pd.DataFrame, path: str) -> Table:
     up = "../" * path.count("/")
     link = Markup('<a href="{}" download>JSON</a>')
     rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
+    rows = rows.assign(
+        energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
+        started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
+        record=[link.format(up + record) for record in rows["record"]],
+    )
     no_accuracy = rows["test_accuracy"].isna().all()
     columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
-    return table(
-        rows.assign(
-            energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
-            started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
-            record=[link.format(up + record) for record in rows["record"]],
-        ),
-        columns,
-    )
+    return table(rows, with_kinds_in_heads(rows, columns))
 
 
 def _input(cell: Cell) -> str:
