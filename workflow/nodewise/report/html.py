@@ -13,8 +13,8 @@ from nodewise.core.units import base_kind, write_number
 
 # control characters, lone surrogates, and marks that turn the direction of writing
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-# the points, commas and hyphens of 7.80, 1,024 and Fashion-MNIST are plain, and so is any %
-_NOT_PLAIN = re.compile(r"(?!(?<=[A-Za-z0-9])[.,-][A-Za-z0-9])[^A-Za-z0-9 %\u00a0-\U0010ffff]")
+# points, commas, hyphens and underscores inside words and numbers are plain, and so is any %
+_NOT_PLAIN = re.compile(r"(?!(?<=[A-Za-z0-9])[.,_-][A-Za-z0-9])[^A-Za-z0-9 %\u00a0-\U0010ffff]")
 
 
 def text(value: object) -> Markup:
