@@ -87,7 +87,7 @@ def test_every_chart_can_be_saved_as_svg_and_png_and_its_data_as_csv(watched, wi
     for path in with_charts:
         page = watched.open(path)
         unfold_charts(page)
-        offered = page.locator(".nw-card").evaluate_all(
+        offered = page.locator(".nw-card:has(.nw-figure)").evaluate_all(
             """(all) => all.map((card) => [...card.querySelectorAll(
               '.nw-links :is(a[download], button)')].map((one) => one.textContent).join(' '))"""
         )
