@@ -98,6 +98,13 @@ def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
     assert {one.name: one.launches for one in manifest.experiments} == launches
 
 
+def test_every_published_point_of_the_reference_run_was_launched_three_times():
+    manifests = [read_manifest(path) for path in RECORDS.rglob(MANIFEST)]
+    (reference,) = [one for one in manifests if one.study == "reference"]
+    assert reference.experiments
+    assert all(one.launches == evidence.LAUNCHES * one.points for one in reference.experiments)
+
+
 # --- continuous integration ---
 
 
