@@ -27,6 +27,7 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+LARGEST = 12  # pages of the published site that a browser opens one by one
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +72,18 @@ def build(folder: Path) -> None:
 def html(site) -> list[str]:
     """Return the pages of the site, as paths below its folder."""
     return sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+
+
+@pytest.fixture(scope="session")
+def opened(site, html) -> list[str]:
+    """Return the pages that a browser opens one by one: of the published site the largest.
+
+    The others have the same templates, and all of them would take ten minutes.
+    """
+    pages = [path for path in html if path != "404.html"]  # its addresses are a server's root's
+    if site.parent.name.startswith("published"):
+        return sorted(pages, key=lambda path: -(site / path).stat().st_size)[:LARGEST]
+    return pages
 
 
 @pytest.fixture(scope="session")

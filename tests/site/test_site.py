@@ -41,16 +41,14 @@ LONGEST = 15_000  # pixels of a page on a telephone
 @pytest.mark.slow
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
-def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, html):
+def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
     """A number has it by a badge beside it or its interval, or by one in its row or column.
 
     Opening pages takes most of the time: each is opened once, scrolled to its end, and may complain
     of nothing.
     """
     wider, longest, without, counted, blank = {}, {}, {}, {}, {}
-    for path in html:
-        if path == "404.html":
-            continue  # its addresses are those of a server's root
+    for path in opened:
         page = watched.open(path)
         scroll_through(page)
         assert page.locator("h1").count() == 1, path
