@@ -20,7 +20,7 @@ from nodewise.predict.study import read_overhead
 from nodewise.report.addresses import curve_page, record_file, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
-from nodewise.report.page import PageFigure, read_figure
+from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
 from nodewise.results import queries
