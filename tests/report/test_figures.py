@@ -24,7 +24,7 @@ from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, 
 from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, panels
 from nodewise.report.figures.calibration import all_reduce_times
-from nodewise.report.line_labels import LAYER, label_lines
+from nodewise.report.line_labels import LAYER, Layer, label_lines
 from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
@@ -257,9 +257,9 @@ def label(ends, titles=None, scale=None):
     rows = [{"line": name, "x": x, "y": y} for name, end in ends.items() for x, y in [(1, 1), end]]
     encoding = {axis: {"field": axis} for axis in ("x", "y")} | {"color": {"field": "line"}}
     encoding["y"]["scale"] = scale or {"zero": True}
-    layers, data = [{"mark": "line", "encoding": encoding}], [pd.DataFrame(rows)]
-    found = label_lines(layers, data, titles or {}, lambda: data[0]["y"], 100)
-    return found and dict(data[1][["line", "label"]].to_numpy())
+    lines = Layer({"mark": "line", "encoding": encoding}, pd.DataFrame(rows))
+    layers, found = label_lines([lines], titles or {}, 100)
+    return found and dict(layers[1].data[["line", "label"]].to_numpy())
 
 
 def test_lines_are_named_at_their_ends_where_there_is_room_for_all_of_them():
