@@ -110,8 +110,7 @@ class Figure:
         names = {frame: _name(records) for frame, records in rows.items()}
         data = [{"data": {"name": names[id(layer.data)]}} for layer in layers]
         shared = len(frames) == 1
-        where = [*self.kinds, *self.where]
-        plotted = [self.title, *where] if self.finding else where
+        plotted = [self.title, *self._plain] if self.finding else self._plain
         return {
             "config": theme.vega_config(dark=False),
             "layer": [
@@ -123,19 +122,28 @@ class Figure:
             "height": self.height,
             **({"padding": theme.PADDING_BESIDE_NAMES} if moving else {}),
             "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
-            "usermeta": {
-                "figure": self.figure,
-                "of": self.of,
-                "kinds": [*self.kinds],
-                "caption": self.caption,
-                "axis": self.axis,
-                "labels": labels,
-                "plain": {"text": self.title, "subtitle": " · ".join(where)},
-                "views": [asdict(view) for view in self.views if self._has(view.field)],
-            },
+            "usermeta": self._about(labels),
             "width": "container",
             "$schema": alt.SCHEMA_URL,
             "datasets": {names[frame]: records for frame, records in rows.items()},
+        }
+
+    @property
+    def _plain(self) -> list[str]:
+        """What the subtitle says if the title is what is plotted."""
+        return [*self.kinds, *self.where]
+
+    def _about(self, labels: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what pages and their scripts need to know besides the chart."""
+        return {
+            "figure": self.figure,
+            "of": self.of,
+            "kinds": [*self.kinds],
+            "caption": self.caption,
+            "axis": self.axis,
+            "labels": labels,
+            "plain": {"text": self.title, "subtitle": " · ".join(self._plain)},
+            "views": [asdict(view) for view in self.views if self._has(view.field)],
         }
 
     def _layers(self) -> list[Layer]:
