@@ -1,6 +1,14 @@
 """What tests in a browser know of the site of synthetic records, and how they wait for it."""
 
+import pytest
 from playwright.sync_api import Page
+
+EVERY_SITE = pytest.mark.parametrize(
+    "site",
+    ["synthetic", pytest.param("published", marks=[pytest.mark.slow, pytest.mark.timeout(1200)])],
+    indirect=True,
+)
+"""For tests of what holds for the site of the committed records, too; see `conftest.site`."""
 
 CURVE = "curves/fashion-cnn/multi-worker-mirrored.html"
 ODD_CURVE = "curves/script-alert-1-script-y-z/multi-worker-mirrored.html"
@@ -24,3 +32,44 @@ def wait_for_charts(page: Page) -> None:
           .filter((figure) => figure.checkVisibility())
           .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))"""
     )
+
+
+def unfold_charts(page: Page) -> None:
+    """Unfold the charts of a page that are folded, and wait until they are drawn."""
+    page.evaluate(
+        """() => document.querySelectorAll('article details:has(.nw-figure)')
+          .forEach((one) => { one.open = true; })"""
+    )
+    wait_for_charts(page)
+
+
+def scroll_through(page: Page) -> None:
+    """Scroll to the end of a page, screen by screen, until all that it shows is drawn."""
+    page.evaluate(
+        """async () => {
+          for (let top = 0; top < document.documentElement.scrollHeight; top += innerHeight) {
+            scrollTo(0, top);
+            await new Promise(requestAnimationFrame);
+          }
+        }"""
+    )
+    wait_for_charts(page)
+
+
+def blank_charts(page: Page) -> list[str]:
+    """Return the names of the charts that a page shows, and that show no mark of their data."""
+    blank: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('.nw-figure')]
+          .filter((figure) => figure.checkVisibility())
+          .filter((figure) => {
+            const svg = figure.querySelector('.nw-live svg');
+            const { left, right, top, bottom } = svg?.getBoundingClientRect() ?? {};
+            const seen = [...(svg?.querySelectorAll('.role-mark path, .role-mark line') ?? [])]
+              .filter((mark) => mark.checkVisibility({ opacityProperty: true }))
+              .map((mark) => mark.getBoundingClientRect())
+              .filter((mark) => mark.width + mark.height > 0 && mark.left < right
+                && mark.right > left && mark.top < bottom && mark.bottom > top);
+            return !(right - left > 200 && bottom - top > 100 && seen.length);
+          }).map((figure) => figure.dataset.name)"""
+    )
+    return blank

@@ -58,11 +58,15 @@ def pytest_timeout_set_timer(item, settings):
 def fill_once(tmp_path_factory, worker_id):
     """Return a function that fills a folder once for all test processes, which only read it."""
 
+    filled_here = {}
+
     def filled(name, fill):
         if worker_id == "master":  # the only process
-            folder = tmp_path_factory.mktemp(name)
-            fill(folder)
-            return folder
+            if name not in filled_here:
+                folder = tmp_path_factory.mktemp(name)
+                fill(folder)
+                filled_here[name] = folder
+            return filled_here[name]
         folder = tmp_path_factory.getbasetemp().parent / name
         done = folder.with_name(f"{name}.done")
         with FileLock(f"{folder}.lock"):

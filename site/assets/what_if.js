@@ -78,11 +78,20 @@
     return values(preset(), batches[Math.floor(batches.length / 2)]);
   }
 
+  /** The fields whose values differ from those of the fit. */
+  function moved() {
+    const own = start();
+    return [...form.querySelectorAll("input:enabled")]
+      .filter(({ name }) => !["batch", "nodes", "examples", "price"].includes(name))
+      .filter(({ name, value }) => Number(value) !== Number(own[name]));
+  }
+
   /** The form as arguments of the formula; what it does not show stays as it was fitted. */
   function asked() {
     const base = preset();
     return {
       law: field("law").value,
+      fitted: field("law").value === base.law && !moved().length,
       batch: typed("batch"),
       nodes: typed("nodes"),
       payload: typed("payload_mb") * 1e6,
@@ -127,13 +136,22 @@
     return Math.max(deviation(b) * slower, -line(p));
   }
 
-  /** Return what n nodes do: b of each, the parts of a step, examples a second, speed-up. */
+  /** Return what n nodes do: b of each, the parts of a step, examples a second.
+   *
+   * Where the fit has intervals, `spread` is that of times over the time, `share` that of the
+   * efficiency.
+   */
   function at(question, n) {
-    const { law, values: p, payload, settings, batch } = question;
+    const { law, values: p, payload, settings, batch, fitted } = question;
     const b = field("fixed").value === "global" ? (batch * question.nodes) / n : batch;
     const known = { ...p, compute_deviation_s: deviationOf(p, b) };
     const parts = step(law, known, n, b, payload, settings);
-    return { n, b, ...parts, rate: (n * b) / parts.step };
+    const [low, high, ...share] = (fitted && preset().ends?.[b]?.[n]) || [];
+    return {
+      ...{ n, b, ...parts, rate: (n * b) / parts.step },
+      spread: low && [low / parts.step, high / parts.step],
+      share: n > 1 && share.length ? share : undefined,
+    };
   }
 
   /** As many nodes as are looked at; where the global batch stays, each has an example at least. */
@@ -169,6 +187,10 @@
     made.append(...children);
     return made;
   }
+
+  /** Say an interval of a value, whose ends are so many times that. */
+  const range = (ends, value, write) => `${write(ends[0] * value)} to ${write(ends[1] * value)}`;
+  const within = (ends, ...of) => (ends ? ` (${range(ends, ...of)})` : "");
 
   const counted = (nodes) => `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
 
@@ -207,19 +229,24 @@
     const pays = points.find(({ n, speedup }) => n > 1 && speedup > ALIKE);
     const share = (...parts) =>
       percent(parts.reduce((sum, part) => sum + here[part], 0) / here.step);
-    const { compute, input, wait, communicate } = here;
+    const { compute, input, wait, communicate, spread } = here;
     const atOnce = compute + input + wait + communicate > 1.001 * here.step;
     const lines = [
-      `A step on ${counted(here.n)} takes ${duration(here.step)}: ` +
+      `A step on ${counted(here.n)} takes ${duration(here.step)}` +
+        `${within(spread, here.step, duration)}: ` +
         `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
         `${share("communicate")} communicating${atOnce ? ", partly at the same time" : ""}.`,
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times the rate of one node, ` +
-        `an efficiency of ${percent(here.efficiency)}.`,
+        `an efficiency of ${percent(here.efficiency)}${within(here.share, 1, percent)}.`,
       pays
         ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
         : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
-      `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
+      `An epoch takes ${duration(here.epoch)}${within(spread, here.epoch, duration)} ` +
+        `and costs ${number(here.price)}${within(spread, here.price, number)}.`,
       ...BEST[field("goal").value](points),
+      spread
+        ? "In parentheses: 90 % intervals of the fit."
+        : "No interval is known for this case.",
     ];
     if (question.law in alone) {
       lines.push(
@@ -249,12 +276,8 @@
     if (question.law !== law) {
       said.push("this formula is not the one that was fitted");
     }
-    const own = start();
-    const moved = [...form.querySelectorAll("input:enabled")]
-      .filter(({ name }) => !["batch", "nodes", "examples", "price"].includes(name))
-      .filter(({ name, value }) => Number(value) !== Number(own[name]));
-    if (moved.length) {
-      said.push(`changed: ${moved.map(titleOf).join("; ")}`);
+    if (moved().length) {
+      said.push(`changed: ${moved().map(titleOf).join("; ")}`);
     }
     return said.length ? `Outside of what was measured (${title}): ${said.join("; ")}.` : "";
   }
@@ -273,13 +296,20 @@
     return Array.from({ length: Math.floor(top / apart + 1e-9) + 1 }, (_, i) => i * apart);
   }
 
-  /** Draw the speed-up over the nodes, as wide as there is room; a thin line: at no cost. */
+  /** Draw the speed-up and its intervals over the nodes, as wide as there is room; thin: at no cost. */
   function chart(points, nodes, room) {
     const [width, height, left, bottom] = [Math.max(260, Math.min(560, room)), 240, 46, 34];
-    const top = Math.max(...points.map(({ speedup }) => speedup), 1.2);
+    const known = points.filter(({ share }) => share);
+    const [lows, highs] = [0, 1].map((end) => known.map(({ n, share }) => [n, n * share[end]]));
+    const most = Math.max(...points.map(({ speedup }) => speedup), 1.2);
+    const top = Math.max(most, Math.min(1.5 * most, highs.at(-1)?.[1] ?? 0)); // wide ones are cut
     const x = (n) => left + ((n - 1) / Math.max(1, points.length - 1)) * (width - left - 12);
-    const y = (s) => height - bottom - (Math.max(0, s) / top) * (height - bottom - 14);
-    const line = points.map(({ n, speedup }) => `${x(n).toFixed(1)},${y(speedup).toFixed(1)}`);
+    const share = (s) => Math.min(Math.max(0, s / top), 1);
+    const y = (s) => height - bottom - share(s) * (height - bottom - 14);
+    const place = ([n, s]) => `${x(n).toFixed(1)},${y(s).toFixed(1)}`;
+    const line = points.map(({ n, speedup }) => place([n, speedup]));
+    const around = [[1, 1], ...highs, ...lows.reverse()].map(place).join(" ");
+    const band = known.length ? `<polygon class="band" points="${around}"/>` : "";
     const ticks = roundTo(top).map(
       (value) =>
         `<line class="grid" x1="${left}" x2="${width - 12}" y1="${y(value)}" y2="${y(value)}"/>
@@ -295,19 +325,29 @@ ${ticks.join("")}${marks.join("")}
 <text x="${width / 2}" y="${height - 2}" text-anchor="middle">Nodes</text>
 <text x="${left}" y="10">Speed-up against one node of the same strategy</text>
 <line class="ideal" x1="${x(1)}" y1="${y(1)}" x2="${x(ends)}" y2="${y(ends)}"/>
-<polyline class="line" points="${line.join(" ")}"/>
+${band}<polyline class="line" points="${line.join(" ")}"/>
 <circle class="here" cx="${x(nodes)}" cy="${y(here.speedup)}" r="5"/></svg>`;
   }
 
   function row(point, chosen) {
     const { n, b, compute, wait, input, communicate, rate, speedup, efficiency } = point;
-    const { epoch, price } = point;
-    const cells = [
-      ...[number(n), number(b), duration(point.step)],
-      ...[compute + input, wait, communicate].map(duration),
-      ...[number(rate), number(speedup), percent(efficiency), duration(epoch), number(price)],
+    const { epoch, price, spread, share } = point;
+    const told = (ends, value, write) => [
+      write(value),
+      ...(ends
+        ? [element("span", { className: "nw-range", textContent: range(ends, value, write) })]
+        : []),
     ];
-    const made = element("tr", {}, ...cells.map((text) => element("td", { textContent: text })));
+    const cells = [
+      ...[n, b].map((count) => [number(count)]),
+      told(spread, point.step, duration),
+      ...[compute + input, wait, communicate].map((part) => [duration(part)]),
+      ...[rate, speedup].map((value) => [number(value)]),
+      [percent(efficiency), ...told(share, 1, percent).slice(1)],
+      told(spread, epoch, duration),
+      told(spread, price, number),
+    ];
+    const made = element("tr", {}, ...cells.map((content) => element("td", {}, ...content)));
     [...made.children].forEach((cell) => cell.classList.add("nw-right"));
     made.classList.toggle("nw-chosen", n === chosen);
     return made;

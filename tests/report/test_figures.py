@@ -13,17 +13,19 @@ import pandas as pd
 import pytest
 import vl_convert
 
+import make_architectures
 import make_calibration
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
 from nodewise.predict import fit_queries
 from nodewise.predict.study import read_overhead
 from nodewise.report import theme
-from nodewise.report.figure import VEGA_LITE
+from nodewise.report.figure import NOT_FROM_ZERO, VEGA_LITE
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
 from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, panels
 from nodewise.report.figures.calibration import all_reduce_times
+from nodewise.report.figures.models import sizes
 from nodewise.report.line_labels import LAYER, Layer, label_lines
 from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
@@ -78,17 +80,22 @@ def rows_of(spec):
 
 
 @pytest.fixture(scope="module")
-def published_specs():
-    """The specifications of what was measured, as the published site has them."""
+def published_tables():
+    """The tables of what was measured, as the published site has them."""
     study = read_config(PUBLISHED)
-    files = study.record_files(Path("nowhere"))
-    tables = build_tables(
-        files,
+    return build_tables(
+        study.record_files(Path("nowhere")),
         published.ntua(),
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
     )
-    return [figure.spec() for figure in draw_figures(tables, {}, named_variants(study))]
+
+
+@pytest.fixture(scope="module")
+def published_specs(published_tables):
+    """The specifications of what was measured, as the published site has them."""
+    variants = named_variants(read_config(PUBLISHED))
+    return [figure.spec() for figure in draw_figures(published_tables, {}, variants)]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +123,75 @@ def many_specs(tmp_path_factory):
     tables = make.write_study(folder, records, make.published())
     payloads = tuple(4 * 10**power for power in range(8))
     tables[ALL_REDUCES] = all_reduce_times([make_calibration.calibration(payloads=payloads)])
+    tables[MODELS] = sizes({"fashion_cnn": make_architectures.fashion_cnn()})
     return [one.spec() for one in figures(tables, read_overhead(folder / "overhead"))]
+
+
+@pytest.fixture(scope="module")
+def all_specs(published_specs, crowded_specs, many_specs):
+    """All of these: every figure is among them, with few lines and with many."""
+    return [*published_specs, *crowded_specs, *many_specs]
+
+
+def test_what_holds_for_all_charts_is_tested_of_every_figure(all_specs):
+    assert {spec["usermeta"]["figure"] for spec in all_specs} == set(FIGURES)
+
+
+def quantities(spec):
+    """Return the axes of numbers of a chart: name -> their titles, joined, and their scales."""
+    found = {}
+    for axis in ("x", "y"):
+        channels = [layer["encoding"].get(axis, {}) for layer in spec["layer"]]
+        channels = [one for one in channels if one.get("type") == "quantitative"]
+        if channels:
+            titles = " ".join(str(one["title"]) for one in channels if one.get("title"))
+            found[axis] = titles, [one.get("scale") or {} for one in channels]
+    return found
+
+
+def test_axes_of_values_begin_at_zero_or_say_where_not_and_logarithmic_ones_say_so(all_specs):
+    said = set()
+    for spec in all_specs:
+        for axis, (titles, scales) in quantities(spec).items():
+            logarithmic = any(scale.get("type") == "log" for scale in scales)
+            assert logarithmic == ("log scale" in titles), spec["title"]
+            if logarithmic or axis != spec["usermeta"]["axis"]:
+                continue
+            # of what a chart shares among its panels, the ends are set
+            starts = {scale["domainMin"] for scale in scales if "domainMin" in scale}
+            elsewhere = any(scale.get("zero") is False for scale in scales) and starts != {0}
+            said.add(elsewhere)
+            assert elsewhere == (NOT_FROM_ZERO in titles), spec["title"]
+            assert elsewhere or max(starts, default=0) <= 0, spec["title"]
+    assert said == {True, False}
+
+
+ENDS = [
+    *[("low", "high"), ("low_s", "high_s"), ("efficiency_low", "efficiency_high")],
+    ("least", "most"),
+]
+
+
+def test_intervals_that_a_chart_has_are_drawn(all_specs):
+    drawn = set()
+    for spec in all_specs:
+        rows = [row for data in spec["datasets"].values() for row in data]
+        known = {
+            (low, high)
+            for low, high in ENDS
+            if any(
+                None not in (row.get(low), row.get(high)) and row[low] < row[high] for row in rows
+            )
+        }
+        axis = spec["usermeta"]["axis"]
+        of = [layer["encoding"] for layer in spec["layer"]]
+        between = {
+            (one[axis].get("field"), one[f"{axis}2"]["field"]) for one in of if f"{axis}2" in one
+        }
+        assert not known or known & between, spec["title"]
+        drawn |= {spec["usermeta"]["figure"]} if known else set()
+    assert {"time", "speedup", "efficiency", "batches", "ways", "fit", "reach"} <= drawn
+    assert {"accuracy", "loss-by-epoch", "accuracy-by-epoch"} <= drawn
 
 
 def scales_of(encoding):
@@ -144,6 +219,29 @@ def mark_of(layer):
     return mark if isinstance(mark, str) else mark["type"]
 
 
+def telling(encoding):
+    """Return the columns that tell the lines of a layer from each other."""
+    looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
+    detail = encoding.get("detail", [])
+    looks += detail if isinstance(detail, list) else [detail]
+    return {look["field"] for look in looks if "field" in look}
+
+
+def lines_of(spec):
+    """Yield the rows that each line of a chart joins."""
+    for layer in spec["layer"]:
+        if mark_of(layer) == "line":
+            data = layer.get("data", spec.get("data"))["name"]
+            rows, fields = pd.DataFrame(spec["datasets"][data]), telling(layer["encoding"])
+            yield from (part for _, part in rows.groupby([*fields])) if fields else [rows]
+
+
+def machines_of(line, tables):
+    """Return the machines that measured the points of a line."""
+    cells = tables["cells"].set_index("cell_id")["machine"]
+    return {cells[cell] for cell in line.get("cell_id", ()) if cell}
+
+
 def most_lines(spec):
     """Return the most lines that a layer draws in one place: one column of a batch, or one row.
 
@@ -155,10 +253,7 @@ def most_lines(spec):
             continue
         encoding, data = layer["encoding"], layer.get("data", spec.get("data"))["name"]
         rows = pd.DataFrame(spec["datasets"][data])
-        looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
-        detail = encoding.get("detail", [])
-        looks += detail if isinstance(detail, list) else [detail]
-        fields = {look["field"] for look in looks if "field" in look} - {"role", "stretch"}
+        fields = telling(encoding) - {"role", "stretch"}
         axes = [encoding[axis] for axis in ("x", "y")]
         places = {axis["field"] for axis in axes if axis["type"] in ("nominal", "ordinal")}
         lines = rows[[*(fields | places)]].drop_duplicates() if fields else rows[:1]
@@ -172,6 +267,27 @@ def test_no_plot_has_more_than_six_lines(which, request):
     most = [(most_lines(one), one["title"]) for one in request.getfixturevalue(which)]
     assert [plot for plot in most if plot[0] > MOST_LINES] == []
     assert any(lines > 1 for lines, _ in most)
+
+
+def test_no_line_of_the_published_charts_is_of_two_machines(published_tables, published_specs):
+    lines = [line for spec in published_specs for line in lines_of(spec)]
+    machines = [machines_of(line, published_tables) for line in lines]
+    assert len(set().union(*machines)) > 1
+    assert [of for of in machines if len(of) > 1] == []
+    links = published_tables["curve_points"].groupby("curve")["link"].nunique()
+    assert links.max() == 1, "a formula is fitted to points of one machine"
+
+
+@pytest.mark.parametrize("extent", [make.STEPS, make.EPOCHS], ids=["steps", "epochs"])
+def test_points_of_two_machines_are_not_joined(tmp_path, extent):
+    records = [make.record(make.cell(n=n, extent=extent)) for n in (1, 2, 3, 4)]
+    elsewhere = {"provenance": records[0].provenance.model_copy(update={"cpu": "Another CPU"})}
+    records[2:] = [one.model_copy(update=elsewhere) for one in records[2:]]
+    tables = build_tables(make.write(records, tmp_path), None)
+    lines = [line for one in draw_figures(tables, {}, {}) for line in lines_of(one.spec())]
+    machines = [machines_of(line, tables) for line in lines]
+    assert set().union(*machines) == {"Synthetic CPU", "Another CPU"}
+    assert max(map(len, machines)) == 1
 
 
 def test_every_figure_whose_lines_can_be_many_has_panels_for_them(many_specs, crowded_specs):
@@ -492,6 +608,7 @@ def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
     for name, figure in drawn.items():
         svg = (folder / f"{name}.svg").read_text()
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
+        assert "aria-label" not in svg  # half of a picture, for nobody
         assert svg.count("<path") > 10
         assert figure.title in svg
         assert (folder / f"{name}.vl.json").stat().st_size < 60_000
@@ -980,11 +1097,11 @@ def test_every_batch_and_every_number_of_nodes_has_a_colour_of_its_own():
         assert all(contrast(*pair) > 1.3 for pair in itertools.pairwise(ramp)), "alike in grey"
 
 
-def colours_of(figures, field):
-    """Return every colour that figures draw a value of `field` in: value -> colours."""
+def colours_of(specs, field):
+    """Return every colour that charts draw a value of `field` in: value -> colours."""
     found = {}
-    for figure in figures:
-        for layer in figure.spec()["layer"]:
+    for spec in specs:
+        for layer in spec["layer"]:
             colour = layer["encoding"].get("color", {})
             if colour.get("field") == field:
                 scale = colour["scale"]
@@ -993,9 +1110,9 @@ def colours_of(figures, field):
     return found
 
 
-@pytest.mark.parametrize("field", ["batch_per_worker", "nodes"])
-def test_a_batch_and_a_number_of_nodes_have_one_colour_in_all_charts(drawn, field):
-    colours = colours_of(drawn.values(), field)
+@pytest.mark.parametrize("field", ["batch_per_worker", "nodes", "part"])
+def test_a_batch_a_number_of_nodes_and_a_part_have_one_colour_in_all_charts(all_specs, field):
+    colours = colours_of(all_specs, field)
     assert len(colours) > 1 and all(len(each) == 1 for each in colours.values())
 
 

@@ -29,3 +29,12 @@ def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
 
 def test_too_few_launches_are_too_little_evidence(study):
     assert "too little evidence" in (study / "docs/index.md").read_text()
+
+
+def test_after_the_answer_come_one_chart_and_three_doors(study):
+    home = (study / "docs/index.md").read_text()
+    doors = re.findall(r'class="nw-door" href="([^"]+)"', home)
+    assert doors == ["your-case.html", "own.html", "studies/index.html"]
+    assert home.count("<figure") == 1
+    places = [home.index(part) for part in ('class="nw-lead"', "<figure", 'class="nw-door"')]
+    assert places == sorted(places)

@@ -118,7 +118,7 @@ def test_names_are_told_in_words_and_keep_their_name_for_filters(shown):
     table = figure.table(words)
     column = table.names.index("line")
     cells = {str(row[column]) for row in table.rows}
-    assert '<data class="nw-name" value="multi&#95;worker&#95;mirrored">In a ring</data>' in cells
+    assert '<data class="nw-name" value="multi_worker_mirrored">In a ring</data>' in cells
     filters = figure.filters_in({"strategy": words["line"]})
     assert filters["strategy"] == "multi_worker_mirrored"
     assert filters["strategy-titles"] == "In a ring"

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nodewise.report.html import number
-from nodewise.report.tables import BATCH, Column, data_table, table
+from nodewise.report.tables import BATCH, Column, data_table, table, with_kinds_in_heads
 from rendering import Texts
 
 
@@ -25,6 +25,18 @@ def test_no_number_without_a_kind():
         table(rows, [hidden])
     shown = table(rows, [hidden, Column("label", "Kind")])
     assert "nw-kind" in shown.rows[0][1]
+
+
+@pytest.mark.parametrize("other", ["measured", "emulated"])
+def test_a_kind_that_all_rows_share_stands_in_the_head(other):
+    rows = pd.DataFrame({"nodes": [1, 2], "t": [1.0, 2.0], "label": ["measured", other]})
+    columns = [Column("nodes", "Nodes"), Column("t", "Time", "s", kind_from="label")]
+    shown = table(rows, with_kinds_in_heads(rows, [*columns, Column("label", "Kind")]))
+    shared = other == "measured"
+    assert [Texts(head).plain for head in shown.heads] == (
+        ["Nodes", "Time measured"] if shared else ["Nodes", "Time", "Kind"]
+    )
+    assert ("nw-kind" in shown.rows[0][-1]) == (not shared)
 
 
 def test_missing_numbers_are_dashes_and_intervals_stand_below():

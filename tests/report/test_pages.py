@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.errors import UserError
+from nodewise.core.user_function import own_dataset_name
 from nodewise.predict.judge import EACH
 from nodewise.predict.study import read_overhead
 from nodewise.report import html as markup
@@ -145,6 +146,29 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
     make.write_study(tmp_path, records[:1])
     render(tmp_path)
     assert not page.exists()
+
+
+def test_results_on_a_user_s_own_data_have_an_address_of_words(tmp_path):
+    """But those of a model on a second one, which have the name of that."""
+    loads = ("models/examples/mine.py:load", "models/examples/other.py:load")
+    records = [
+        make.record(
+            make.cell(
+                experiment=f"own_{index}",
+                model="mine",
+                build="models/examples/mine.py:build",
+                load=load,
+                dataset=own_dataset_name(load),
+            ),
+            origin="own",
+        )
+        for index, load in enumerate(loads)
+    ]
+    make.write_study(tmp_path, records)
+    pages = render(tmp_path) / "results"
+    found = {str(path.relative_to(pages)) for path in pages.rglob("*.md")}
+    second = slug(own_dataset_name(loads[1]))
+    assert found == {"index.md", "own-data/mine.md", f"{second}/mine.md"}
 
 
 def test_a_failed_cell_shows_its_reason_on_three_pages(study):

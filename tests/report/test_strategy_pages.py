@@ -133,7 +133,7 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
-    lines = re.findall(r'<p class="nw-formula">.*?<math>(.*?)</math>', cost)
+    lines = re.findall(r'<p class="nw-formula"[^>]*>.*?<math>(.*?)</math>', cost)
     told_here = [symbols(line.partition("<mo>=</mo>")[0]).pop() for line in lines]
     used = set().union(*map(symbols, lines)) - set(told_here)
     named = re.findall(r"<dt><math>(.*?)</math></dt><dd>(.+?)</dd>", cost)

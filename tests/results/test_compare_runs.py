@@ -120,7 +120,7 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     assert "1 slower" in shown and "1 no change beyond noise" in shown
     assert "moved" in shown and "<b>" not in shown and "still<" not in shown
     half = re.findall(r"lie between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
-    assert half == [("1&#46;25×", "1&#46;75×")]
+    assert half == [("1.25×", "1.75×")]
 
 
 def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):

@@ -1,6 +1,7 @@
-"""A built site of synthetic records, and a real browser that opens it from its folder.
+"""Built sites, of synthetic and of the committed records, and a real browser that opens them.
 
-One experiment is odd on purpose: its model, its failure and its log say what would be markup.
+One experiment of the synthetic records is odd on purpose: its model, its failure and its log say
+what would be markup.
 """
 
 import os
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import make_architectures
 import make_calibration
 import make_records as make
+import projects
 from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
 from nodewise.core.schema import json_text
 from nodewise.report.site import build_site
@@ -28,9 +30,23 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def site(fill_once) -> Path:
-    """Return the folder of the built site; `site.parent` holds what it was built from."""
-    return fill_once("built", build) / "site"
+def site(fill_once, request) -> Path:
+    """Return the folder of the built site; `site.parent` holds what it was built from.
+
+    It is that of synthetic records, unless an indirect parameter asks for the `published` one.
+    """
+    which = getattr(request, "param", "synthetic")
+    return fill_once(which, {"synthetic": build, "published": build_published}[which]) / "site"
+
+
+def build_published(folder: Path) -> None:
+    """Build the site of the committed records, as `make site` does."""
+    project = projects.copy(folder / "project")
+    command = ("snakemake", "--configfile", "config/published.yaml", "--cores", "all")
+    run = projects.start(project, *command, NODEWISE_DATASETS="")
+    said = projects.finish(run)
+    assert run.returncode == 0, said[-8000:]
+    (project / "build/site").rename(folder / "site")
 
 
 def build(folder: Path) -> None:

@@ -12,7 +12,6 @@ RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
 OF_COLOUR = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
-BARRIERS = ("serious", "critical")
 FOLDERS = ("curves", "models", "predictions", "results", "strategies", "studies")
 # what can be focused and is shown; the way to the top comes and goes while one scrolls
 CONTROLS = """() => [...document.querySelectorAll(
@@ -43,7 +42,6 @@ def barriers(page, rules):
     return [
         f"{one['id']} ({one['impact']}): {node['html'][:160]} {node['failureSummary'][:200]}"
         for one in checked.response["violations"]
-        if one["impact"] in BARRIERS
         for node in one["nodes"][:3]
     ]
 

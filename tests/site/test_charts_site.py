@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from browsing import wait_for_charts
+from browsing import blank_charts, unfold_charts, wait_for_charts
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +51,56 @@ def chosen(page):
 
 def axis_titles(page, name):
     return page.locator(f"[id='{name}'] .nw-live .role-axis-title text").all_text_contents()
+
+
+# --- every chart ---
+
+
+@pytest.fixture(scope="session")
+def with_charts(site, html):
+    """Return the pages that have charts."""
+    return [path for path in html if 'class="nw-figure"' in (site / path).read_text()]
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
+        for width, theme in itertools.product((360, 768, 1440), ("light", "dark"))
+    ],
+    indirect=True,
+)
+def test_no_chart_is_blank_on_any_screen_in_any_theme_or_on_paper(watched, with_charts):
+    blank = {}
+    for path in with_charts:
+        page = watched.open(path)
+        unfold_charts(page)
+        blank[path, "screen"] = blank_charts(page)
+        page.emulate_media(media="print")
+        blank[path, "print"] = blank_charts(page)
+        page.emulate_media(media="screen")
+    assert {where: names for where, names in blank.items() if names} == {}
+    assert len(with_charts) > 5
+
+
+def test_every_chart_can_be_saved_as_svg_and_png_and_its_data_as_csv(watched, with_charts):
+    for path in with_charts:
+        page = watched.open(path)
+        unfold_charts(page)
+        offered = page.locator(".nw-card:has(.nw-figure)").evaluate_all(
+            """(all) => all.map((card) => [...card.querySelectorAll(
+              '.nw-links :is(a[download], button)')].map((one) => one.textContent).join(' '))"""
+        )
+        assert set(offered) == {"CSV Vega-Lite JSON SVG PNG"}, path
+
+
+def test_a_chart_without_marks_is_found(watched):
+    page = watched.open(RESULTS)
+    assert blank_charts(page) == []
+    page.locator(f"[id='{TIME}'] .nw-live .role-mark").evaluate_all(
+        "(marks) => marks.forEach((one) => one.remove())"
+    )
+    assert blank_charts(page) == [TIME]
 
 
 # --- downloads ---

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
 from urllib.parse import unquote, urlsplit
@@ -11,9 +12,21 @@ from zipfile import ZipFile
 import pandas as pd
 import pytest
 
-from browsing import CURVE, ODD_CURVE, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
+import nodewise
+from browsing import (
+    CURVE,
+    EVERY_SITE,
+    ODD_CURVE,
+    ODD_LOG,
+    ODD_MODEL,
+    ODD_REASON,
+    ODD_RESULTS,
+    blank_charts,
+    scroll_through,
+    wait_for_charts,
+)
 from nodewise.core.units import KINDS
-from nodewise.results.columns import COLUMNS, OVERHEAD
+from nodewise.results.columns import COLUMNS, OVERHEAD, explain_table
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
@@ -26,18 +39,22 @@ LONGEST = 15_000  # pixels of a page on a telephone
 
 
 @pytest.mark.slow
+@EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, html):
     """A number has it by a badge beside it or its interval, or by one in its row or column.
 
-    Opening pages takes most of the time: each is opened once, and may complain of nothing.
+    Opening pages takes most of the time: each is opened once, scrolled to its end, and may complain
+    of nothing.
     """
-    wider, longest, without, counted = {}, {}, {}, {}
+    wider, longest, without, counted, blank = {}, {}, {}, {}, {}
     for path in html:
         if path == "404.html":
             continue  # its addresses are those of a server's root
         page = watched.open(path)
+        scroll_through(page)
         assert page.locator("h1").count() == 1, path
+        blank[path] = blank_charts(page)
         wider[path] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         longest[path] = page.evaluate("document.documentElement.scrollHeight")
         without[path] = page.evaluate(
@@ -56,6 +73,7 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
     assert {path: pixels for path, pixels in wider.items() if pixels > 0} == {}
     assert {path: pixels for path, pixels in longest.items() if pixels > LONGEST} == {}
     assert {path: bare for path, bare in without.items() if bare} == {}
+    assert {path: names for path, names in blank.items() if names} == {}
     assert min(counted[path] for path in [*WITH_FIGURES, *WITH_NUMBERS]) >= 3
 
 
@@ -300,6 +318,7 @@ class Links(HTMLParser):
             self.loads.append(address)
 
 
+@EVERY_SITE
 def test_no_link_and_no_anchor_is_broken(site, html):
     pages = {path: Links((site / path).read_text(encoding="utf-8")) for path in html}
     broken = defaultdict(list)
@@ -324,6 +343,7 @@ def test_no_link_and_no_anchor_is_broken(site, html):
     assert dict(broken) == {}
 
 
+@EVERY_SITE
 def test_no_page_loads_anything_from_another_host(site, html):
     for path in html:
         page = Links((site / path).read_text(encoding="utf-8"))
@@ -343,6 +363,16 @@ def test_every_table_can_be_downloaded(site):
     assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
     read = pd.read_parquet(site / "tables/predictions.parquet")
     assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
+
+
+def test_the_page_of_data_explains_every_column_and_says_how_to_cite_and_to_add(site):
+    page = unescape((site / "data.html").read_text())
+    for name in [*COLUMNS, *OVERHEAD]:
+        _, columns = explain_table(name)
+        for column, meaning in columns.items():
+            assert f"<td><code>{column}</code></td><td>{meaning}</td>" in page, f"{name}: {column}"
+    assert f"Cite as: nodewise {nodewise.__version__}" in page
+    assert 'id="add"' in page and "nodewise publish --config" in page
 
 
 def test_all_records_can_be_downloaded_at_once(site):

@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from nodewise.predict.forecast import LINKS
@@ -31,7 +32,7 @@ def preset(page):
 def told_s(page):
     """Return the step time (s) that the page tells of the chosen number of nodes."""
     row = page.locator(".nw-what-if__table .nw-chosen td").all_inner_texts()
-    number, unit = row[2].split()
+    number, unit = row[2].split()[:2]  # its interval follows
     return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
 
 
@@ -48,6 +49,26 @@ def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched, site)
     expected = expected_s(first, batch, first["deviations"].get(str(batch), 0.0))
     assert told_s(page) == pytest.approx(expected, rel=0.005)
     assert page.locator(".nw-what-if__warning").inner_text() == ""
+
+
+def test_there_are_the_intervals_of_the_fit_until_another_value_than_the_fitted_is_typed(
+    watched, site
+):
+    page = watched.open(PAGE)
+    first = preset(page)
+    batch, nodes = first["batches"][len(first["batches"]) // 2], first["nodes"][-1]
+    rows = pd.read_csv(site / "tables/predictions.csv")
+    rows = rows[(rows["curve"] == first["curve"]) & (rows["scenario"] == "all points")]
+    (row,) = rows[(rows["batch_per_worker"] == batch) & (rows["nodes"] == nodes)].to_dict("records")
+    told = page.locator(".nw-what-if__table .nw-chosen td").nth(2).locator(".nw-range")
+    ends = [seconds(end) for end in told.inner_text().split(" to ")]
+    assert ends == pytest.approx([row["low_s"], row["high_s"]], rel=0.01)
+    assert ends[0] < told_s(page) < ends[1]
+    assert "90 % intervals of the fit" in answer(page)
+    assert page.locator(".nw-what-if__chart .band").count() == 1
+    page.fill("[name=rate_mbit]", "77")
+    assert page.locator(".nw-what-if :is(.nw-range, .band)").count() == 0
+    assert "No interval is known" in answer(page)
 
 
 def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
@@ -211,7 +232,7 @@ def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(wa
 def costs(page):
     """Return nodes, seconds of an epoch and its price of each row of the table."""
     texts = page.locator(".nw-what-if__table tbody tr").evaluate_all(
-        "(all) => all.map((row) => [...row.cells].map((cell) => cell.textContent))"
+        "(all) => all.map((row) => [...row.cells].map((cell) => cell.firstChild.textContent))"
     )
     return [(int(row[0]), seconds(row[9]), float(row[10].replace(",", ""))) for row in texts]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import prose
-from browsing import ODD_MODEL
+from browsing import EVERY_SITE, ODD_MODEL
 
 HOME_BYTES, PAGE_BYTES = 500_000, 1_000_000
 """What a page may load before anybody uses it, apart from the search index; not compressed."""
 SEARCH_BYTES = 300_000
+PAGES_OF_THE_SITE = 125
 LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
 ODD_TAG = "<script>alert(1)</script>"
 PAGES = sorted(Path("workflow/nodewise/strategies").glob("*/page.md"))
@@ -24,11 +25,14 @@ JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 # --- addresses ---
 
 
-def test_addresses_are_plain_words_and_short(html):
+@EVERY_SITE
+def test_addresses_are_plain_words_and_short_and_not_too_many(html):
+    assert len(html) <= PAGES_OF_THE_SITE
     addresses = [path for path in html if not re.fullmatch(r"[a-z0-9/-]{1,55}\.html", path)]
     assert addresses == []
 
 
+@EVERY_SITE
 def test_the_navigation_has_five_entries_and_every_page_belongs_to_one(site, html):
     for path in html:
         page = (site / path).read_text()
@@ -40,11 +44,13 @@ def test_the_navigation_has_five_entries_and_every_page_belongs_to_one(site, htm
 # --- numbers ---
 
 
+@EVERY_SITE
 def test_every_number_in_prose_was_given_by_a_table_a_record_or_a_declared_file(site, html):
     typed = {path: prose.typed_numbers((site / path).read_text()) for path in html}
     assert {path: found for path, found in typed.items() if found} == {}
 
 
+@EVERY_SITE
 def test_what_gives_a_number_is_there(site, html):
     tables = {path.stem for path in (site / "tables").glob("*.csv")}
     named = set()
@@ -125,39 +131,63 @@ def served(site, tmp_path_factory):
     server.server_close()
 
 
+def load(browser, address):
+    """Return what a page loads before anybody uses it, address -> bytes, and what goes wrong."""
+    context = browser.new_context()  # nothing is in its cache
+    page, weights, wrong = context.new_page(), {}, []
+
+    def note(got):
+        weights[got.url] = int(got.headers.get("content-length", "0"))
+        if not 200 <= got.status < 400:
+            wrong.append((got.status, got.url))
+
+    page.on("request", lambda request: weights.setdefault(request.url, 0))
+    page.on("response", note)
+    page.on("pageerror", lambda error: wrong.append((0, str(error))))
+    page.on("console", lambda said: said.type == "error" and wrong.append((0, said.text)))
+    page.goto(address, wait_until="networkidle")  # pictures are loaded after the page is
+    if page.locator("h1").count() != 1:
+        wrong.append((0, "not one heading"))
+    context.close()
+    return weights, wrong
+
+
 @pytest.mark.slow
+@EVERY_SITE
 def test_every_page_works_below_any_prefix_of_a_server_is_light_and_asks_no_other_host(
     browser, served, html, site
 ):
-    page = browser.new_page()
-    asked, said = set(), []
-    weighed: list[tuple[str, str]] = []
-    heavy: dict[str, int] = {}
-    page.on("request", lambda request: asked.add(request.url))
-    page.on("response", lambda got: said.append((got.status, got.url)))
-    page.on(
-        "response", lambda got: weighed.append((got.url, got.headers.get("content-length", "0")))
-    )
-    page.on("pageerror", lambda error: said.append((0, str(error))))
-    page.on("console", lambda message: message.type == "error" and said.append((0, message.text)))
+    heavy, elsewhere, wrong = {}, set(), {}
     for path in html:
-        if path not in LEFT_OUT:
-            weighed.clear()
-            page.goto(f"{served}/{path}")
-            assert page.locator("h1").count() == 1, path
-            bytes_of = {url: int(size) for url, size in weighed if "/search/" not in url}
-            if sum(bytes_of.values()) > (HOME_BYTES if path == "index.html" else PAGE_BYTES):
-                heavy[path] = sum(bytes_of.values())
+        if path in LEFT_OUT:
+            continue
+        weights, wrong[path] = load(browser, f"{served}/{path}")
+        elsewhere |= {
+            url for url in weights if not url.startswith((f"{served}/", "data:", "blob:"))
+        }
+        assert not [url for url in weights if "vega" in url], path
+        weight = sum(size for url, size in weights.items() if "/search/" not in url)
+        if weight > (HOME_BYTES if path == "index.html" else PAGE_BYTES):
+            heavy[path] = weight
     assert heavy == {}
-    assert not [url for url in asked if "vega" in url]
-    assert (site / "search/search_index.json").stat().st_size <= SEARCH_BYTES
-    page.goto(f"{served}/index.html")
-    page.mouse.move(3, 3)
-    page.wait_for_selector(".nw-figure--live svg")
-    page.close()
-    elsewhere = {url for url in asked if not url.startswith((f"{served}/", "data:", "blob:"))}
     assert elsewhere == set()
-    assert [one for one in said if not 200 <= one[0] < 400] == []
+    assert {path: found for path, found in wrong.items() if found} == {}
+    assert (site / "search/search_index.json").stat().st_size <= SEARCH_BYTES
+
+
+@pytest.mark.slow
+def test_a_page_with_charts_loads_vega_once_it_is_used_and_other_pages_never(browser, served):
+    page, asked = browser.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    for path, times in (("findings.html", 1), ("glossary.html", 0)):
+        asked.clear()
+        page.goto(f"{served}/{path}", wait_until="networkidle")
+        page.mouse.move(3, 3)
+        if times:
+            page.wait_for_selector(".nw-figure--live svg")
+        page.wait_for_load_state("networkidle")
+        assert len([url for url in asked if url.endswith("/vega.js")]) == times, path
+    page.close()
 
 
 @pytest.mark.slow

@@ -9,9 +9,11 @@ from typer.testing import CliRunner
 import make_records as make
 from nodewise.cli import app
 from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256, write_text
 from nodewise.results.manifest import read_manifest
 from nodewise.results.record import read_record
 from nodewise.study.config import Config
+from nodewise.study.missing import CALIBRATION
 
 LOCAL = {
     "title": "Steps",
@@ -63,6 +65,8 @@ def published(project):
 def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(project):
     (project / RESULTS / "noise_scale").mkdir()
     (project / RESULTS / "noise_scale/fashion_cnn.json").write_text("{}")
+    calibration = project / RESULTS / CALIBRATION
+    write_text(calibration, "{}")
     ran = publish()
     assert ran.exit_code == 0, ran.exception
     assert ran.stdout == f"{OUT}: 2 experiments, 4 points, 8 launches\n"
@@ -75,6 +79,9 @@ def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(pr
     manifest = read_manifest(project / OUT / "manifest.json")
     records = [read_record(file) for file in measured]
     assert manifest.machine == records[0].provenance.cpu
+    assert manifest.commits == ["0" * 40]
+    assert manifest.calibration_sha256 == file_sha256(calibration)
+    assert (project / OUT / "calibration.json").read_bytes() == calibration.read_bytes()
     assert manifest.first_started_at == min(one.started_at for one in records)
     assert manifest.last_finished_at == max(one.finished_at for one in records)
     assert [(one.points, one.launches) for one in manifest.experiments] == [(2, 4), (2, 4)]

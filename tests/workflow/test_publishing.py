@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
@@ -10,8 +11,18 @@ import pytest
 import yaml
 
 import nodewise
+from nodewise.core.files import file_sha256
+from nodewise.report import evidence
+from nodewise.report.claim_rules import CLAIM_RULES
+from nodewise.report.claims import judge_claims
+from nodewise.results import comparisons
 from nodewise.results.calibration import read_calibrations
+from nodewise.results.columns import OVERHEAD
+from nodewise.results.importers import published
+from nodewise.results.manifest import MANIFEST, read_manifest
 from nodewise.results.record import read_record
+from nodewise.results.table_files import typed
+from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 
 WORKFLOW = yaml.safe_load(Path(".github/workflows/publish.yml").read_text())
@@ -20,6 +31,9 @@ COMMANDS = [step["run"] for step in STEPS if "run" in step]
 MAKE = [command for command in COMMANDS if command.startswith("make ")]
 CITATION = yaml.safe_load(Path("CITATION.cff").read_text())
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+RECORDS = Path("data/records")
+MOST_CAUTIONS = 0.05  # of the published points
+MOST_BYTES = 15_000_000
 # of the schema of the Citation File Format 1.2.0
 CFF_REQUIRED = {"authors", "cff-version", "message", "title"}
 CFF_KEYS = CFF_REQUIRED | {
@@ -37,6 +51,51 @@ def test_the_published_records_are_sound_and_their_own():
     ids = [read_record(path).cell.id for path in config.record_files(Path())]
     assert len(ids) == len(set(ids)) > 0
     assert read_calibrations(config.calibration_files())
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """The tables of the committed records that the site shows."""
+    files = read_config(Path("config/published.yaml")).record_files(Path())
+    return build_tables(files, published.ntua(), published_runs=published.runs())
+
+
+def test_few_published_points_carry_a_caution(tables):
+    assert (tables["curves"]["flags"] != "").mean() < MOST_CAUTIONS
+
+
+def test_no_point_with_a_caution_is_in_a_comparison_of_times_that_counts(tables):
+    curves = tables["curves"]
+    cautious = set(curves.loc[curves["flags"] != "", "cell_id"])
+    speedups = comparisons.on_several_nodes(curves)
+    speedups = evidence.select(evidence.check_times(speedups, tables, other="_one"))
+    assert len(speedups) > 0
+    assert cautious.isdisjoint({*speedups["cell_id"], *speedups["cell_id_one"]})
+    no_fits = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    of_times = {
+        one.claim.says: set(one.counting["cell_id"])
+        for one in judge_claims(tables, no_fits)
+        if CLAIM_RULES[one.claim.rule].__module__.endswith(".times")
+    }
+    assert any(of_times.values())
+    assert {says for says, cells in of_times.items() if cells & cautious} == set()
+
+
+def test_the_committed_records_are_small():
+    assert sum(one.stat().st_size for one in RECORDS.rglob("*") if one.is_file()) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.rglob(MANIFEST)), ids=str)
+def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
+    manifest = read_manifest(path)
+    records = [read_record(one) for one in path.parent.rglob("repeat~*.json")]
+    assert {manifest.machine} == {one.provenance.cpu for one in records}
+    assert manifest.commits == sorted({str(one.provenance.commit) for one in records})
+    assert manifest.first_started_at == min(one.started_at for one in records)
+    assert manifest.last_finished_at == max(one.finished_at for one in records)
+    assert manifest.calibration_sha256 == file_sha256(path.with_name("calibration.json"))
+    launches = Counter(one.cell.experiment for one in records)
+    assert {one.name: one.launches for one in manifest.experiments} == launches
 
 
 # --- continuous integration ---

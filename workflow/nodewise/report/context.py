@@ -17,7 +17,7 @@ from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict.study import read_overhead
-from nodewise.report.addresses import curve_page, record_file, strategy_page
+from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
 from nodewise.report.page_figure import PageFigure, read_figure
@@ -35,6 +35,7 @@ from nodewise.study.config import Config, read_config
 
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"
+_OWN_DATA = "own-data"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,21 @@ class ReportContext:
             page=list(map(curve_page, cells["model"], cells["strategy"])),
             record=list(map(record_file, cells["cell_id"])),
         )
+
+    @cached_property
+    def results_pages(self) -> dict[tuple[str, str], str]:
+        """The address of the page of each model on each dataset, by both names.
+
+        The name of a user's own data is long and ends in digits. Addresses have it only where a
+        model was trained on several of them.
+        """
+        pairs = self.tables["cells"][["model", "dataset"]].drop_duplicates()
+        found: dict[tuple[str, str], str] = {}
+        for model, dataset in sorted(pairs.itertuples(index=False, name=None)):
+            page = results_page(model, dataset if dataset in self.datasets else _OWN_DATA)
+            taken = page in found.values()
+            found[model, dataset] = results_page(model, dataset) if taken else page
+        return found
 
     @cached_property
     def stand_in(self) -> bool:

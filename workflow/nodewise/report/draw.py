@@ -101,6 +101,7 @@ def _picture(spec: dict[str, Any]) -> str:
     labels = spec["usermeta"]["labels"]
     width = theme.WIDTH - (labels["room"] if labels else 0)
     alone = spec | {"width": width, "background": "white", "title": title}
-    alone["config"] = spec["config"] | {"background": "white"}
+    # pages have the picture in words: what its marks would say of themselves is not read
+    alone["config"] = spec["config"] | {"background": "white", "aria": False}
     svg: str = vl_convert.vegalite_to_svg(json.dumps(alone), vl_version=VEGA_LITE)
     return svg

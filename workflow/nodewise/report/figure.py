@@ -16,6 +16,8 @@ from nodewise.report.line_labels import Layer, label_lines, values_along
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
+NOT_FROM_ZERO = ", not from 0"
+"""What the title of an axis of values ends in that begins elsewhere, and is not logarithmic."""
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
 _NAMES = ("line", "strategy")  # columns of names of strategies
 

@@ -51,7 +51,9 @@ def formula_of(*laws: type[Law]) -> Markup:
         Markup("<div><dt>{}</dt><dd>{}</dd></div>\n").format(_math(symbol), text(meaning))
         for symbol, meaning in meanings.items()
     )
-    return lines + Markup('<dl class="nw-facts nw-symbols">\n{}</dl>').format(rows)
+    return lines + Markup('<dl class="nw-facts nw-symbols" data-search-exclude>\n{}</dl>').format(
+        rows
+    )
 
 
 def law_source(name: str) -> Markup:
@@ -75,7 +77,7 @@ def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
     """Return `symbol` = `expression` as a line of a page; it says what it is `of`, if that."""
     written = _math(sympy.Eq(symbol, expression, evaluate=False))
     label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
-    return Markup('<p class="nw-formula">{}{}</p>\n').format(label, written)
+    return Markup('<p class="nw-formula" data-search-exclude>{}{}</p>\n').format(label, written)
 
 
 def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:

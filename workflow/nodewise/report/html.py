@@ -13,15 +13,17 @@ from nodewise.core.units import base_kind, write_number
 
 # control characters, lone surrogates, and marks that turn the direction of writing
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9 \u00a0-\U0010ffff]")
+# points, commas, hyphens and underscores inside words and numbers are plain, and so is any %
+_NOT_PLAIN = re.compile(r"(?!(?<=[A-Za-z0-9])[.,_-][A-Za-z0-9])[^A-Za-z0-9 %\u00a0-\U0010ffff]")
 
 
 def text(value: object) -> Markup:
     """Return `value` as text that means nothing to HTML or to Markdown.
 
-    Every ASCII character but letters, digits and spaces becomes a numeric character reference, a
-    new line too, so that the text can neither open markup nor start a Markdown block. What is
-    never shown (Markdown uses control characters as marks of its own) becomes U+FFFD.
+    Every ASCII character but letters, digits, spaces and what is harmless inside words becomes a
+    numeric character reference, a new line too, so that the text can neither open markup nor start
+    a Markdown block. What is never shown (Markdown uses control characters as marks of its own)
+    becomes U+FFFD.
     """
     return value if isinstance(value, Markup) else _escaped(str(value))
 

@@ -120,6 +120,23 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
     )
 
 
+def with_kinds_in_heads(rows: pd.DataFrame, columns: Sequence[Column]) -> list[Column]:
+    """Return the columns; kinds that all rows share stand in heads, not in columns of their own."""
+    told = {column.kind_from for column in columns if column.kind_from is not None}
+    shared = {
+        name: str(rows[name].iloc[0])
+        for name in told
+        if rows[name].notna().all() and rows[name].nunique() == 1
+    }
+    return [
+        replace(column, kind=shared[column.kind_from], kind_from=None)
+        if column.kind_from in shared
+        else column
+        for column in columns
+        if column.name not in shared
+    ]
+
+
 def data_table(rows: pd.DataFrame, words: Words) -> Table:
     """Return the data of a chart as a table: columns under their titles, names in `words`."""
     floats = rows.select_dtypes("float64").columns

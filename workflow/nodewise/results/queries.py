@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.units import PROJECTED, kind_label
-from nodewise.results.columns import AXES, PARTS, SINGLE
+from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 Tables = dict[str, pd.DataFrame]
 
@@ -71,9 +71,10 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     """Return training accuracies after whole epochs, ours and published.
 
     Beside a published accuracy stand only cells that trained as many epochs; measured-steps cells
-    have no accuracy to show.
+    have no accuracy to show. Ours is the median over launches; of several, `least` and `most` are
+    the ends.
     """
-    lines = _with_epochs(tables)
+    lines = _with_epochs(tables).merge(_ends_of_accuracy(tables["cells"]), "left", CURVE_KEY)
     ours = lines[lines["whole_epochs"]].rename(columns={"trained": "epochs"})
     ours["kind"] = _labels(ours, of_accuracy=True)
     ours["accuracy"] = ours["train_accuracy"]
@@ -81,7 +82,15 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     ours = _with_asked(ours, published)
     ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
     theirs = _published_of(lines, published).rename(columns={"training_accuracy": "accuracy"})
-    return _with_published(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
+    return _with_published(ours, theirs, ["epochs", "accuracy", "least", "most", "test_accuracy"])
+
+
+def _ends_of_accuracy(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the least and the most training accuracy of each point of several launches."""
+    done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
+    launches = done.groupby(CURVE_KEY)["train_accuracy"]
+    ends = launches.agg(least="min", most="max", launches="size").reset_index()
+    return ends[ends["launches"] > 1].drop(columns="launches")
 
 
 def published_and_ours(tables: Tables) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import counted
-from nodewise.report.figure import Figure, View, inline
+from nodewise.report.figure import NOT_FROM_ZERO, Figure, View, inline
 from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     by_batch,
@@ -84,7 +84,8 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
 
     def y(column: str) -> alt.Y:
         scale = alt.Scale(zero=False, padding=10, **end)
-        return alt.Y(f"{column}:Q", title=title, scale=scale)
+        said = title if "domainMin" in end else f"{title}{NOT_FROM_ZERO}"
+        return alt.Y(f"{column}:Q", title=said, scale=scale)
 
     base = alt.Chart(inline(data.assign(series=series))).encode(
         x=x.scale(zero=False, nice=False, padding=12),

@@ -1,5 +1,6 @@
 """Figures of speed-up and efficiency, over the nodes and over the batches."""
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -31,38 +32,45 @@ _DECLARED: dict[str, Any] = {
 }
 _SECTION = "Speed-up and efficiency"
 _POINT = ["kind", "line", "batch_per_worker", "nodes"]
+_ENDS = ["low", "high"]
 _TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
 _SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
 _BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
+_EFFICIENCY = View("speedup", "Efficiency by nodes", "efficiency", "Efficiency (speed-up ÷ nodes)")
 _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
 _AGAINST_ONE = "Examples per second against one node at the same batch per worker."
+_BARS = "Vertical bars are the intervals of points that count as evidence."
+_INTERVALS = " Bars: 90 % intervals."
 _IDEAL = "Dashed is ideal scaling: n nodes are n times as fast as one."
 
 
 @figure(
     "speedup",
     plots="Speed-up by nodes",
-    reading=f"{_AGAINST_ONE} {_IDEAL} Below one, one node is faster.",
+    reading=f"{_AGAINST_ONE} {_IDEAL} Below one, one node is faster. {_BARS}",
     order=60,
     section=_SECTION,
     **_DECLARED,
 )
 def speedup(rows: pd.DataFrame) -> Figure:
     """Draw throughput against one node (`queries.speedups`)."""
-    data = rows[[*_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
+    data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *_TIME, *LAUNCHES]]
     ideal = _ideal_speedup(data)
     guide = _guide(ideal).encode(y=_SPEEDUP.y(), detail=alt.Detail("batch_per_worker:O"))
     x = nodes_axis(data["nodes"], every=True)
     return Figure(
         finding=_findings.describe_speedups(rows),
-        layers=[guide.encode(x=x), *_lines(data, x, _SPEEDUP.y(), by_batch(data))],
+        layers=[guide.encode(x=x), *_lines(data, x, _SPEEDUP.y, by_batch(data))],
         data=data,
         title=_SPEEDUP.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
-        caption=f"Dashed: ideal scaling. Below 1, one node is faster.{caution_key(data)}",
+        caption=(
+            f"Dashed: ideal scaling. Below 1, one node is faster.{_bars_key(data)}"
+            f"{caution_key(data)}"
+        ),
         views=(_SPEEDUP, _THROUGHPUT),
     )
 
@@ -70,25 +78,27 @@ def speedup(rows: pd.DataFrame) -> Figure:
 @figure(
     "efficiency",
     plots="Efficiency by nodes",
-    reading="The share of the ideal speed-up that was reached: speed-up divided by nodes.",
+    reading=f"The share of the ideal speed-up that was reached: speed-up divided by nodes. {_BARS}",
     order=61,
     section=_SECTION,
     **_DECLARED,
 )
 def efficiency(rows: pd.DataFrame) -> Figure:
     """Draw speed-up ÷ nodes (`queries.speedups`)."""
-    data = rows[[*_POINT, "efficiency", *_TIME, *LAUNCHES]]
+    data = _with_ends(rows, rows["nodes"])[[*_POINT, "efficiency", *_ENDS, *_TIME, *LAUNCHES]]
     ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
     x = nodes_axis(data["nodes"], every=True)
-    y = alt.Y("efficiency:Q", title="Efficiency (speed-up ÷ nodes)").scale(zero=True)
     return Figure(
         finding=_findings.describe_efficiencies(rows),
-        layers=[_guide(ideal).encode(x=x, y=y), *_lines(data, x, y, by_batch(data))],
+        layers=[
+            _guide(ideal).encode(x=x, y=_EFFICIENCY.y()),
+            *_lines(data, x, _EFFICIENCY.y, by_batch(data)),
+        ],
         data=data,
-        title="Efficiency by nodes",
+        title=_EFFICIENCY.heading,
         kinds=kinds_of(data),
         alt=f"Efficiency. {values_in_words(data, 'efficiency', 'share')}",
-        caption=f"Dashed: ideal scaling.{caution_key(data)}",
+        caption=f"Dashed: ideal scaling.{_bars_key(data)}{caution_key(data)}",
     )
 
 
@@ -98,7 +108,7 @@ def efficiency(rows: pd.DataFrame) -> Figure:
     rows=lambda tables: _rows.speedups(tables).query("nodes > 1"),
     axes=LINE,
     plots="Speed-up by batch",
-    reading=f"{_AGAINST_ONE} A line for each number of nodes.",
+    reading=f"{_AGAINST_ONE} A line for each number of nodes. {_BARS}",
     lines=["nodes"],
     order=62,
 )
@@ -106,7 +116,7 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
     """Draw throughput against one node over the batches, a line per number of nodes above one."""
     if rows["batch_per_worker"].nunique() < 2:
         return None
-    data = rows[[*_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *LAUNCHES]]
     batches = sorted(map(int, data["batch_per_worker"].unique()))
     x = alt.X("batch_per_worker:Q", title="Batch per worker, log scale")
     x = x.scale(type="log", base=2, nice=False, padding=12).axis(values=batches, format="d")
@@ -114,12 +124,12 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=_BATCHES.y())
     return Figure(
         finding=_findings.describe_batches(rows),
-        layers=[rule, *_lines(data, x, _BATCHES.y(), by_nodes(data))],
+        layers=[rule, *_lines(data, x, _BATCHES.y, by_nodes(data))],
         data=data,
         title=_BATCHES.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
-        caption=f"Below the dashed rule, one node is faster.{caution_key(data)}",
+        caption=f"Below the dashed rule, one node is faster.{_bars_key(data)}{caution_key(data)}",
         views=(_BATCHES,),
     )
 
@@ -140,15 +150,31 @@ def _guide(ideal: pd.DataFrame) -> alt.Chart:
     return guide
 
 
+def _with_ends(rows: pd.DataFrame, nodes: "pd.Series[int] | int" = 1) -> pd.DataFrame:
+    """Return rows with the interval of the speed-up over `nodes`, where a point counts."""
+    return rows.assign(low=rows["certain_low"] / nodes, high=rows["certain_high"] / nodes)
+
+
+def _bars_key(data: pd.DataFrame) -> str:
+    return _INTERVALS if data["low"].notna().any() else ""
+
+
 def _lines(
-    data: pd.DataFrame, x: alt.X, y: alt.Y, colours: tuple[alt.Color, alt.Fill]
+    data: pd.DataFrame,
+    x: alt.X,
+    y: Callable[[str | None], alt.Y],
+    colours: tuple[alt.Color, alt.Fill],
 ) -> list[alt.Chart]:
-    """Return one line per colour, and its points."""
+    """Return one line per colour, its intervals if there are any, and its points."""
     colour, fill = colours
-    base = alt.Chart(inline(data)).encode(x=x, y=y, color=colour)
+    base = alt.Chart(inline(data)).encode(x=x, color=colour)
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    bars = [interval.encode(y=y("low"), y2=alt.Y2("high"))] if data["low"].notna().any() else []
     return [
-        base.mark_line(strokeWidth=1.8, opacity=0.75),
+        base.mark_line(strokeWidth=1.8, opacity=0.75).encode(y=y(None)),
+        *bars,
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
+            y=y(None),
             fill=fill,
             shape=kind_shape(data),
             fillOpacity=hollow_if_flagged(),

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.core.cell import node_in_words
 from nodewise.report import theme
-from nodewise.report.figure import Figure, View, inline
+from nodewise.report.figure import NOT_FROM_ZERO, Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HALF,
@@ -25,7 +25,7 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
-_LINE = ["cluster", "experiment", "line", "kind"]  # in each batch
+_LINE = ["cluster", "experiment", "line", "kind", "machine"]  # in each batch
 _GROUPS = "Each group of points is one batch size, with its nodes counted below it."
 _NOT_NAMED = ("experiment", "cell_id", "series")
 # what may tell lines of one kind and batch from each other, the shortest names first
@@ -73,7 +73,7 @@ def training_time(rows: pd.DataFrame) -> Figure:
     y = views[0].y().axis(tickCount=6)
     return Figure(
         finding=_findings.describe_times(rows),
-        layers=_nested_points(data, rows, y, intervals=True),
+        layers=_nested_points(data, rows, y, ("low", "high")),
         data=data,
         title=views[0].heading,
         kinds=kinds_of(data),
@@ -91,8 +91,9 @@ def training_time(rows: pd.DataFrame) -> Figure:
     plots="Training accuracy by batch and nodes",
     reading=(
         f"{_GROUPS} Only cells that trained whole epochs have an accuracy. The batch is per "
-        "worker: more nodes make fewer, larger steps of the same epoch. What a study published is "
-        "dotted."
+        "worker: more nodes make fewer, larger steps of the same epoch. Points are the median over "
+        "launches, vertical bars reach from the least to the most of them. What a study published "
+        "is dotted."
     ),
     lines=_LINE,
     most=MOST_OF_ONE_COLOUR,
@@ -101,12 +102,12 @@ def training_time(rows: pd.DataFrame) -> Figure:
 )
 def accuracy(rows: pd.DataFrame) -> Figure:
     """Draw training accuracy by batch and nodes, ours beside the published."""
-    data = rows[[*_POINT, "epochs", "accuracy", "test_accuracy", *LAUNCHES]]
+    data = rows[[*_POINT, "epochs", "accuracy", "least", "most", "test_accuracy", *LAUNCHES]]
     title = f"Training accuracy after {_epochs_in_words(data)}"
-    y = alt.Y("accuracy:Q", title=title).scale(zero=False, padding=12)
+    y = alt.Y("accuracy:Q", title=f"{title}{NOT_FROM_ZERO}").scale(zero=False, padding=12)
     return Figure(
         finding=_findings.describe_accuracies(rows),
-        layers=_nested_points(data, rows, y),
+        layers=_nested_points(data, rows, y, ("least", "most")),
         data=data,
         title=f"{title} by batch and nodes",
         kinds=kinds_of(data),
@@ -116,12 +117,14 @@ def accuracy(rows: pd.DataFrame) -> Figure:
 
 
 def _nested_points(
-    data: pd.DataFrame, rows: pd.DataFrame, y: alt.Y, *, intervals: bool = False
+    data: pd.DataFrame, rows: pd.DataFrame, y: alt.Y, between: tuple[str, str]
 ) -> list[alt.Chart]:
     """Draw points over nodes within batch, a line per batch and series, kinds told by shape.
 
-    `rows` are what `data` was chosen from.
+    `rows` are what `data` was chosen from. Bars reach `between` two columns, where these have
+    values.
     """
+    low, high = between
     data = data.assign(series=_series_names(data, strategy_titles(rows)))
     series = _series(data, strategies_behind(rows))
     broken = label_expression({one.name: one.name for one in series})
@@ -138,7 +141,7 @@ def _nested_points(
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
         y=y,
         strokeDash=dash,
-        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
+        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N", "machine:N"]),
     )
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
         y=y,
@@ -148,11 +151,10 @@ def _nested_points(
         tooltip=tooltip(data, [str(name) for name in data.columns if name not in _NOT_NAMED]),
     )
     layers = [lines, points, node_numbers(data)]
-    if intervals and data["low"].notna().any():
-        measured = base.transform_filter("isValid(datum.low)")
-        layers.insert(
-            1, measured.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
-        )
+    if data[low].notna().any():
+        measured = base.transform_filter(f"isValid(datum.{low})")
+        bars = measured.mark_rule(strokeWidth=2)
+        layers.insert(1, bars.encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q")))
     return layers
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
-from nodewise.report.addresses import results_page, strategy_page
+from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
@@ -30,6 +30,7 @@ from nodewise.report.tables import (
     Row,
     Table,
     table,
+    with_kinds_in_heads,
 )
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
@@ -73,6 +74,7 @@ _RECORDS = [
     FLAGS,
     Column("record", "Record"),
 ]
+_OF_ACCURACY = ("test_accuracy", "accuracy_label")
 
 
 @page("curves")
@@ -110,7 +112,7 @@ def _page(
     if first is not None:
         trained = study.records[first["cell_id"]].cell.strategy
         context["strategy_page"] = strategy_page(trained)
-        context["results"] = results_page(first["model"], first["dataset"])
+        context["results"] = study.results_pages[first["model"], first["dataset"]]
     return Page(path, "curve.md.j2", title, context, figures=True)
 
 
@@ -131,9 +133,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
-        "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
-        if len(points)
-        else None,
+        "points": _points(points) if len(points) else None,
         "figures": study.pick("split", **of),
         "fitted": fitted,
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
@@ -182,18 +182,23 @@ def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
     }
 
 
+def _points(points: pd.DataFrame) -> Table:
+    rows = points.sort_values(["batch_per_worker", "nodes"])
+    return table(rows, with_kinds_in_heads(rows, _POINTS))
+
+
 def _records(cells: pd.DataFrame, path: str) -> Table:
     up = "../" * path.count("/")
     link = Markup('<a href="{}" download>JSON</a>')
     rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
-    return table(
-        rows.assign(
-            energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
-            started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
-            record=[link.format(up + record) for record in rows["record"]],
-        ),
-        _RECORDS,
+    rows = rows.assign(
+        energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
+        started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
+        record=[link.format(up + record) for record in rows["record"]],
     )
+    no_accuracy = rows["test_accuracy"].isna().all()
+    columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
+    return table(rows, with_kinds_in_heads(rows, columns))
 
 
 def _input(cell: Cell) -> str:

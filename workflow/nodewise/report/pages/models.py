@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.models.registry import registry
-from nodewise.report.addresses import model_page, results_page
+from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.drawing import draw, input_in_words, shape_in_words
 from nodewise.report.html import number
@@ -144,7 +144,7 @@ def _model(
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": results_page(name, dataset) if dataset in set(cells["dataset"]) else None,
+        "results": study.results_pages.get((name, dataset)),
         "input": input_in_words(architecture),
         "sizes": _facts(architecture, _SIZES),
         "memory": _facts(memory, _MEMORY) if memory else [],

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.report import figures
-from nodewise.report.addresses import model_page, results_page
+from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug
 from nodewise.report.page import Page
@@ -57,7 +57,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     listed = []
     for key, cells in study.cells.groupby(["dataset", "model"]):
         dataset, model = map(str, key)
-        path = results_page(model, dataset)
+        path = study.results_pages[model, dataset]
         title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
         listed.append(
             {
@@ -99,5 +99,5 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         "size": done.iloc[0] if len(done) else None,
         "gaps": study.with_titles(cells[cells["status"] != "ok"]).to_dict("records"),
         "sections": sections,
-        "curves": table(study.with_links(curves, results_page(model, dataset)), _CURVES),
+        "curves": table(study.with_links(curves, study.results_pages[model, dataset]), _CURVES),
     }

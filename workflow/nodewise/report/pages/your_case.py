@@ -16,6 +16,7 @@ from nodewise.report.fitted_curves import Curves
 from nodewise.report.page import Page
 from nodewise.report.pages import _choosing, page
 from nodewise.report.tables import BATCH, KIND, NODES, Column, table
+from nodewise.results.queries import POINT, Tables
 
 _EFFICIENT = 0.8
 _STILL = 4  # curves of the table below the calculator
@@ -33,7 +34,7 @@ _COLUMNS = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
     labels = Curves(study).labels
-    offered = presets(study.overhead["fits"], study.overhead["predictions"], labels)
+    offered = presets(study.overhead, labels)
     rows = full_fit(with_trials(study.overhead))
     rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
     rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
@@ -51,14 +52,14 @@ def pages(study: ReportContext) -> Iterator[Page]:
     yield Page(_choosing.PAGE, "your_case.md.j2", "Your case", context | _choosing.context(study))
 
 
-def presets(
-    fits: pd.DataFrame, predictions: pd.DataFrame, labels: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def presets(overhead: Tables, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return one preset per curve, of most nodes and batches first, ready to be JSON.
 
     `curve` is its key, which addresses keep, `title` what readers call it. `deviations` has, by
-    batch, how far computing it is off the straight line.
+    batch, how far computing it is off the straight line; `ends`, by batch and nodes, the intervals
+    that `_ends` returns.
     """
+    fits, predictions, ends = overhead["fits"], overhead["predictions"], _ends(overhead)
     known = fits[~fits["law"].isin([*baselines(), BANDWIDTH])]
     found = []
     for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
@@ -79,9 +80,28 @@ def presets(
                     str(batch): value
                     for batch, value in zip(lines["batch_per_worker"], lines["value"], strict=True)
                 },
+                "ends": ends.get(str(curve), {}),
                 "payload": float(rows["payload_bytes"].median()),
                 "batches": sorted(int(batch) for batch in rows["batch_per_worker"].unique()),
                 "nodes": sorted(int(n) for n in rows["nodes"].unique()),
             }
         )
     return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
+
+
+def _ends(overhead: Tables) -> dict[str, dict[int, dict[int, list[float]]]]:
+    """Return the 90 % intervals of the fits to all points, by curve, batch and nodes.
+
+    They are the ends of the step time in seconds, and those of the efficiency where it has some.
+    """
+    at = ["curve", *POINT]
+    optima = overhead["optima"]
+    efficiency = optima[optima["objective"] == "efficiency"].astype({"batch_per_worker": "int64"})
+    efficiency = efficiency.drop_duplicates(at)[[*at, "low", "high"]]
+    rows = full_fit(overhead["predictions"]).dropna(subset=["low_s", "high_s"])
+    rows = rows.merge(efficiency, "left", at)[[*at, "low_s", "high_s", "low", "high"]]
+    found: dict[str, dict[int, dict[int, list[float]]]] = {}
+    for curve, batch, nodes, *ends in rows.itertuples(index=False, name=None):
+        known = [float(f"{end:.3g}") for end in ends if not pd.isna(end)]
+        found.setdefault(curve, {}).setdefault(int(batch), {})[int(nodes)] = known
+    return found
