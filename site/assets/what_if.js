@@ -210,16 +210,16 @@
     const { compute, input, wait, communicate } = here;
     const atOnce = compute + input + wait + communicate > 1.001 * here.step;
     const lines = [
+      ...BEST[field("goal").value](points),
+      pays
+        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
+        : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `A step on ${counted(here.n)} takes ${duration(here.step)}: ` +
         `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
         `${share("communicate")} communicating${atOnce ? ", partly at the same time" : ""}.`,
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times the rate of one node, ` +
         `an efficiency of ${percent(here.efficiency)}.`,
-      pays
-        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
-        : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
-      ...BEST[field("goal").value](points),
     ];
     if (question.law in alone) {
       lines.push(
