@@ -13,7 +13,7 @@ _STUDY = Column("study", "Study")
 _CLAIMS = [
     Column("claim", "What it says", wide=True),
     Column("verdict", "Verdict"),
-    Column("value", "What we measured", wide=True),
+    Column("value", "What we found", wide=True),
     Column("counts", "Evidence", wide=True),
     Column("rule", "How it is decided", wide=True),
 ]
