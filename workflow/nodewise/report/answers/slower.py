@@ -62,7 +62,7 @@ def why_slower(study: ReportContext) -> Finding:
         *(text(_PART[part].capitalize()), len(of_part), text(counted(len(counting), "point"))),
         number(of_part["largest_share"].median(), "share", kind_of(of_part)),
         number(of_part["compute_share"].median(), "share", kind_of(of_part)),
-        text(f" At {untold} more, the parts cannot be trusted." if untold else ""),
+        text(f" At {untold} more, the parts are unknown or not trusted." if untold else ""),
     )
     middle = of_part.sort_values("largest_share", kind="stable").iloc[len(of_part) // 2]
     figures = figures_of(study, middle, "split", "ways-parts")
