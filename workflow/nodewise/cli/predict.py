@@ -98,7 +98,7 @@ def import_files(
         str | None,
         typer.Option(
             "--name",
-            help="Pattern of file names, as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
+            help="File names, such as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
         ),
     ] = None,
 ) -> None:
@@ -287,7 +287,7 @@ def next_measurement(
     *,
     nodes: NodeNumbers = "1-64",
     startup: Annotated[
-        str, typer.Option(help="Time until a measurement times steps: 60s, 5min.")
+        str, typer.Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
     ] = "60s",
     as_json: AsJson = False,
 ) -> None:

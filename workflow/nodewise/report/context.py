@@ -213,10 +213,10 @@ class ReportContext:
         nodes = f"{row['nodes']} nodes"
         if row["label"].startswith("emulated"):
             nodes += f" of {row['cluster']}"
-        point = Markup("{} on {} by {}").format(model, text(nodes), text(line))
+        point = Markup("{} on {} with {}").format(model, text(nodes), text(line))
         if not batch:
             return point
-        examples = Markup(" with {} examples per worker and step")
+        examples = Markup(" and {} examples per worker")
         return point + examples.format(row["batch_per_worker"])
 
 
