@@ -1,5 +1,12 @@
-/* Filters a list, such as that of cells; what is chosen stands in the address, so that it can be shared. */
 "use strict";
+/* The theme puts the button that copies an example into a landmark without a name: many on a page. */
+addEventListener("load", () => {
+  for (const bar of document.querySelectorAll(".md-code__nav")) {
+    bar.setAttribute("role", "presentation");
+  }
+});
+
+/* Filters a list, such as that of cells; what is chosen stands in the address, so that it can be shared. */
 (() => {
   const form = document.querySelector(".nw-filter");
   if (!form) {

@@ -57,6 +57,18 @@ def test_the_configurations_of_the_project_are_sound(name):
     assert bool(ids) != bool(config.records)
 
 
+def test_the_reference_run_launches_thrice_and_times_enough_steps_of_large_models():
+    cells = read_config(Path("config/reference.yaml")).cells()
+    points: dict[str, set[int]] = {}
+    for cell in cells:
+        points.setdefault(cell.id.rpartition("/")[0], set()).add(cell.seed)
+    assert {len(seeds) for seeds in points.values()} == {3}
+    for model, steps in {"densenet121": 20, "resnet50": 20, "bert_base": 10}.items():
+        of_model = [cell for cell in cells if cell.model == model]
+        assert {cell.nodes for cell in of_model} == {1, 2, 3}
+        assert all((cell.extent.steps or 0) >= steps for cell in of_model)
+
+
 def test_every_product_of_the_axes_is_a_cell(tmp_path):
     cells = read(tmp_path, GOOD).cells()
     axes = {(c.model, c.strategy, c.batch, c.nodes, c.repeat) for c in cells}

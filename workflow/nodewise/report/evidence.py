@@ -1,15 +1,17 @@
 """The rule of evidence: which comparisons count for a verdict. The page Method states it.
 
 A comparison counts if each of its points has at least `LAUNCHES` launches and no caution, and has
-the batch of the study it is about. One of accuracies may have a caution, which is about time, but
-must have the study's epochs, or else both trainings must have settled. Bytes are counted, not
-timed: one launch tells them.
+the batch of the study it is about. One of accuracies may have a caution, which is about time,
+unless workers do not wait for each other: then times decide how late gradients are. It must have
+the study's epochs, or else both trainings must have settled. Bytes are counted, not timed: one
+launch tells them.
 """
 
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from nodewise.results.comparisons import SERVER
 from nodewise.results.queries import Tables
 
 LAUNCHES = 3
@@ -55,10 +57,12 @@ def check_accuracies(
         tables: the published tables tell the batches and the epochs of the studies.
         other: the ending of the columns of the second point; None if there is none.
     """
-    settled = rows[_of_each("cell_id", other)].isin(_settled(tables["epochs"])).all(axis=1)
+    cells = rows[_of_each("cell_id", other)]
+    settled = cells.isin(_settled(tables["epochs"])).all(axis=1)
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
+        rest=cells.isin(_late_by_chance(tables["curves"])).any(axis=1),
         batch=_other_batch(rows, tables),
         epochs=~(settled | _is_of_study(rows, tables, "epochs")),
     )
@@ -131,6 +135,12 @@ def _printed(tables: Tables, axis: str) -> Mapping[tuple[str, str], Sequence[int
         (str(study), str(model)): [int(value) for value in of[axis]]
         for (study, model), of in known.groupby(_STUDIED)
     }
+
+
+def _late_by_chance(curves: pd.DataFrame) -> set[str]:
+    """Return the cells of points with a caution whose workers do not wait for each other."""
+    cautious = curves[(curves["exchange"] == SERVER) & (curves["flags"] != "")]
+    return set(cautious["cell_id"])
 
 
 def _settled(epochs: pd.DataFrame) -> set[str]:

@@ -63,7 +63,7 @@ def accuracy_cost(study: ReportContext) -> Finding:
         text("In our trainings the learning rate was not scaled with the global batch."),
         text(
             "A caution about time, such as more workers than cores, does not make an accuracy "
-            "doubtful."
+            "doubtful, unless workers do not wait for each other."
         ),
     ]
     if len(trainings) < len(ours):

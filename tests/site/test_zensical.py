@@ -1,0 +1,45 @@
+"""The site builds with Zensical, too, to which its authors move from Material for MkDocs."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LEFT_OUT = {"404.html"}  # each has its own
+
+
+def told(page):
+    """Return what visitors would miss of a page: its title, its place, its scripts, its charts."""
+    heading = re.search(r"<h1[^>]*>(.*?)<a class=\"headerlink\"", page, re.DOTALL)
+    return {
+        "heading": heading and heading[1],
+        "tabs": len(re.findall(r'<li class="md-tabs__item[ "]', page)),
+        "here": page.count("md-tabs__item--active"),
+        "scripts": re.findall(r'<script src="[^"]*assets/(\w+\.js)"', page),
+        "charts": re.findall(r'class="nw-figure"[^>]*data-name="([^"]+)"', page),
+        "footer": page.count('class="nw-footer"'),
+    }
+
+
+@pytest.mark.slow
+def test_zensical_builds_the_pages_that_mkdocs_does(site, html, tmp_path):
+    shutil.copytree(site.parent / "docs", tmp_path / "build/docs")
+    shutil.copy("mkdocs.yml", tmp_path)
+    for name in ("site", "models", "data"):  # overrides, and files that pages show
+        (tmp_path / name).symlink_to(Path(name).resolve(), target_is_directory=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = tmp_path / "build/site"
+    pages = set(html) - LEFT_OUT
+    assert {str(path.relative_to(built)) for path in built.rglob("*.html")} - LEFT_OUT == pages
+    other = {path: told((built / path).read_text()) for path in sorted(pages)}
+    assert other == {path: told((site / path).read_text()) for path in sorted(pages)}
