@@ -133,7 +133,9 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
-        "points": _points(points) if len(points) else None,
+        "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
+        if len(points)
+        else None,
         "figures": study.pick("split", **of),
         "fitted": fitted,
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
@@ -180,11 +182,6 @@ def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
         "rank": failure.rank if failure else None,
         "log_tail": failure.log_tail if failure else [],
     }
-
-
-def _points(points: pd.DataFrame) -> Table:
-    rows = points.sort_values(["batch_per_worker", "nodes"])
-    return table(rows, with_kinds_in_heads(rows, _POINTS))
 
 
 def _records(cells: pd.DataFrame, path: str) -> Table:
