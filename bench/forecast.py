@@ -1,21 +1,28 @@
 """How good forecasts from one node are, on all committed records that have a one-node time.
 
+The share of each strategy that `nodewise.predict.forecast` takes for hidden is printed beside the
+median of the records, and the errors if it is taken from the other models' records.
+
 python bench/forecast.py results/study/tables
 """
 
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from nodewise.predict.curve_groups import find_groups
-from nodewise.predict.forecast import Link, forecast_rows
+from nodewise.predict.forecast import HIDDEN, Link, forecast_rows
 from nodewise.predict.link_rates import link_of
 from nodewise.results.table_files import read_tables
 
 
 def forecasts(points: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per point of a ring on several emulated nodes, with the forecast's `error`."""
+    """Return a row per point of a ring on several emulated nodes: what is known, and measured.
+
+    `one_s` is a step on one node, `ring_s` what the ring adds, `step_s` what was measured.
+    """
     rows = []
     for group in find_groups(points):
         link = link_of(group.rows.iloc[0]["cluster"])
@@ -26,12 +33,43 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
             one = line.loc[line["nodes"] == 1, "step_time_s"]
             for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
                 payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
-                (told,) = forecast_rows(float(one.iloc[0]), payload, int(batch), known, nodes)
-                error = told["step_time_s"] / row["step_time_s"] - 1
-                inside = told["low"] <= row["step_time_s"] <= told["high"]
+                one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
+                (bare,) = forecast_rows(one_s, payload, int(batch), known, nodes)
+                (told,) = forecast_rows(one_s, payload, int(batch), known, nodes, hidden=hidden)
                 about = {name: row[name] for name in ("model", "strategy", "nodes")}
-                rows.append(about | {"error": error, "covered": inside})
+                rows.append(
+                    about
+                    | {
+                        "one_s": one_s,
+                        "ring_s": bare["step_time_s"] - one_s,
+                        "step_s": row["step_time_s"],
+                        "error": told["step_time_s"] / row["step_time_s"] - 1,
+                        "covered": told["low"] <= row["step_time_s"] <= told["high"],
+                    }
+                )
     return pd.DataFrame(rows)
+
+
+def hidden_shares(rows: pd.DataFrame) -> pd.Series:
+    """Return the median share of the shorter of computing and sending that is hidden."""
+    hidden = rows["one_s"] + rows["ring_s"] - rows["step_s"]
+    shares = hidden / rows[["one_s", "ring_s"]].min(axis=1)
+    return shares.groupby(rows["strategy"]).median().clip(lower=0)
+
+
+def errors_with(shares: pd.Series, rows: pd.DataFrame) -> pd.Series:
+    """Return the errors of rows if these shares are hidden; 0 of a strategy that has none."""
+    hidden = rows["strategy"].map(shares).fillna(0.0) * rows[["one_s", "ring_s"]].min(axis=1)
+    return (rows["one_s"] + rows["ring_s"] - hidden) / rows["step_s"] - 1
+
+
+def left_out(rows: pd.DataFrame) -> pd.Series:
+    """Return the errors with shares of the other models' records."""
+    parts = [
+        errors_with(hidden_shares(rows[rows["model"] != model]), own)
+        for model, own in rows.groupby("model")
+    ]
+    return pd.concat(parts)
 
 
 def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -48,9 +86,22 @@ def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     ).round(3)
 
 
+def line(title: str, errors: pd.Series) -> str:
+    """Return a line about errors."""
+    off = errors.abs()
+    spread = np.sqrt((np.log1p(errors) ** 2).mean())
+    return (
+        f"{title}: {len(off)} points, median {off.median():.1%}, 90 % {off.quantile(0.9):.1%}, "
+        f"spread {spread:.3f}"
+    )
+
+
 if __name__ == "__main__":
     found = forecasts(read_tables(Path(sys.argv[1]))["curve_points"])
-    off = found["error"].abs()
-    print(f"{len(off)} points: median {off.median():.1%}, 90 % {off.quantile(0.9):.1%}")
+    print(line("Nothing hidden", errors_with(pd.Series(dtype=float), found)))
+    print(line("Shares as nodewise has them", found["error"]))
+    print(line("Shares of the other models", left_out(found)))
+    shares = pd.DataFrame({"measured": hidden_shares(found), "taken": pd.Series(HIDDEN)})
+    print(f"\n{shares.round(2).to_string()}")
     for column in ("model", "strategy", "nodes"):
         print(f"\n{summary(found, column).to_string()}")

@@ -232,18 +232,18 @@
     const { compute, input, wait, communicate, spread } = here;
     const atOnce = compute + input + wait + communicate > 1.001 * here.step;
     const lines = [
+      ...BEST[field("goal").value](points),
+      pays
+        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
+        : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `A step on ${counted(here.n)} takes ${duration(here.step)}` +
         `${within(spread, here.step, duration)}: ` +
         `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
         `${share("communicate")} communicating${atOnce ? ", partly at the same time" : ""}.`,
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times the rate of one node, ` +
         `an efficiency of ${percent(here.efficiency)}${within(here.share, 1, percent)}.`,
-      pays
-        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
-        : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `An epoch takes ${duration(here.epoch)}${within(spread, here.epoch, duration)} ` +
         `and costs ${number(here.price)}${within(spread, here.price, number)}.`,
-      ...BEST[field("goal").value](points),
       spread
         ? "In parentheses: 90 % intervals of the fit."
         : "No interval is known for this case.",

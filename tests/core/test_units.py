@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.core.units import KINDS, base_kind, kind_label, write_number, write_plain
+from nodewise.core.units import (
+    KINDS,
+    base_kind,
+    kind_label,
+    write_duration,
+    write_number,
+    write_plain,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,23 @@ def test_a_written_time_is_within_half_a_percent(seconds):
 )
 def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
     assert write_plain(value) == written
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (42.4, "42 s"),
+        (59.6, "1 min"),
+        (3569, "59 min"),
+        (3571, "1 h 0 min"),
+        (3700, "1 h 2 min"),
+        (47.9 * 3600, "47 h 54 min"),
+        (200_000, "2 days 7 h"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds, said):
+    assert write_duration(seconds) == said
 
 
 def test_few_things_a_second_keep_their_digits():

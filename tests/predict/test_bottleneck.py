@@ -31,8 +31,8 @@ VALUES = {
 def diagnosis(law, nodes, *, input_s=np.nan, **values):
     """Return the row of `diagnosis` of one point, whose step is what the law says."""
     points = Points.of([nodes], [64], [PAYLOAD], [1.0])
-    label = {"model": "", "link": "", "line": str(points.lines[0])}
-    names = tuple((p.name, label[p.scope]) for p in law.parameters)
+    (line,), _ = points.lines
+    names = tuple((p.name, line.label(p.scope)) for p in law.parameters)
     theta = np.array([(VALUES | values)[name] for name, _ in names])
     fitted = Fit(law, names, theta, theta[None], 0.05, np.ones(len(names)), points)
     step_s = float(fitted.evaluate(points.at)[0])

@@ -17,7 +17,7 @@ from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.least_squares import least_squares
 from nodewise.predict.parts_law import baselines
-from nodewise.predict.points import Points
+from nodewise.predict.points import Line, Points
 
 TRUTH = {
     "compute_fixed_s": 0.005,
@@ -224,6 +224,13 @@ def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
     # neighbours are off together: none of them is faster by chance
     near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
     assert np.corrcoef(np.log(near.T))[0, 1] > 0.99
+
+
+def test_batches_that_differ_by_rounding_are_one_line():
+    lines, of = Points.of([3, 6, 4], [128 / 3, 256 / 6 + 1e-9, 32], 0, 1.0, model="a|b").lines
+    assert lines == [Line("a|b", "", 42.6667), Line("a|b", "", 32.0)]
+    assert [str(line) for line in lines] == ["a|b||42.6667", "a|b||32"]
+    assert of.tolist() == [0, 0, 1]
 
 
 @given(

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from nodewise.cli import app
 from nodewise.core.errors import UserError
-from nodewise.predict.forecast import LINKS, parse_link
+from nodewise.predict.forecast import HIDDEN, LINKS, parse_link
 
 GIVEN = ("forecast", "--step-time", "0.1", "--payload", "4e7", "--batch", "64", "--json")
 
@@ -30,6 +30,23 @@ def test_quicker_links_are_quicker_and_a_rate_is_a_link():
     times = [run("--link", link, "--nodes", "8")[0]["step_time_s"] for link in LINKS]
     assert times[:4] == sorted(times[:4], reverse=True)
     assert parse_link("1000mbit") == LINKS["1gbit"]
+
+
+def test_what_a_strategy_hides_is_taken_off_the_shorter_of_computing_and_sending():
+    for payload in ("4e6", "4e7"):  # sending is the shorter one, then the longer one
+        asked = ("--link", "1gbit", "--nodes", "4", "--payload", payload)
+        (plain,) = run(*asked)
+        shorter = min(0.1, plain["step_time_s"] - 0.1)
+        for strategy, hidden in HIDDEN.items():
+            (told,) = run(*asked, "--strategy", strategy)
+            saved = plain["step_time_s"] - told["step_time_s"]
+            assert saved == pytest.approx(hidden * shorter), strategy
+
+
+def test_a_strategy_without_a_ring_is_answered_by_those_that_have_one():
+    done = CliRunner().invoke(app, [*GIVEN, "--link", "1gbit", "--strategy", "async_sgd"])
+    assert done.exit_code == 2
+    assert "--strategy async_sgd: must be one of multi_worker_mirrored" in done.output
 
 
 CALIBRATION = "data/records/xeon-2-cores/study/calibration.json"

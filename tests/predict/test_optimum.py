@@ -40,7 +40,7 @@ def known(law, values, draws=None, measured=((1, 2, 3, 4), (32, 64, 512))):
     Every batch that was measured is on the straight line of compute, and so are others.
     """
     points = Points.of(*np.array(list(itertools.product(*measured)), float).T, PAYLOAD, 1.0)
-    lines = [("compute_deviation_s", str(line)) for line in np.unique(points.lines)]
+    lines = [("compute_deviation_s", line) for line in points.lines[0]]
     names = (*((name, "") for name in values), *lines)
     rows = np.array([[one.get(name, 0.0) for name, _ in names] for one in (values, *(draws or ()))])
     return Fit(law, names, rows[0], rows[1:] if draws else rows, 0.05, np.ones(len(names)), points)

@@ -587,6 +587,16 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
     assert len(found["optima"]) and len(found["judgement"])
 
 
+def test_the_name_of_an_imported_curve_may_have_the_sign_that_parts_labels(tmp_path):
+    header = "curve,nodes,batch_per_worker,step_time_s\n"
+    rows = [f"a|b,{n},64,{1 + 0.1 * n}" for n in (1, 2, 3)]
+    (tmp_path / "curves.csv").write_text(header + "\n".join(rows))
+    points = imported_points(import_curves(tmp_path / "curves.csv").curves)
+    fits = fit_study(points, draws=20)["fits"]
+    assert set(fits["curve"]) == {"a|b"}
+    assert set(fits["batch_per_worker"].dropna()) == {64}
+
+
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     points = points_of(*tables(launches(repeats=2, noise=0.05)), ntua().head(3))
     found = fit_curves(points, draws=20)

@@ -10,7 +10,7 @@ import make_records as make
 from nodewise.core.units import write_number
 from nodewise.predict.study import read_overhead
 from nodewise.report import evidence
-from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures
+from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, _findings, draw_figures
 from nodewise.report.figures._words import times
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results.columns import PARTS
@@ -210,6 +210,19 @@ def test_improvements_are_those_of_the_study_and_ours(fitted):
     theirs = rows.loc[rows["kind"] == "published", "saved"].iloc[0]
     said = f"Published: 3 nodes save {100 * theirs:.0f}\u00a0% of the training time"
     assert figure.finding == said  # ours on three nodes has a caution
+
+
+def test_an_improvement_here_says_of_how_many_of_the_models_it_is():
+    rows = [
+        ("published", "a", 0.2, pd.NA),
+        ("published", "b", 0.6, pd.NA),
+        ("emulated", "a", 0.4, 3),
+    ]
+    rows = pd.DataFrame(rows, columns=["kind", "model", "saved", "repeats"])
+    said = _findings.describe_improvements(rows.assign(nodes=3, flags=""))
+    assert said.replace("\u00a0", " ") == (
+        "Published: 3 nodes save 20 % to 60 % of the training time; here 40 %, for 1 of 2 models"
+    )
 
 
 @pytest.mark.parametrize(("repeats", "noise"), [(3, 0.0), (3, 3.0), (2, 0.0)])

@@ -144,6 +144,7 @@ def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:
         assert one.verdict in shown and one.needs in shown
+    assert f"agree with {sum(one.verdict == 'agrees' for one in judged)}" in shown
 
 
 @pytest.mark.parametrize(

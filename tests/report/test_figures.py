@@ -26,7 +26,7 @@ from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, panels
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
-from nodewise.report.line_labels import LAYER, label_lines
+from nodewise.report.line_labels import LAYER, Layer, label_lines
 from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
@@ -373,9 +373,9 @@ def label(ends, titles=None, scale=None):
     rows = [{"line": name, "x": x, "y": y} for name, end in ends.items() for x, y in [(1, 1), end]]
     encoding = {axis: {"field": axis} for axis in ("x", "y")} | {"color": {"field": "line"}}
     encoding["y"]["scale"] = scale or {"zero": True}
-    layers, data = [{"mark": "line", "encoding": encoding}], [pd.DataFrame(rows)]
-    found = label_lines(layers, data, titles or {}, lambda: data[0]["y"], 100)
-    return found and dict(data[1][["line", "label"]].to_numpy())
+    lines = Layer({"mark": "line", "encoding": encoding}, pd.DataFrame(rows))
+    layers, found = label_lines([lines], titles or {}, 100)
+    return found and dict(layers[1].data[["line", "label"]].to_numpy())
 
 
 def test_lines_are_named_at_their_ends_where_there_is_room_for_all_of_them():
@@ -565,7 +565,7 @@ def test_every_figure_is_there_once(drawn):
 def test_every_figure_names_tables_that_there_are(name):
     declared = FIGURES[name]
     assert declared.tables
-    assert set(declared.tables) <= {*COLUMNS, *OVERHEAD, MODELS, ALL_REDUCES}
+    assert set(declared.tables.split()) <= {*COLUMNS, *OVERHEAD, MODELS, ALL_REDUCES}
     assert declared.axes
     assert declared.plots and declared.reading.endswith(".")
 
@@ -585,7 +585,7 @@ def test_figures_of_one_heading_stand_together_on_the_result_pages():
 def test_a_figure_is_left_out_if_one_of_its_tables_is_not_there(study):
     curves = {"curves": study[1]["curves"]}
     assert {one.figure for one in draw_figures(curves, {}, {})} <= {
-        name for name in FIGURES if set(FIGURES[name].tables) <= {"curves"}
+        name for name in FIGURES if set(FIGURES[name].tables.split()) <= {"curves"}
     }
 
 

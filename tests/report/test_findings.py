@@ -159,15 +159,15 @@ def test_each_answer_links_the_curves_that_it_rests_on(study):
 @pytest.mark.slow
 def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
     make.write_study(tmp_path, thrice(nodes=(1, 2)))
-    first = "On several nodes, training was faster than on one in "
+    last = "On several nodes, training was faster than on one in "
     answer = leads(render(tmp_path) / "findings.md")[0]
-    assert answer.startswith(f"{first}1 of 1 comparison.")
+    assert f"{last}1 of 1 comparison." in answer
     path = tmp_path / "tables" / "curves.parquet"
     curves = pd.read_parquet(path)
     speed = curves["examples_per_s"].where(curves["nodes"] == 1, 1.0)
     curves.assign(examples_per_s=speed).to_parquet(path)
     answer = leads(render(tmp_path) / "findings.md")[0]
-    assert answer.startswith(f"{first}none of 1 comparison.")
+    assert answer.endswith(f"{last}none of 1 comparison.")
 
 
 def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.report.page import PageFigure, part_figures, read_figure
+from nodewise.report.page_figure import PageFigure, part_figures, read_figure
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 

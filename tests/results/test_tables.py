@@ -9,7 +9,7 @@ import pytest
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.results import queries
-from nodewise.results.cell_rows import OVERSUBSCRIBED
+from nodewise.results.cautions import OVERSUBSCRIBED
 from nodewise.results.columns import COLUMNS, PARTS
 from nodewise.results.record import Record
 from nodewise.results.table_files import read_tables, write_tables

@@ -197,6 +197,7 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
             {"kind": "emulated", "nodes": 1},
             "cluster.nodes: unknown key; allowed",
         ),
+        ("cluster", {"node": {"cpu": 0.2}}, "cluster.node: unknown key; allowed here: kind"),
         (
             "cluster",
             {"kind": "emulated", "node": {"cpu": 2}},

@@ -7,8 +7,9 @@ import make_records as make
 from nodewise.core.errors import RefusedError
 from nodewise.models import facts
 from nodewise.results.model_description import Memory
-from nodewise.study import estimate, memory_fit
+from nodewise.study import memory_fit, plan
 from nodewise.study.config import Config
+from nodewise.study.estimate import Machine
 
 GB = 10**9
 
@@ -79,7 +80,7 @@ def test_a_plan_says_which_cells_will_be_refused():
         }
     )
     each = memory_fit.worker_bytes(study.cells()[-1])
-    machine = estimate.Machine(0.005, 2, memory_bytes=each - 1)
-    planned = [estimate.Planned(cell, None, None) for cell in study.cells()]
-    text = estimate.report(study, planned, machine)
+    machine = Machine(0.005, 2, memory_bytes=each - 1)
+    planned = [plan.Planned(cell, None, None) for cell in study.cells()]
+    text = plan.report(study, planned, machine)
     assert "1 cell will be refused: batch 512 of fashion_cnn takes about" in text

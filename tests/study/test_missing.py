@@ -13,7 +13,8 @@ from nodewise.core.errors import UserError
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.study import missing
 from nodewise.study.config import Config, check_files_exist, read_config
-from nodewise.study.estimate import Machine, plan, report
+from nodewise.study.estimate import Machine
+from nodewise.study.plan import plan, report
 
 STUDY = {
     "name": "tiny",

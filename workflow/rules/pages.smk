@@ -56,7 +56,7 @@ rule render_pages:
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
             "report/claim_rules/*.py",
             *("results/queries.py", "results/comparisons.py", "results/columns.*"),
-            "results/manifest.py",
+            *("results/cautions.py", "results/manifest.py"),
             "predict/fit_queries.py",
             "predict/published_*.py",
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),

@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from nodewise.study.estimate import in_words
+from nodewise.core.units import write_duration
 from snakemake_logger_plugin_nodewise.study import Cells
 
 TARGET = "all"  # the rule that runs nothing
@@ -150,7 +150,7 @@ class LogHandler(LogHandlerBase):
         if cell is None:
             self.say(name)
         elif self.cells.expected_s(cell) > LONG_S:
-            self.say(f"measuring {name}: about {in_words(self.cells.expected_s(cell))}")
+            self.say(f"measuring {name}: about {write_duration(self.cells.expected_s(cell))}")
         if self.console.is_terminal:
             job.bar = self.bars.add_task(name, total=None)
             self.bars.start()
@@ -161,7 +161,7 @@ class LogHandler(LogHandlerBase):
         if job and job.cell:
             result = self.cells.finish(job.cell, time.monotonic() - job.started)
             left = self.cells.left_s()
-            ending = f" (about {in_words(left)} left for cells)" if left else ""
+            ending = f" (about {write_duration(left)} left for cells)" if left else ""
             self.say(f"{self.cells.done}/{self.cells.total} {job.name}: {result}{ending}")
 
     def fail(self, told: dict[str, Any]) -> None:

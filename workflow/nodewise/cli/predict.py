@@ -98,7 +98,7 @@ def import_files(
         str | None,
         typer.Option(
             "--name",
-            help="Pattern of file names, as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
+            help="File names, such as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
         ),
     ] = None,
 ) -> None:
@@ -287,7 +287,7 @@ def next_measurement(
     *,
     nodes: NodeNumbers = "1-64",
     startup: Annotated[
-        str, typer.Option(help="Time until a measurement times steps: 60s, 5min.")
+        str, typer.Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
     ] = "60s",
     as_json: AsJson = False,
 ) -> None:
@@ -329,6 +329,12 @@ def forecast_nodes(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Examples per node and step.")] = 64,
     nodes: NodeNumbers = "1-16",
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="What trains on several nodes: multi_worker_mirrored, horovod, custom_loop or mpi."
+        ),
+    ] = "multi_worker_mirrored",
     step_time: Annotated[
         float | None, typer.Option(help="Seconds of a step on one node, in place of a model.")
     ] = None,
@@ -339,8 +345,12 @@ def forecast_nodes(
 ) -> None:
     """Forecast step times on several nodes from one node and the link.
 
-    One node is measured for some seconds, or its step time is given. JSON is a
-    list with nodes, step_time_s, low, high (90 %), samples_per_s and speedup.
+    One node is measured for some seconds, or its step time is given. Horovod,
+    custom_loop and mpi send gradients while others are still computed: the forecast
+    takes as much off as they saved in this project's measurements.
+
+    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s and
+    speedup.
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
@@ -352,12 +362,13 @@ def forecast_nodes(
     from nodewise.predict.ask_options import parse_nodes
 
     known, counts = forecast.parse_link(link), parse_nodes(nodes)
+    hidden = forecast.hidden_share(strategy)
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
     if not (one > 0 and bytes_ >= 0):
         raise UserError("--step-time must be above 0, --payload 0 or more")
-    rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
+    rows = forecast.forecast_rows(one, bytes_, batch, known, counts, hidden=hidden)
     if as_json:
         _print_json(rows)
     else:

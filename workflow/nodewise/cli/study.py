@@ -47,14 +47,15 @@ def plan(
     from nodewise.measure.environment import settle_environment
 
     settle_environment()  # before NumPy: the reference step is one of a single thread
-    from nodewise.study import estimate as planning
+    from nodewise.study import plan as planning
     from nodewise.study.config import check_files_exist, read_config
+    from nodewise.study.estimate import Machine
 
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
-    machine = planning.Machine.here()
+    machine = Machine.here()
     folder = records or records_of(study)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 

@@ -103,6 +103,23 @@ def write_plain(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
 
 
+def write_duration(seconds: float) -> str:
+    """Return a duration on the clock, as people say it.
+
+    Example:
+        >>> [write_duration(seconds) for seconds in (0, 42.4, 61, 3700, 200_000)]
+        ['0 s', '42 s', '1 min', '1 h 2 min', '2 days 7 h']
+    """
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} days {minutes % 1440 // 60} h"
+
+
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {next(name for size, name in steps if size == 1)}"

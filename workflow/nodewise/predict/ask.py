@@ -63,13 +63,12 @@ def _of_line(
     n = np.array(nodes, float)
     batch = np.full_like(n, options.batch) if options.batch else (options.global_batch or 0) / n
     value = np.maximum(predictions.evaluate(curve, n, batch), 0.0)
-    low, high = interval_of(predictions.draw(curve, n, batch))
+    step, epoch = options.times(curve, value, n * batch)
+    known = np.isfinite(step).all()
+    below, above = interval_of(predictions.draw(curve, n, batch))
     # what is not identified at all is 0 in the fit, at the edge of what is likely
-    three = (value, np.clip(low, 0.0, value), np.maximum(high, value))
-    steps, epochs = zip(*(options.times(curve, times, n * batch) for times in three), strict=True)
-    known = np.isfinite(steps[0]).all()
-    step, epoch = steps[0], epochs[0]
-    _, low, high = steps if known else epochs
+    ends = (np.clip(below, 0.0, value), np.maximum(above, value))
+    low, high = (options.times(curve, end, n * batch)[0 if known else 1] for end in ends)
     there = {(point.nodes, point.batch_per_worker) for point in curve.measured}
     for i in range(len(n)):
         yield {

@@ -69,10 +69,10 @@ def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) ->
 
 def _left_out(points: Points) -> list[Mask]:
     """Return masks of the points that are left out together."""
-    lines, nodes = points.lines, points.nodes
+    (lines, of), nodes = points.lines, points.nodes
     held_out = np.zeros(len(points), bool)
-    for line in np.unique(lines):
-        mine = lines == line
+    for place in range(len(lines)):
+        mine = of == place
         if len(np.unique(nodes[mine])) >= LEAST_NODE_COUNTS:
             held_out |= mine & (nodes > 1)
     return [held_out & (nodes == n) for n in np.unique(nodes[held_out])]

@@ -22,7 +22,7 @@ from nodewise.predict.least_squares import (
     coefficient_rows,
     gather,
 )
-from nodewise.predict.points import Labels, Points, lines_of
+from nodewise.predict.points import Label, Labels, Line, Points, lines_of
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
@@ -53,12 +53,21 @@ class Fit:
     def _index(self) -> dict[Coefficient, int]:
         return {coefficient: i for i, coefficient in enumerate(self.coefficients)}
 
-    def value(self, name: str, label: str) -> float:
+    @cached_property
+    def _deviations(self) -> dict[Line, int]:
+        """The coefficients of batches that were measured: how far each is off the straight line."""
+        return {
+            label: i
+            for (name, label), i in self._index.items()
+            if name == _DEVIATION and isinstance(label, Line)
+        }
+
+    def value(self, name: str, label: Label) -> float:
         """Return a coefficient; NaN if the points have none of that label."""
         i = self._index.get((name, label))
         return float(self.values[i]) if i is not None else np.nan
 
-    def interval(self, name: str, label: str) -> tuple[float, float]:
+    def interval(self, name: str, label: Label) -> tuple[float, float]:
         """Return both ends of the 90 % interval of a coefficient; NaN if there is none."""
         i = self._index.get((name, label))
         if i is None:
@@ -66,7 +75,7 @@ class Fit:
         low, high = interval_of(self.draws[:, i]).tolist()
         return low, high
 
-    def identified(self, name: str, label: str) -> bool:
+    def identified(self, name: str, label: Label) -> bool:
         """Tell whether the points say how large a coefficient's term is, within 15 % of a step."""
         i = self._index.get((name, label))
         if i is None:
@@ -129,29 +138,25 @@ class Fit:
 
     def _unmeasured_batches(
         self, at: At, model: ArrayLike, link: ArrayLike
-    ) -> Iterator[tuple[str, NDArray[np.intp], list[int], Floats]]:
-        """Yield the curves that have points whose batch was not measured.
+    ) -> Iterator[tuple[tuple[str, str], NDArray[np.intp], list[int], Floats]]:
+        """Yield the curves (model and link) that have points whose batch was not measured.
 
         Each with these points, and with the deviations and the batches that were measured of it, in
         the order of the batches.
         """
-        models, links = _labels(at, model, link)
-        lines, of = lines_of(models, links, at.batch)
-        new = [(_DEVIATION, line) not in self._index for _, _, line in lines]
-        unknown = np.array(new, bool)[of]
-        if not unknown.any():
-            return
-        curves = np.array([f"{m}|{k}" for m, k, _ in lines])[of]
-        measured = [
-            (label.rsplit("|", 1), i)
-            for i, (name, label) in enumerate(self.coefficients)
-            if name == _DEVIATION
-        ]
-        for curve in np.unique(curves[unknown]):
-            mine = sorted((float(batch), i) for (of, batch), i in measured if of == curve)
-            batches = np.array([batch for batch, _ in mine], dtype=np.float64)
-            points = np.flatnonzero(unknown & (curves == curve))
-            yield str(curve), points, [i for _, i in mine], batches
+        lines, of = lines_of(*_labels(at, model, link), at.batch)
+        unknown: dict[tuple[str, str], list[int]] = {}
+        for place, line in enumerate(lines):
+            if line not in self._deviations:
+                unknown.setdefault((line.model, line.link), []).append(place)
+        for curve, places in unknown.items():
+            measured = sorted(
+                (line.batch, i)
+                for line, i in self._deviations.items()
+                if (line.model, line.link) == curve
+            )
+            batches = np.array([batch for batch, _ in measured], dtype=np.float64)
+            yield curve, np.flatnonzero(np.isin(of, places)), [i for _, i in measured], batches
 
     def _interpolated(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return what each coefficient counts at batches that were not measured.
@@ -173,7 +178,7 @@ class Fit:
         of one of them. All batches of a curve are off together: that none of them is fastest by
         chance.
         """
-        fitted = [i for i, (name, _) in enumerate(self.coefficients) if name == _DEVIATION]
+        fitted = [*self._deviations.values()]
         deviations = np.zeros((len(self.draws), len(at.nodes)))
         if not (fitted and len(self.draws)):
             return deviations
@@ -182,7 +187,7 @@ class Fit:
         for curve, points, _, batches in self._unmeasured_batches(at, model, link):
             apart = np.abs(np.log2(at.batch[points][:, None] / batches))
             octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
-            rng = np.random.default_rng(list(curve.encode()))
+            rng = np.random.default_rng(list("|".join(curve).encode()))
             chance = rng.standard_normal((len(self.draws), 1))
             deviations[:, points] = spread * chance * alone[points] * octaves / _FAR_OCTAVES
         return deviations

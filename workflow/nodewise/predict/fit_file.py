@@ -96,9 +96,8 @@ class FitFile(Frozen):
             raise ValueError("each curve must be there once, and in one of the fits")
         if len({len(c.draws) for group in self.fits for c in group.coefficients}) > 1:
             raise ValueError("all coefficients must have as many draws")
-        for fitted in self._fits.values():
-            if sorted(fitted.coefficients) != sorted(coefficients_of(fitted.law, fitted.points)):
-                raise ValueError(f"the coefficients are not those of {fitted.law.name}")
+        for curve in self.curves:
+            self.fit_of(curve)  # raises if its coefficients are not those of its law
         return self
 
 
@@ -243,7 +242,7 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
         coefficients=tuple(
             Coefficient(
                 name=name,
-                of=label,
+                of=str(label),
                 unit=_unit(parameters[name], curves[0]),
                 meaning=parameters[name].meaning,
                 value=float(fitted.values[i]),
@@ -290,15 +289,24 @@ def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
 
 
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
+    """Return the fit of a group.
+
+    Raises:
+        ValueError: there is no such law, or the coefficients are not those of the law.
+    """
     found, law = group.coefficients, _law(group.collective)
+    points = group_of(curves, law).points()
+    named = {(name, str(label)): (name, label) for name, label in coefficients_of(law, points)}
+    if sorted((c.name, c.of) for c in found) != sorted(named):
+        raise ValueError(f"the coefficients are not those of {law.name}")
     return Fit(
         law=law,
-        coefficients=tuple((c.name, c.of) for c in found),
+        coefficients=tuple(named[c.name, c.of] for c in found),
         values=np.array([c.value for c in found]),
         draws=np.array([c.draws for c in found]).T,
         noise=group.noise,
         sizes=np.array([c.step_share for c in found]),
-        points=group_of(curves, law).points(),
+        points=points,
     )
 
 

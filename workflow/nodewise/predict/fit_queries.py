@@ -4,7 +4,7 @@ import pandas as pd
 
 from nodewise.predict.judge import LARGEST
 from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED
-from nodewise.results.cell_rows import OVERSUBSCRIBED as TOO_MANY_WORKERS
+from nodewise.results.cautions import OVERSUBSCRIBED as TOO_MANY_WORKERS
 from nodewise.results.queries import LAUNCHES, POINT, Tables, scaling_lines
 
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]

@@ -154,8 +154,13 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
 
 def _trained(fitted: Points, asked: Points) -> list[str]:
     """Return in words the node counts that each line was fitted to, and those it is asked about."""
-    lines, counts = fitted.lines, fitted.nodes
+    lines, of = fitted.lines
+    counts = {
+        line: ", ".join(f"{n:g}" for n in np.unique(fitted.nodes[of == place]))
+        for place, line in enumerate(lines)
+    }
+    asked_lines, of_asked = asked.lines
     return [
-        f"{', '.join(f'{n:g}' for n in np.unique(counts[lines == line]))} → {n:g}"
-        for line, n in zip(asked.lines, asked.nodes, strict=True)
+        f"{counts[asked_lines[place]]} → {n:g}"
+        for place, n in zip(of_asked, asked.nodes, strict=True)
     ]

@@ -22,9 +22,9 @@ from scipy.optimize import nnls
 from nodewise.core.errors import UserError
 from nodewise.predict.law import At, Floats, Law, Mask
 from nodewise.predict.parts_law import PartsLaw
-from nodewise.predict.points import Labels, Points, lines_of
+from nodewise.predict.points import Label, Labels, Points, lines_of
 
-Coefficient = tuple[str, str]
+Coefficient = tuple[str, Label]
 """Name of a parameter, and the label of what shares it."""
 Priors = Mapping[Coefficient, tuple[float, float]]
 """Mean and standard deviation of coefficients that are known from elsewhere."""
@@ -281,9 +281,11 @@ def _observations(law: Law, points: Points) -> list[tuple[str, Mask]]:
 
 def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
     """Return the coefficients that a law has for points: of each parameter, one for each label."""
-    labels = {"model": points.model, "link": points.link, "line": points.lines}
+    lines, _ = points.lines
     return tuple(
-        (p.name, str(label)) for p in law.parameters for label in np.unique(labels[p.scope])
+        (p.name, label)
+        for p in law.parameters
+        for label in sorted({line.label(p.scope) for line in lines}, key=str)
     )
 
 
@@ -292,9 +294,8 @@ def coefficient_rows(
 ) -> NDArray[np.intp]:
     """Return the coefficient of each parameter and point; −1: none, which counts as 0."""
     lines, of = lines_of(model, link, at.batch)
-    scopes = {scope: i for i, scope in enumerate(("model", "link", "line"))}
     found = [
-        [index.get((p.name, line[scopes[p.scope]]), -1) for line in lines] for p in law.parameters
+        [index.get((p.name, line.label(p.scope)), -1) for line in lines] for p in law.parameters
     ]
     return np.array(found, dtype=np.intp)[:, of]
 

@@ -1,13 +1,35 @@
 """The points that a law is fitted to, as arrays, and what they are labelled with."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nodewise.predict.law import At, Floats, Mask
+from nodewise.predict.law import At, Floats, Mask, Scope
 
 Labels = NDArray[np.str_]
+
+
+class Line(NamedTuple):
+    """One batch of one model on one link; `batch` is in examples per worker, to six digits."""
+
+    model: str
+    link: str
+    batch: float
+
+    def __str__(self) -> str:
+        """Return what files call it."""
+        return f"{self.model}|{self.link}|{self.batch:g}"
+
+    def label(self, scope: Scope) -> "Label":
+        """Return the label of what shares the coefficients of a scope."""
+        labels: dict[Scope, Label] = {"model": self.model, "link": self.link, "line": self}
+        return labels[scope]
+
+
+Label = str | Line
+"""What shares a coefficient: the name of a model or of a link, or a line."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +101,20 @@ class Points:
         return At.of(self.nodes, self.batch, self.payload)
 
     @property
-    def lines(self) -> Labels:
-        """The line of each point: one batch of one model on one link."""
-        lines, of = lines_of(self.model, self.link, self.batch)
-        return np.array([label for _, _, label in lines], str)[of]
+    def lines(self) -> tuple[list[Line], NDArray[np.intp]]:
+        """The lines that the points are on, and of each point which one."""
+        return lines_of(self.model, self.link, self.batch)
 
 
-def lines_of(
-    model: Labels, link: Labels, batch: Floats
-) -> tuple[list[tuple[str, str, str]], NDArray[np.intp]]:
-    """Return model, link and label of each line that points are on, and of each point which one.
+def lines_of(model: Labels, link: Labels, batch: Floats) -> tuple[list[Line], NDArray[np.intp]]:
+    """Return the lines that points are on, and of each point which one.
 
-    Points are many, lines are few: texts are made and looked up once for each line.
+    Points are many, lines are few: what is looked up is looked up once for each line.
     """
-    points = list(zip(model.tolist(), link.tolist(), batch.tolist(), strict=True))
+    exact = batch.tolist()
+    rounded = {value: float(f"{value:g}") for value in set(exact)}
+    batches = [rounded[value] for value in exact]
+    points = list(zip(model.tolist(), link.tolist(), batches, strict=True))
     places = {line: place for place, line in enumerate(dict.fromkeys(points))}
     of = np.array([places[line] for line in points], dtype=np.intp)
-    return [(m, k, f"{m}|{k}|{b:g}") for m, k, b in places], of
+    return [Line(*line) for line in places], of

@@ -9,7 +9,7 @@ from nodewise.predict import link_rates
 from nodewise.predict.calibration import Findings, examine
 from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit
-from nodewise.predict.least_squares import Priors
+from nodewise.predict.least_squares import Coefficient, Priors
 from nodewise.results.calibration import Calibration
 
 Calibrated = Mapping[tuple[str, str], Findings]
@@ -72,7 +72,7 @@ def _seconds_per_byte(cluster: str, seen: Findings | None) -> float:
     return 8 / float(seen.links["achieved_bit_s"].median())
 
 
-def input_priors(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
+def input_priors(group: CurveGroup) -> dict[Coefficient, tuple[float, float]]:
     """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
     sharded = group.rows[group.rows["pipeline"] == "sharded"]
     return {
@@ -86,7 +86,7 @@ def learned_priors(group: CurveGroup, fitted: Fit) -> Priors:
     Curves of one link have fits of their own where their laws take different things for known, such
     as the bytes of an activation; latency and bandwidth are the link's all the same.
     """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    found: dict[Coefficient, tuple[float, float]] = {}
     for name in ("latency_s", "seconds_per_byte"):
         value, (low, high) = fitted.value(name, group.link), fitted.interval(name, group.link)
         spread = float(np.hypot((high - low) / _TAILS_APART, value / 10))

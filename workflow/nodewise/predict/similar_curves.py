@@ -119,33 +119,40 @@ def _batch_change(curve: Scaling, at: int, target: Target) -> float:
 
 def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
     logs, slopes = np.log2(curve.devices), slopes_of(curve)
-    step, last = float(np.log2(target.devices) - logs[-1]), float(slopes[-1])
-    mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
-    several, crosses = curve.hosts[-1] > 1, curve.hosts[-1] <= 1 < target.hosts
-    from_one = curve.devices[-2] == 1
-    if curve.strong:
-        amdahl = line_change(curve.part(len(curve) - 2, len(curve)), target.devices)
-        change = amdahl if from_one else (amdahl + last * step) / 2
-    elif several or crosses:
-        change = settings.slope * last * step
-    elif from_one:
-        change = _ring_change(curve, target.devices)
-    else:
-        change = last * step
+    step = float(np.log2(target.devices) - logs[-1])
+    change = _change_ahead(curve, target, step, settings)
     change = float(np.clip(change, -_STEEPEST * step, _RISING * step))
+    mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
+    before = slopes[-2] if len(slopes) > 1 else slopes[-1]
     features = (
-        _bent(last),
+        _bent(float(slopes[-1])),
         _bent(mean),
-        _bent(float(slopes[-2] if len(slopes) > 1 else last)) * 0.75,
-        crosses / 0.6,
-        float(curve.hosts[-2] <= 1 < curve.hosts[-1]),
+        _bent(float(before)) * 0.75,
+        _leaves_machine(curve.hosts[-1], target.hosts) / 0.6,
+        float(_leaves_machine(curve.hosts[-2], curve.hosts[-1])),
         curve.strong / 0.7,
-        float(from_one),
-        several / 1.5,
+        float(curve.devices[-2] == 1),
+        (curve.hosts[-1] > 1) / 1.5,
         logs[-1] / 3,
         _batch_change(curve, -1, target) / 0.7,
     )
     return Guess("ahead", curve.efficiency[-1], change, _unit(step), features)
+
+
+def _change_ahead(curve: Scaling, target: Target, step: float, settings: Settings) -> float:
+    """Return the change from the last log efficiency, `step` doublings on: see the module."""
+    slope = float(slopes_of(curve)[-1])
+    from_one = curve.devices[-2] == 1
+    if curve.strong:
+        amdahl = line_change(curve.part(len(curve) - 2, len(curve)), target.devices)
+        return amdahl if from_one else (amdahl + slope * step) / 2
+    if curve.hosts[-1] > 1 or _leaves_machine(curve.hosts[-1], target.hosts):
+        return settings.slope * slope * step
+    return _ring_change(curve, target.devices) if from_one else slope * step
+
+
+def _leaves_machine(hosts: float, later_hosts: float) -> bool:
+    return bool(hosts <= 1 < later_hosts)
 
 
 def line_change(curve: Scaling, devices: float) -> float:

@@ -24,6 +24,7 @@ from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import At, Law, Parameter
 from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.points import Label, Line
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
@@ -149,7 +150,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)[[*of_link]]
     rows = []
     for name, label in fitted.coefficients:
-        curve, *_, batch = label.split("|") if "|" in label else (label, "")
+        curve, batch = (label.model, label.batch) if isinstance(label, Line) else (label, None)
         low, high = fitted.interval(name, label)
         rows.append(
             {
@@ -158,7 +159,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "link": group.link,
                 **(curves.loc[curve] if curve in curves.index else of_link),
                 "strategy": first["strategy"],
-                "batch_per_worker": int(batch) if batch else None,
+                "batch_per_worker": batch,
                 "law": group.law.name,
                 "settings": law_settings(group.law),
                 "parameter": name,
@@ -186,7 +187,7 @@ def law_settings(law: Law) -> str:
     return json.dumps(vars(law))
 
 
-def _note(group: CurveGroup, fitted: Fit, name: str, label: str) -> str:
+def _note(group: CurveGroup, fitted: Fit, name: str, label: Label) -> str:
     """Return in words what the points do not tell, and what was left out."""
     notes = [] if fitted.identified(name, label) else [POORLY]
     untimed = int((~group.rows["timed"]).sum())

@@ -4,7 +4,8 @@ Where what is decided, and what to read first:
 
 - A figure: a module of `figures/` registers it; its `title` and the `alt` text are written there.
   What it shows, in a sentence that becomes its title, is decided in `figures/_findings.py`, and
-  `figure.py` puts a chart and its words together. `draw.py` writes the files of all figures.
+  `figure.py` puts a chart and its words together. `draw.py` writes the files of all figures, and
+  `page_figure.py` reads them for pages.
 - A page: a module of `pages/` registers it and makes its context from a `ReportContext`
   (`context.py`); its template is in `site/templates`. `render.py` writes all pages, and `site.py`
   has MkDocs build the site of them.

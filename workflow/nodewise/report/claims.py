@@ -73,7 +73,7 @@ class Judged:
         if self.verdict != "too little evidence":
             return ""
         if len(self.counting):
-            return "Every interval includes the limit: more launches of each point are needed."
+            return "The intervals leave it open: more launches of each point are needed."
         return evidence.needs(self.comparisons)
 
 

@@ -13,9 +13,9 @@ _STUDY = Column("study", "Study")
 _CLAIMS = [
     Column("claim", "What it says", wide=True),
     Column("verdict", "Verdict"),
-    Column("value", "Ours", wide=True),
+    Column("value", "What we found", wide=True),
     Column("counts", "Evidence", wide=True),
-    Column("rule", "What decides", wide=True),
+    Column("rule", "How it is decided", wide=True),
 ]
 
 
@@ -46,9 +46,11 @@ def claims_table(study: ReportContext, of: str | None = None) -> Table:
 
 
 def _counts(one: Judged) -> str:
-    counts = "{} for, {} against, {} undecided".format(*one.speaking)
+    words = zip(one.speaking, ("for", "against", "undecided"), strict=True)
+    counts = ", ".join(f"{count} {word}" for count, word in words if count)
     left_out = len(one.comparisons) - len(one.counting)
-    return f"{counts}; {left_out} more do not count" if left_out else counts
+    verb = "does" if left_out == 1 else "do"
+    return f"{counts}; {left_out} more {verb} not count" if left_out else counts
 
 
 def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:

@@ -79,8 +79,8 @@ def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
 def _as_fast(study: ReportContext, overlap: list[str]) -> Markup:
     if not overlap:
         return Markup("")
-    of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
-    return text(f"; the {of.format(named(study, overlap))} with it")
+    why = "its interval overlaps" if len(overlap) == 1 else "their intervals overlap"
+    return text(f"; {named(study, overlap)} may be as fast, as {why}")
 
 
 def named(study: ReportContext, strategies: list[str]) -> str:

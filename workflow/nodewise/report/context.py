@@ -20,7 +20,7 @@ from nodewise.predict.study import read_overhead
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
-from nodewise.report.page import PageFigure, read_figure
+from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
 from nodewise.results import queries
@@ -213,10 +213,10 @@ class ReportContext:
         nodes = f"{row['nodes']} nodes"
         if row["label"].startswith("emulated"):
             nodes += f" of {row['cluster']}"
-        point = Markup("{} on {} by {}").format(model, text(nodes), text(line))
+        point = Markup("{} on {} with {}").format(model, text(nodes), text(line))
         if not batch:
             return point
-        examples = Markup(" with {} examples per worker and step")
+        examples = Markup(" and {} examples per worker")
         return point + examples.format(row["batch_per_worker"])
 
 

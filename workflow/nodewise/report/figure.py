@@ -12,7 +12,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.report import theme
-from nodewise.report.line_labels import label_lines
+from nodewise.report.line_labels import Layer, label_lines, values_along
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -105,44 +105,58 @@ class Figure:
         Layers often share their data, which are written once. (Altair's own layered chart copies
         every layer several times, and reads the data of each anew.)
         """
-        drawn = [layer.data for layer in self.layers]
-        layers = [_without_data(layer) for layer in self.layers]
-        for layer in layers:
-            _tell_titles(layer, self.titles)
-            if self.ends:
-                _set_ends(layer["encoding"].get(self.axis, {}), *self.ends)
-        labels = label_lines(layers, drawn, self.line_titles, self.values, self.height)
-        moving = labels and "xOffset" in layers[-1]["encoding"]
-        frames = {id(rows): rows for rows in drawn}
+        layers, labels = label_lines(self._layers(), self.line_titles, self.height)
+        moving = labels and "xOffset" in layers[-1].spec["encoding"]
+        frames = {id(layer.data): layer.data for layer in layers}
         rows = {frame: _records(data) for frame, data in frames.items()}
         names = {frame: _name(records) for frame, records in rows.items()}
-        where = [*self.kinds, *self.where]
-        plotted = [self.title, *where] if self.finding else where
-        data = [{"data": {"name": names[id(rows)]}} for rows in drawn]
-        if len(frames) > 1:
-            layers = [of | layer for of, layer in zip(data, layers, strict=True)]
+        data = [{"data": {"name": names[id(layer.data)]}} for layer in layers]
+        shared = len(frames) == 1
+        plotted = [self.title, *self._plain] if self.finding else self._plain
         return {
             "config": theme.vega_config(dark=False),
-            "layer": layers,
-            **(data[0] if len(frames) == 1 else {}),
+            "layer": [
+                layer.spec if shared else of | layer.spec
+                for of, layer in zip(data, layers, strict=True)
+            ],
+            **(data[0] if shared else {}),
             "description": self.alt,
             "height": self.height,
             **({"padding": theme.PADDING_BESIDE_NAMES} if moving else {}),
             "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
-            "usermeta": {
-                "figure": self.figure,
-                "of": self.of,
-                "kinds": [*self.kinds],
-                "caption": self.caption,
-                "axis": self.axis,
-                "labels": labels,
-                "plain": {"text": self.title, "subtitle": " · ".join(where)},
-                "views": [asdict(view) for view in self.views if self._has(view.field)],
-            },
+            "usermeta": self._about(labels),
             "width": "container",
             "$schema": alt.SCHEMA_URL,
             "datasets": {names[frame]: records for frame, records in rows.items()},
         }
+
+    @property
+    def _plain(self) -> list[str]:
+        """What the subtitle says if the title is what is plotted."""
+        return [*self.kinds, *self.where]
+
+    def _about(self, labels: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what pages and their scripts need to know besides the chart."""
+        return {
+            "figure": self.figure,
+            "of": self.of,
+            "kinds": [*self.kinds],
+            "caption": self.caption,
+            "axis": self.axis,
+            "labels": labels,
+            "plain": {"text": self.title, "subtitle": " · ".join(self._plain)},
+            "views": [asdict(view) for view in self.views if self._has(view.field)],
+        }
+
+    def _layers(self) -> list[Layer]:
+        """Return its layers, with titles where pointing tells names, and on the axis it shares."""
+        found = []
+        for layer in self.layers:
+            spec = _with_titles(_without_data(layer), self.titles)
+            if self.ends:
+                spec = _with_ends(spec, self.axis, *self.ends)
+            found.append(Layer(spec, layer.data))
+        return found
 
     def _has(self, column: str) -> bool:
         return column not in self.data or bool(self.data[column].notna().any())
@@ -153,13 +167,7 @@ class Figure:
 
     def values(self) -> pd.Series:
         """Return all values along its axis."""
-        found: list[pd.Series] = []
-        for layer in self.layers:
-            encoding = _without_data(layer)["encoding"]
-            fields = (encoding.get(end, {}).get("field") for end in (self.axis, f"{self.axis}2"))
-            found += [layer.data[name] for name in fields if name in layer.data]
-        values: pd.Series = pd.concat(found)
-        return values
+        return values_along(self._layers(), self.axis)
 
 
 def share_axis(panels: Sequence[Figure]) -> list[Figure]:
@@ -171,23 +179,32 @@ def share_axis(panels: Sequence[Figure]) -> list[Figure]:
     return [replace(panel, ends=ends) for panel in panels]
 
 
-def _set_ends(channel: dict[str, Any], low: float, high: float) -> None:
-    """Set the ends of an axis; what its scale says itself stays."""
-    if "field" in channel:
-        scale = channel.get("scale", {})
-        low = min(low, 0) if scale.get("zero") else low
-        channel["scale"] = {"domainMin": low, "domainMax": high} | scale
+def _with_ends(spec: dict[str, Any], axis: str, low: float, high: float) -> dict[str, Any]:
+    """Return a layer with the ends of an axis; what its scale says itself stays."""
+    channel = spec["encoding"].get(axis, {})
+    if "field" not in channel:
+        return spec
+    scale = channel.get("scale", {})
+    ends = {"domainMin": min(low, 0) if scale.get("zero") else low, "domainMax": high}
+    return spec | {"encoding": spec["encoding"] | {axis: channel | {"scale": ends | scale}}}
 
 
-def _tell_titles(layer: dict[str, Any], titles: Mapping[str, str]) -> None:
-    """Let pointing at a mark tell the title of its strategy, not the name."""
-    for tip in layer["encoding"].get("tooltip", []):
-        if tip["field"] in _NAMES:
-            title = f"{tip['field']}_title"
-            name = f"datum.{tip['field']}"
-            told = f"({json.dumps(titles, sort_keys=True)})[{name}] || {name}"
-            layer.setdefault("transform", []).append({"calculate": told, "as": title})
-            tip["field"] = title
+def _with_titles(spec: dict[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
+    """Return a layer where pointing at a mark tells the title of its strategy, not the name."""
+    tips = spec["encoding"].get("tooltip", [])
+    names = [tip["field"] for tip in tips if tip["field"] in _NAMES]
+    if not names:
+        return spec
+    of_names = json.dumps(titles, sort_keys=True)
+    calculated = [
+        {"calculate": f"({of_names})[datum.{name}] || datum.{name}", "as": f"{name}_title"}
+        for name in names
+    ]
+    told = [
+        tip | {"field": f"{tip['field']}_title"} if tip["field"] in _NAMES else tip for tip in tips
+    ]
+    encoding = spec["encoding"] | {"tooltip": told}
+    return spec | {"encoding": encoding, "transform": spec.get("transform", []) + calculated}
 
 
 def _without_data(layer: alt.Chart) -> dict[str, Any]:

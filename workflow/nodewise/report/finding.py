@@ -11,7 +11,7 @@ from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
-from nodewise.report.page import PageFigure
+from nodewise.report.page_figure import PageFigure
 from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY

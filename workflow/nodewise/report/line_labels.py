@@ -1,7 +1,7 @@
 """Names of lines at their right ends, instead of a legend, where there is room for all of them."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,57 +22,76 @@ _IN_WORDS: dict[str, Callable[[Any], str]] = {
 }
 
 
+class Layer(NamedTuple):
+    """A layer of a chart: its specification without data, and what it draws."""
+
+    spec: dict[str, Any]
+    data: pd.DataFrame
+
+
 def label_lines(
-    layers: list[dict[str, Any]],
-    data: list[pd.DataFrame],
-    titles: Mapping[str, str],
-    values: Callable[[], pd.Series],
-    height: int,
-) -> dict[str, Any] | None:
+    layers: Sequence[Layer], titles: Mapping[str, str], height: int
+) -> tuple[list[Layer], dict[str, Any] | None]:
     """Name lines at their right ends instead of in a legend, if there is room for all of them.
 
     There is if all lines end at the right end of the plot, each of them once and far enough from
     the others, and no name is long.
 
     Args:
-        layers: the specifications of a chart's layers; that of the labels is added to them.
-        data: what each layer draws; the labels are added.
+        layers: those of a chart.
         titles: those of lines whose name is none.
-        values: returns all values along the vertical axis.
         height: of the plot, in pixels.
 
     Returns:
-        What it takes to have the legend back: the `legend` and the `field` that it explains; and
-        the `room` that the labels need beside the lines, in pixels. None if nothing was changed.
+        The layers without the legend, that of the labels last; and what it takes to have the legend
+        back: the `legend` and the `field` that it explains, and the `room` that the labels need
+        beside the lines, in pixels. Where there is no room, the layers as they are, and None.
     """
-    lines = next((place for place, layer in enumerate(layers) if _draws_lines(layer)), None)
+    lines = next((layer for layer in layers if _draws_lines(layer.spec)), None)
     if lines is None:
-        return None
-    encoding = layers[lines]["encoding"]
-    ends = _right_ends(data[lines], encoding, titles)
-    if ends.empty or not _are_apart(ends, encoding["y"], values(), height):
-        return None
+        return [*layers], None
+    encoding = lines.spec["encoding"]
+    ends = _right_ends(lines.data, encoding, titles)
+    if ends.empty or not _are_apart(ends, encoding["y"], values_along(layers, "y"), height):
+        return [*layers], None
     longest = int(ends["label"].str.len().max())
     if longest > LETTERS:
-        return None
+        return [*layers], None
     field, legend = encoding["color"]["field"], encoding["color"].get("legend", {})
-    for layer in layers:
-        for channel in _CHANNELS:
-            told = layer["encoding"].get(channel, {})
-            if told.get("field") == field:
-                layer["encoding"][channel] = told | {"legend": None}
     mark = {"type": "text", "align": "left", "dx": _BESIDE, "fontSize": 12}
     at = {axis: encoding[axis] for axis in ("x", "xOffset", "y") if axis in encoding}
     text = {"field": "label", "type": "nominal"}
-    layers.append({"name": LAYER, "mark": mark, "encoding": at | {"text": text}})
-    data.append(ends)
-    return {"field": field, "legend": legend, "room": round(_BESIDE + _LETTER * longest)}
+    names = Layer({"name": LAYER, "mark": mark, "encoding": at | {"text": text}}, ends)
+    bare = [Layer(_without_legend(layer.spec, field), layer.data) for layer in layers]
+    room = round(_BESIDE + _LETTER * longest)
+    return [*bare, names], {"field": field, "legend": legend, "room": room}
 
 
-def _draws_lines(layer: dict[str, Any]) -> bool:
-    mark = layer["mark"]
+def values_along(layers: Sequence[Layer], axis: str) -> pd.Series:
+    """Return all values that layers have along an axis."""
+    found: list[pd.Series] = []
+    for spec, data in layers:
+        fields = (spec["encoding"].get(end, {}).get("field") for end in (axis, f"{axis}2"))
+        found += [data[name] for name in fields if name in data]
+    values: pd.Series = pd.concat(found)
+    return values
+
+
+def _draws_lines(spec: dict[str, Any]) -> bool:
+    mark = spec["mark"]
     is_line = (mark if isinstance(mark, str) else mark["type"]) == "line"
-    return is_line and "field" in layer["encoding"].get("color", {})
+    return is_line and "field" in spec["encoding"].get("color", {})
+
+
+def _without_legend(spec: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return the specification of a layer without the legend that explains a field."""
+    encoding = spec["encoding"]
+    bare = {
+        channel: encoding[channel] | {"legend": None}
+        for channel in _CHANNELS
+        if encoding.get(channel, {}).get("field") == field
+    }
+    return spec | {"encoding": encoding | bare}
 
 
 def _right_ends(

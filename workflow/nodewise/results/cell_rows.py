@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
+from nodewise.results.cautions import NO_LINKS, OVERSUBSCRIBED, join_cautions
 from nodewise.results.columns import PARTS, SPLIT, STEPS
 from nodewise.results.measurement import Measurement
 from nodewise.results.noise_scale import NoiseScale
@@ -17,9 +18,6 @@ from nodewise.results.record import Record
 from nodewise.results.table_files import typed
 
 Seconds = NDArray[np.float64]
-
-OVERSUBSCRIBED = "more workers than cores"
-NO_LINKS = "no network emulation"
 
 
 def axes(record: Record) -> dict[str, Any]:
@@ -77,7 +75,7 @@ def cell_row(
         "machine": record.provenance.cpu,
         "weights": _weights(record),
         "oversubscribed": oversubscribed,
-        "flags": "; ".join(flags),
+        "flags": join_cautions(*flags),
         "input": cell.input,
         "preprocessing_nodes": cell.preprocessing_nodes,
         "nodes_per_machine": cell.cluster.per_machine,
@@ -92,7 +90,7 @@ def cell_row(
     speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
     measured = _measured(record.result, cell, record.exchange, speed, watts_per_core)
     flags += record.result.conditions.outside
-    return row | measured | {"flags": "; ".join(flags)}
+    return row | measured | {"flags": join_cautions(*flags)}
 
 
 def _weights(record: Record | NoiseScale) -> str:

@@ -1,4 +1,4 @@
-"""The columns of every table, with their types. What they are called and mean is in columns.yaml.
+"""The columns of every table, with their types, as columns.yaml has them.
 
 A table has its columns whatever the records hold. Times are seconds, sizes are bytes, everywhere.
 """
@@ -12,63 +12,21 @@ SINGLE = "single"
 """The strategy without communication: the base of every speed-up."""
 PARTS = ("compute", "wait", "communicate", "apply")
 
-_TEXTS = (
-    *("cell_id", "study", "experiment", "model", "dataset", "strategy", "cluster", "exchange"),
-    *("options", "status", "reason", "kind", "data_origin", "machine", "weights", "flags", "input"),
-    *("energy_kind", "commit", "record_sha256", "observation", "pipeline", "curve", "link"),
-    *("collective", "printed_dataset", "printed_name"),
-    # of fits
-    *("source", "law", "settings", "title", "parameter", "meaning", "unit", "note", "scenario"),
-    *("trained", "bound", "overhead", "evidence", "objective", "held", "answer", "basis"),
-    "missing",
-)
-_FLAGS = (
-    *("oversubscribed", "whole_epochs", "timed", "fitted", "borrowed"),
-    *("chosen", "beyond", "own", "best", "near", "break_even", "interior"),
-)
-_COUNTS = (
-    *("batch_per_worker", "nodes", "repeat", "global_batch", "epoch", "step", "values", "repeats"),
-    *("cells", "failed", "group", "small_batch", "big_batch", "curves", "points"),
-)
-_COUNTS_OR_NONE = (
-    *("preprocessing_nodes", "nodes_per_machine", "steps", "steps_per_epoch", "epochs"),
-    *("trainable_parameters", "payload_bytes", "discarded_blocks", "printed_batch"),
-)
-_DTYPES = {  # all other columns are float64
-    **dict.fromkeys(_TEXTS, "str"),
-    **dict.fromkeys(_FLAGS, "bool"),
-    **dict.fromkeys(_COUNTS, "int64"),
-    **dict.fromkeys(_COUNTS_OR_NONE, "Int64"),
-    "started_at": "datetime64[us, UTC]",
-}
-_IN_TABLE = {  # where a column has another type than in the other tables
-    "epochs": {"steps": "int64"},
-    "curve_points": {
-        "batch_per_worker": "float64",
-        "nodes_per_machine": "float64",
-        "payload_bytes": "float64",
-        "steps_per_epoch": "float64",
-    },
-    "published": {"epochs": "int64"},
-    "published_runs": {"batch_per_worker": "Int64", "epochs": "int64"},
-    "fits": {"batch_per_worker": "Int64"},
-    "predictions": {"payload_bytes": "float64"},
-    "optima": {"batch_per_worker": "float64", "global_batch": "float64"},
-    "savings": {"batch_per_worker": "Int64"},
-}
 _BUILT = (  # by `nodewise build-tables`; the others are of fits
     *("cells", "epochs", "steps", "observations", "curves"),
     *("curve_points", "noise_scale", "published", "published_runs"),
 )
 _EXPLAINED: Any = read_tree(Path(__file__).with_name("columns.yaml"))
+_TYPE_OF = {name: type_ for type_, names in _EXPLAINED["types"].items() for name in names}
 
-_TYPES: dict[str, dict[str, str]] = {
-    table: {
-        name: _IN_TABLE.get(table, {}).get(name, _DTYPES.get(name, "float64"))
-        for name in explained["columns"]
-    }
-    for table, explained in _EXPLAINED["tables"].items()
-}
+
+def _types(table: dict[str, Any]) -> dict[str, str]:
+    """Return the type of each column of a table, in their order."""
+    types = _TYPE_OF | table.get("types", {})
+    return {name: types.get(name, "float64") for name in table["columns"]}
+
+
+_TYPES = {name: _types(table) for name, table in _EXPLAINED["tables"].items()}
 COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
 """The type of each column, by table, in their order."""
 OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}

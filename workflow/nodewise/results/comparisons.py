@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from nodewise.results.cautions import cautions_of_launches, join_cautions
 from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
     GROUP,
@@ -121,17 +122,7 @@ def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
 def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
     """Return the cautions of points, those of the one node beside them included."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
-    return [_together(own, one and f"on one node: {one}") for own, one in both]
-
-
-def _of_launches(flags: "pd.Series[str]") -> str:
-    """Return the cautions of a point's launches, if half of them have one, as in the curves."""
-    cautions = [caution for of in flags if of for caution in of.split("; ")]
-    return _together(*cautions) if 2 * (flags != "").sum() >= len(flags) else ""
-
-
-def _together(*cautions: str) -> str:
-    return "; ".join(filter(None, dict.fromkeys(cautions)))
+    return [join_cautions(own, one and f"on one node: {one}") for own, one in both]
 
 
 def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
@@ -212,7 +203,7 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
             {True: "its steps are too short for parts of them", False: ""}
         ),
     )
-    return rows.assign(flags=[_together(*each) for each in zip(*cautions, strict=True)])
+    return rows.assign(flags=[join_cautions(*each) for each in zip(*cautions, strict=True)])
 
 
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -322,7 +313,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     points = cells.groupby(CURVE_KEY, as_index=False).agg(
         energy_j=("energy_j", "median"),
         label=("energy_kind", "min"),  # estimated, if any is
-        flags=("flags", _of_launches),
+        flags=("flags", cautions_of_launches),
         exchange=("exchange", "first"),
         cell_id=("cell_id", "first"),
         repeats=("cell_id", "size"),

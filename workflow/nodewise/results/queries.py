@@ -240,7 +240,7 @@ def compared_parts(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return curve points in long form, one row per part; `way` says which column names the way.
+    """Return curve points in long form, one row per part; `column` is that of their strategies.
 
     Nodes that are said to communicate for no time at all do so within computing: no row claims it.
     """

@@ -1,6 +1,6 @@
 """The tables of a study, from its records. Without a single record they are empty."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +8,7 @@ import pandas as pd
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
+from nodewise.results.cautions import SEVERAL_MACHINES, cautions_of_launches, join_cautions
 from nodewise.results.cell_rows import (
     axes,
     cell_row,
@@ -38,7 +39,6 @@ from nodewise.results.noise_scale import NoiseScale, read_noise_scale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
-SEVERAL_MACHINES = "launches on several machines"
 _ALIKE = (  # of all launches of a point of a curve, but for the cell: that of the first
     *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "global_batch"),
     *("payload_bytes", "steps_per_epoch", "cell_id"),
@@ -146,13 +146,13 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),
         of_point["weights"].max(),  # "random" if one launch had to
+        _cautions(done),
     ]
     rows = pd.concat(parts, axis=1).reset_index()
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size().rename("failed").reset_index()
     lost = rows.merge(failed, "left", [*AXES])["failed"].fillna(0)
     step_time = rows["step_time_s"].where(rows["step_time_s"] > 0)
     rows = rows.assign(
-        flags=_cautions(done, rows[CURVE_KEY]),
         examples_per_s=rows["global_batch"] / step_time,
         epoch_time_s=rows["step_time_s"] * rows["steps_per_epoch"].astype(float),
         failed=lost,
@@ -161,28 +161,15 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     return typed(_with_speedup(with_intervals(rows, done, CURVE_KEY)), CURVES)
 
 
-def _cautions(done: pd.DataFrame, points: pd.DataFrame) -> "pd.Series[str]":
-    """Return the cautions of each point: those of its launches, if half of them or more have any.
-
-    A median holds against fewer. Launches on several machines are a caution of their own.
-    """
-    of_point = done.groupby(CURVE_KEY)
-    mixed = of_point["machine"].transform("nunique") > 1
-    cautious = done.assign(flags=done["flags"].mask(mixed, _with_machines))
-    cautious = (
-        cautious[cautious["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
-    )
-    flags = points.merge(cautious.reset_index(), "left", CURVE_KEY)
-    launches = points.merge(of_point.size().rename("launches").reset_index(), "left", CURVE_KEY)
-    return flags["_each_once"].where(2 * flags["size"] >= launches["launches"], "")
+def _cautions(done: pd.DataFrame) -> "pd.Series[str]":
+    """Return the cautions of each point. Launches on several machines are one of their own."""
+    several = done.groupby(CURVE_KEY)["machine"].transform("nunique") > 1
+    flags = done["flags"].mask(several, done["flags"].map(_with_machines))
+    return done.assign(flags=flags).groupby(CURVE_KEY)["flags"].agg(cautions_of_launches)
 
 
-def _with_machines(flags: "pd.Series[str]") -> "pd.Series[str]":
-    return (flags + "; " + SEVERAL_MACHINES).str.removeprefix("; ")
-
-
-def _each_once(flags: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys("; ".join(flags).split("; ")))
+def _with_machines(flags: str) -> str:
+    return join_cautions(flags, SEVERAL_MACHINES)
 
 
 def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:

@@ -1,1 +1,1 @@
-"""Which cells a study consists of, how long they take, which have no result."""
+"""Which cells a study has, how long they take (`estimate`, `plan`), which have no result."""

@@ -227,25 +227,24 @@ def _message(error: ValidationError, tree: object) -> str:
 
 def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the fields of the model at `location` of a config, which was read as `tree`."""
-    at: Any = Config
+    type_: Any = Config
     for part in location:
-        model = _model(at, tree)
-        # the annotation of a field, or of what a dict or a list holds
-        at = model.model_fields[str(part)].annotation if model else get_args(at)[-1]
+        if get_origin(type_) in (dict, list):
+            annotation = get_args(type_)[-1]  # of what it holds
+        else:
+            annotation = type_.model_fields[part].annotation
         tree = tree[part]
-    model = _model(at, tree)
-    assert model is not None  # noqa: S101 (only a model has keys that it does not know)
-    return dict(model.model_fields)
+        type_ = _type_of(annotation, tree)
+    return dict(type_.model_fields)
 
 
-def _model(annotation: object, value: Any) -> type[Frozen] | None:  # noqa: ANN401
-    """Return the model that an annotation asks of `value`, if it asks for one."""
-    if get_origin(annotation) in (Union, UnionType, Annotated):
-        found = (_model(part, value) for part in get_args(annotation))
-        return next(filter(None, found), None)
-    if not isinstance(annotation, type) or not issubclass(annotation, Frozen):
-        return None
-    return CLUSTERS[value["kind"]] if annotation is ClusterSettings else annotation
+def _type_of(annotation: Any, value: Any) -> Any:  # noqa: ANN401
+    """Return what an annotation asks of `value`: a model, or a dict or a list of something."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):  # X | None, or X and checks of it
+        return _type_of(get_args(annotation)[0], value)
+    if annotation is ClusterSettings:
+        return CLUSTERS.get(value.get("kind"), ClusterSettings)
+    return annotation
 
 
 def check_files_exist(study: Config) -> None:

@@ -30,7 +30,7 @@ def which_batch(study: ReportContext) -> Finding:
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
     small, large = line.iloc[0], line.iloc[-1]
     answer = Markup(
-        "{}: with {}, the speed-up is {}{} at {} and {}{} at {} examples per worker and step. {}"
+        "{}: for {}, the speed-up is {}{} at {} and {}{} at {} examples per worker. {}"
     ).format(
         text(_how_batch_matters(line)),
         study.point(large, batch=False),

@@ -33,13 +33,12 @@ def energy_cost(study: ReportContext) -> Finding:
         return asked
     ranked = counting.sort_values("ratio", kind="stable")
     least, most = ranked.iloc[0], ranked.iloc[-1]
-    more = int((counting["ratio"] > 1).sum())
+    more, compared = int((counting["ratio"] > 1).sum()), counted(len(counting), "comparison")
     answer = Markup(
-        "In {} of {} an example took more energy on several nodes than on one: the median "
-        "ratio is {}; it ranges from {} ({}) to {} ({})."
+        "In {} an example took more energy on several nodes than on one. The median ratio is {}; "
+        "it ranges from {} ({}) to {} ({})."
     ).format(
-        more,
-        text(counted(len(counting), "comparison")),
+        text(f"all {compared}" if more == len(counting) > 1 else f"{more} of {compared}"),
         number(counting["ratio"].median(), "×", kind_of(counting)),
         number(least["ratio"], "×", least["label"]),
         study.point(least),
@@ -48,8 +47,8 @@ def energy_cost(study: ReportContext) -> Finding:
     )
     limits = [
         text(
-            "This is about training steps alone: starting up and evaluating are left out. It is "
-            "the median over launches, without an interval."
+            "This is about training steps alone: starting up and evaluating are left out. Values "
+            "are medians over launches, without an interval."
         )
     ]
     if (counting["label"] == "estimated").any():

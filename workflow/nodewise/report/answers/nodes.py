@@ -1,4 +1,4 @@
-"""The answer to: Does adding nodes pay?"""
+"""The answer to: Does adding nodes pay off?"""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def nodes_pay(study: ReportContext) -> Finding:
     """Answer by the points on several nodes, without a caution, against their own one node."""
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
-    asked = Finding("nodes", "Does adding nodes pay?", "curves", rows=rows, columns=PAYS)
+    asked = Finding("nodes", "Does adding nodes pay off?", "curves", rows=rows, columns=PAYS)
     counting = evidence.select(rows)
     if counting.empty:
         return asked
@@ -28,11 +28,11 @@ def nodes_pay(study: ReportContext) -> Finding:
     gains = counting[counting["speedup"] > 1]
     speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
     answer = Markup(
-        "On several nodes, training was faster than on one in {} of {}.{} The highest speed-up was "
-        "{}: {}."
+        "The highest speed-up was {}: {}. On several nodes, training was faster than on one in {} "
+        "of {}.{}"
     ).format(
-        *(len(gains) or "none", text(counted(len(counting), "comparison")), _how_sure(gains)),
         *(speed, study.point(best)),
+        *(len(gains) or "none", text(counted(len(counting), "comparison")), _how_sure(gains)),
     )
     limits = [
         text(

@@ -54,16 +54,15 @@ def why_slower(study: ReportContext) -> Finding:
     of_part = counting[counting["largest"] == part]
     several = comparisons.on_several_nodes(curves)
     several = evidence.select(evidence.check_times(several, tables, other="_one"))
-    slower = int((several["speedup"] <= 1).sum())
+    untold = int((several["speedup"] <= 1).sum()) - len(counting)
     answer = Markup(
-        "At {} several nodes were not faster than one; {} of them {} parts that can be trusted. "
-        "At {} of these the largest part besides computing was {}: it took {} of the step in the "
-        "median, computing {}."
+        "{} was the largest part besides computing at {} of {} on several nodes that were not "
+        "faster than one: it took {} of the step in the median, computing {}.{}"
     ).format(
-        *(text(counted(slower, "point")), len(counting), "has" if len(counting) == 1 else "have"),
-        *(len(of_part), text(_PART[part])),
+        *(text(_PART[part].capitalize()), len(of_part), text(counted(len(counting), "point"))),
         number(of_part["largest_share"].median(), "share", kind_of(of_part)),
         number(of_part["compute_share"].median(), "share", kind_of(of_part)),
+        text(f" At {untold} more, the parts are unknown or not trusted." if untold else ""),
     )
     middle = of_part.sort_values("largest_share", kind="stable").iloc[len(of_part) // 2]
     figures = figures_of(study, middle, "split", "ways-parts")
@@ -79,7 +78,7 @@ def why_slower(study: ReportContext) -> Finding:
         text("Strategies that exchange within the computation itself show that time as computing."),
     ]
     if figures:
-        sentence = Markup("The figure includes the point with the median share: {}.")
+        sentence = Markup("The figure has the point with the median share: {}.")
         limits.append(sentence.format(study.point(middle)))
     cells = [middle["cell_id"], middle["cell_id_one"]]
     return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)

@@ -38,10 +38,10 @@ def which_strategy(study: ReportContext) -> Finding:
     limits = [
         text(
             "Throughput counts examples, not progress: asynchronous, averaging and compressing "
-            "strategies take other steps than one node with the global batch would."
+            "strategies take other steps than one node would, and may need more of them."
         ),
         text(
-            "The order belongs to this model, batch and link; a larger model has more to exchange "
+            "The order holds for this model, batch and link: a larger model has more to exchange "
             "and more to compute."
         ),
         devices or DEVICES,

@@ -5,7 +5,7 @@ import pandas as pd
 from nodewise.core.intervals import students_t
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
-from nodewise.results.cell_rows import OVERSUBSCRIBED
+from nodewise.results.cautions import OVERSUBSCRIBED
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.comparisons import ALIKE
 from nodewise.results.queries import Tables, plain_training, with_labels

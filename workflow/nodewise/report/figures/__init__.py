@@ -5,7 +5,7 @@ a module; nothing else has to be changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import pandas as pd
 
@@ -25,12 +25,16 @@ ALL_REDUCES = "all_reduces"
 """The frame of the all-reduces of calibrations, which is no table of a study."""
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """What is known of a figure before it is drawn.
+FIGURES: "Registry[figure]" = Registry("figure", "nodewise.report.figures")
+
+
+@dataclass
+class figure:  # noqa: N801 (a decorator)
+    """Register the decorated function as a figure, with what is known before it is drawn.
 
     Attributes:
-        tables: the tables that it is made from, by name.
+        name: what pages call it.
+        tables: the names of the tables that it is made from, separated by spaces.
         rows: takes these tables and returns the rows that it draws.
         axes: the columns that tell one drawing from another: each combination gets one.
         plots: what it plots, in a few words.
@@ -41,71 +45,29 @@ class Declaration:
         most: how many lines a panel may have.
         section: the heading under which the result pages show it; empty if they do not.
         order: its place among others on a page.
-        draw: takes the rows of one combination; returns None if there is nothing to see. The rows
-            have the `strategy_title` of each `line` or `strategy`, and `variant_of`: the strategy
-            that it is a variant of, or itself.
+        draw: the decorated function: takes the rows of one combination; returns None if there is
+            nothing to see. The rows have the `strategy_title` of each `line` or `strategy`, and
+            `variant_of`: the strategy that it is a variant of, or itself.
     """
 
-    tables: tuple[str, ...]
+    name: str
+    _: KW_ONLY
+    tables: str
     rows: Rows
-    axes: tuple[str, ...]
+    axes: Sequence[str]
     plots: str
     reading: str
-    lines: tuple[str, ...]
-    most: int
-    section: str
-    order: int
-    draw: Draw
+    lines: Sequence[str] = ()
+    most: int = MOST_LINES
+    section: str = ""
+    order: int = 0
+    draw: Draw = field(init=False)
 
-
-FIGURES: Registry[Declaration] = Registry("figure", "nodewise.report.figures")
-
-
-def figure(
-    name: str,
-    *,
-    tables: str,
-    rows: Rows,
-    axes: Sequence[str],
-    plots: str,
-    reading: str,
-    lines: Sequence[str] = (),
-    most: int = MOST_LINES,
-    section: str = "",
-    order: int = 0,
-) -> Callable[[Draw], Draw]:
-    """Register the decorated function as the figure `name`; see `Declaration`.
-
-    Args:
-        name: what pages call it.
-        tables: the names of its tables, separated by spaces.
-        rows: see `Declaration`.
-        axes: see `Declaration`.
-        plots: see `Declaration`.
-        reading: see `Declaration`.
-        lines: see `Declaration`.
-        most: see `Declaration`.
-        section: see `Declaration`.
-        order: see `Declaration`.
-    """
-
-    def register(draw: Draw) -> Draw:
-        declared = Declaration(
-            tables=tuple(tables.split()),
-            rows=rows,
-            axes=tuple(axes),
-            plots=plots,
-            reading=reading,
-            lines=tuple(lines),
-            most=most,
-            section=section,
-            order=order,
-            draw=draw,
-        )
-        FIGURES.add(name, declared)
+    def __call__(self, draw: Draw) -> Draw:
+        """Register `draw` and return it."""
+        self.draw = draw
+        FIGURES.add(self.name, self)
         return draw
-
-    return register
 
 
 def draw_figures(
@@ -122,9 +84,10 @@ def draw_figures(
     """
     for name in by_order():
         declared = FIGURES[name]
-        if not set(declared.tables) <= set(tables):
+        needed = declared.tables.split()
+        if not set(needed) <= set(tables):
             continue
-        rows = declared.rows({table: tables[table] for table in declared.tables})
+        rows = declared.rows({table: tables[table] for table in needed})
         for part, of in _each(rows, declared.axes):
             titled = _with_titles(part, experiments, variants)
             titles = strategy_titles(titled) if "strategy_title" in titled else {}
@@ -134,7 +97,7 @@ def draw_figures(
                 yield replace(drawn, figure=name, of=own, where=where, titles=titles)
 
 
-def _draw_panels(declared: Declaration, rows: pd.DataFrame) -> list[Figure]:
+def _draw_panels(declared: figure, rows: pd.DataFrame) -> list[Figure]:
     """Return one drawing, or its panels, which share an axis and say which `panel` they are."""
     found = []
     for name, part in panels(rows, declared.lines, declared.most):

@@ -206,12 +206,15 @@ def describe_improvements(rows: pd.DataFrame) -> str:
     rows = rows[(rows["model"] != "") & (rows["nodes"] == rows["nodes"].max())]
     launches = rows["repeats"].astype("Int64").fillna(0)  # nobody knows the published ones
     counts = (launches >= evidence.LAUNCHES) & (rows["flags"] == "")
-    theirs, ours = rows.loc[rows["kind"] == "published", "saved"], rows.loc[counts, "saved"]
-    if theirs.empty:
+    printed, ours = rows[rows["kind"] == "published"], rows[counts]
+    if printed.empty:
         return ""
-    here = f", {percent(ours.min(), ours.max())} here" if len(ours) else ""
-    saved = percent(theirs.min(), theirs.max())
-    return f"{_PUBLISHED}{rows['nodes'].iloc[0]} nodes save {saved} of the training time{here}"
+    theirs = percent(printed["saved"].min(), printed["saved"].max())
+    said = f"{_PUBLISHED}{rows['nodes'].iloc[0]} nodes save {theirs} of the training time"
+    if ours.empty:
+        return said
+    models = f"{ours['model'].nunique()} of {counted(printed['model'].nunique(), 'model')}"
+    return f"{said}; here {percent(ours['saved'].min(), ours['saved'].max())}, for {models}"
 
 
 def describe_models(rows: pd.DataFrame) -> str:

@@ -112,7 +112,7 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
         title=view.heading,
         kinds=kinds_of(data),
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
-        caption="Shaded: from the least to the most of several launches." * several,
+        caption="Shaded: from the lowest to the highest launch." * several,
         views=(view,) if value == "loss" else (),
         line_titles=line_titles,
     )

@@ -111,7 +111,7 @@ def outlook(rows: pd.DataFrame) -> Figure:
         title=view.heading,
         kinds=_kinds(data, kind),
         alt=_speedups_in_words(data, kind),
-        caption=f"Below the dashed rule, one node is faster.{caution_key(data)}",
+        caption=f"Below the dashed line, one node is faster.{caution_key(data)}",
         views=_OUTLOOK,
     )
 

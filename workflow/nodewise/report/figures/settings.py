@@ -41,53 +41,46 @@ def settings(rows: pd.DataFrame) -> Figure:
     names = ["kind", *_ROW, "nodes", "part", "seconds"]
     data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
-    strategies = total.groupby("line")["step"].max().sort_values(ascending=False).index.tolist()
-    labels = {
-        # of one strategy, the title has its name
-        (line, setting): _label(titles[line] if len(strategies) > 1 else "", setting)
-        for line, setting in total[_AT].value_counts().index
-    }
-    ranked = total.groupby(_AT)["step"].max().sort_values(ascending=False).index
-    order = [labels[at] for at in sorted(ranked, key=lambda at: strategies.index(at[0]))]
-    y = alt.Y("row:N", title=None, sort=order).axis(
-        labelExpr="split(datum.label, '|')",
-        labelLineHeight=13,
-        labelOffset=-7 * max(map(_breaks, order)),  # Vega centres the first line
-        labelLimit=180,
-        labelPadding=6,
-        ticks=False,
-    )
-    offset = alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15)
+    labels = _row_labels(total, titles)
     drawn = data.assign(row=[labels[at] for at in data[_AT].itertuples(index=False, name=None)])
-    bars = stacked(drawn, [*names, "repeats", "flags"], y=y, yOffset=offset)
-    flagged = drawn.groupby([*_ROW, "row"])["flags"].max().rename("flags").reset_index()
-    ends = total.merge(flagged)
-    batches = ends["batch_per_worker"].astype(str) + ends["flags"].ne("").map(
-        {True: " !", False: ""}
-    )
-    numbers = (
-        alt.Chart(inline(ends.assign(batch=batches)))
-        .mark_text(align="left", dx=4, fontSize=12)
-        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("batch:N"))
-    )
+    places: dict[str, alt.Y | alt.YOffset] = {
+        "y": _row_axis([*labels.values()]),
+        "yOffset": alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15),
+    }
+    bars = stacked(drawn, [*names, "repeats", "flags"], **places)
     words = "; ".join(
         f"{titles[line]}, {setting}, batch {batch}: {write_number(float(step), 's')}"
         for line, setting, batch, step in total.to_numpy()
     )
     nodes = int(data["nodes"].iloc[0])
-    whose = f"{titles[strategies[0]]}, one" if len(strategies) == 1 else "One"
-    row = max(_BAR * data["batch_per_worker"].nunique(), _LINE * (2 + max(map(_breaks, order))))
+    lines = total["line"].unique()
+    whose = f"{titles[lines[0]]}, one" if len(lines) == 1 else "One"
+    of_names = _LINE * (2 + max(map(_breaks, labels.values())))
+    row = max(_BAR * data["batch_per_worker"].nunique(), of_names)
     return Figure(
         finding=_findings.describe_settings(rows),
-        layers=[bars, numbers],
+        layers=[bars, _batches(total, drawn, **places)],
         data=data,
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
         alt=f"Total time of a step on {nodes} nodes. {words}.",
         caption=f"The number beside a bar is the batch per worker.{caution_key(data, MARKED)}",
         axis="x",
-        height=row * len(order),
+        height=row * len(labels),
     )
+
+
+def _row_labels(total: pd.DataFrame, titles: dict[str, str]) -> dict[tuple[str, str], str]:
+    """Return the label of each strategy and setting, the slowest strategy and setting first."""
+    longest = total.groupby("line")["step"].max().sort_values(ascending=False)
+    strategies = longest.index.tolist()
+    ranked = total.groupby(_AT)["step"].max().sort_values(ascending=False).index
+    # of a single strategy, the title of the figure has its name
+    shown = titles if len(strategies) > 1 else dict.fromkeys(strategies, "")
+    return {
+        (line, setting): _label(shown[line], setting)
+        for line, setting in sorted(ranked, key=lambda at: strategies.index(at[0]))
+    }
 
 
 def _label(title: str, setting: str) -> str:
@@ -95,6 +88,32 @@ def _label(title: str, setting: str) -> str:
     return "|".join(
         line for text in (title, setting) for line in wrap(text, _LETTERS, break_long_words=False)
     )
+
+
+def _row_axis(labels: list[str]) -> alt.Y:
+    """Return the axis of rows, in the order of their labels."""
+    return alt.Y("row:N", title=None, sort=labels).axis(
+        labelExpr="split(datum.label, '|')",
+        labelLineHeight=13,
+        labelOffset=-7 * max(map(_breaks, labels)),  # Vega centres the first line
+        labelLimit=180,
+        labelPadding=6,
+        ticks=False,
+    )
+
+
+def _batches(total: pd.DataFrame, drawn: pd.DataFrame, **places: alt.Y | alt.YOffset) -> alt.Chart:
+    """Return the batch at the end of each bar, with a mark where the bar calls for caution."""
+    flagged = drawn.groupby([*_ROW, "row"])["flags"].max().rename("flags").reset_index()
+    ends = total.merge(flagged)
+    marks = ends["flags"].ne("").map({True: " !", False: ""})
+    numbers = ends.assign(batch=ends["batch_per_worker"].astype(str) + marks)
+    chart: alt.Chart = (
+        alt.Chart(inline(numbers))
+        .mark_text(align="left", dx=4, fontSize=12)
+        .encode(**places, x=alt.X("step:Q"), text=alt.Text("batch:N"))
+    )
+    return chart
 
 
 def _breaks(label: str) -> int:

@@ -129,7 +129,7 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
         title=_BATCHES.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
-        caption=f"Below the dashed rule, one node is faster.{_bars_key(data)}{caution_key(data)}",
+        caption=f"Below the dashed line, one node is faster.{_bars_key(data)}{caution_key(data)}",
         views=(_BATCHES,),
     )
 

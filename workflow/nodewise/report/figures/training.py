@@ -164,24 +164,31 @@ def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
     Of one kind it is the latter alone. A series is of one strategy.
     """
     lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
-    at = ["kind", "batch_per_worker"]
-    of_one = not (lines.groupby("kind")["line"].nunique() > 1).any()
-    choices = (
-        [*names]
-        for names in _DISTINCTIONS
-        if (of_one or "line" in names) and not lines.duplicated([*at, *names]).any()
-    )
-    distinct = next(choices, [*_DISTINCTIONS[-1]])
-    several = lines.groupby("kind")[distinct].nunique() > 1
+    distinct = _distinctions(lines)
+    if not distinct:
+        return data["kind"].tolist()
+    several = lines.groupby("kind")[distinct].nunique().gt(1).any(axis=1)
     series = []
     for kind, *names in data[["kind", *distinct]].to_numpy():
         named = ", ".join(titles.get(name, name) for name in names)
-        if not (names and several.loc[kind].any()):
-            named = kind
-        elif len(several) > 1:
-            named = f"{kind}: {named}"
-        series.append(named)
+        if not several[kind]:
+            series.append(kind)
+        else:
+            series.append(f"{kind}: {named}" if len(several) > 1 else named)
     return series
+
+
+def _distinctions(lines: pd.DataFrame) -> list[str]:
+    """Return the columns that tell lines of one kind from others at a batch, as few as can be.
+
+    The strategy is among them if a kind has several.
+    """
+    strategies = lines.groupby("kind")["line"].nunique().max()
+    for names in _DISTINCTIONS:
+        alike = lines.duplicated(["kind", "batch_per_worker", *names]).any()
+        if not alike and (strategies <= 1 or "line" in names):
+            return [*names]
+    return [*_DISTINCTIONS[-1]]
 
 
 def _series(data: pd.DataFrame, behind: dict[str, str]) -> list[Series]:

@@ -26,8 +26,8 @@ _TRAININGS = [
     *POINT,
     Column("epochs", "Epochs"),
     Column("train_time_s", "Training time", "s", kind_from="label"),
-    Column("in_time", "In the shortest time", "accuracy", kind_from="label"),
-    Column("in_epochs", "In as many epochs", "accuracy", kind_from="label"),
+    Column("in_time", "Training, in the shortest time", "accuracy", kind_from="label"),
+    Column("in_epochs", "Training, in as many epochs", "accuracy", kind_from="label"),
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
     *CAUTION,
 ]
@@ -254,7 +254,7 @@ def ratio_rule(study: ReportContext) -> Markup | None:
     return rule + sentences.format(
         number(last["ratio"], "mean", last["label"]),
         last["nodes"],
-        ", against the rule" if exception else "",
+        ", an exception to the rule" if exception else "",
     )
 
 
@@ -293,7 +293,7 @@ def _ratios(study: ReportContext) -> Table | None:
 def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
     """Return in words where a point was measured, or those of a comparison over several `nodes`."""
     on = f"{join_words(map(str, nodes))} nodes" if len(nodes) > 1 else counted(row["nodes"], "node")
-    sentences = Markup("{}, {}, {} per worker and step, in {}")
+    sentences = Markup("{}, {}, {} per worker, in {}")
     return sentences.format(
         text(study.model_title(row["model"])),
         text(on),

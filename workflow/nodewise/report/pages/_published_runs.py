@@ -13,7 +13,7 @@ from nodewise.report.claims_table import claims_table
 from nodewise.report.context import ReportContext
 from nodewise.report.html import number
 from nodewise.report.page import Page
-from nodewise.report.tables import BATCH, FLAGS, NODES, STRATEGY, Column, table
+from nodewise.report.tables import BATCH, FLAGS, LAUNCH, NODES, STRATEGY, Column, table
 from nodewise.results.columns import SINGLE
 from nodewise.results.queries import plain_training, published_runs_and_ours, with_labels
 
@@ -38,7 +38,7 @@ _SPEED = [
     Column("efficiency_published", "Efficiency", "share", "published"),
     Column("examples_per_s", "Our examples/s", "/s", kind_from="speed_label"),
     Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
-    Column("against", "Against one node by"),
+    Column("against", "Our speed-up is relative to"),
     Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
     Column("speed_label", "Kind of ours"),
     Column("machine", "Our machine"),
@@ -68,6 +68,7 @@ _ENERGY = [
     STRATEGY,
     NODES,
     BATCH,
+    LAUNCH,
     Column("energy_j", "Energy of the timed steps", "J", kind_from="energy_kind"),
     Column("per_thousand_j", "Per 1,000 examples", "J", kind_from="energy_kind"),
     Column("energy_kind", "Kind"),

@@ -151,11 +151,11 @@ def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     predictions = predictions[predictions["source"].isin(_AS)].drop_duplicates("curve")
     found: dict[str, list[dict[str, Any]]] = {}
     for row in predictions.to_dict("records"):
-        one = fitted_curve(curves, row["curve"])
+        one, of_source = fitted_curve(curves, row["curve"]), f" · {row['source']}"
         section = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"]) | {
             "model": row["model"],
             "source": row["source"],
-            "title": f"{_AS[row['source']]}: {one['label']}",
+            "title": f"{_AS[row['source']]}: {one['label'].removesuffix(of_source)}",
             "anchor": slug(f"{row['source']} {row['curve']}"),
             "kinds": [badge(row["source"])],
             "figures": [],

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from nodewise.core.units import counted
 from nodewise.predict.judge import EACH
 from nodewise.report import evidence
+from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number, text
 from nodewise.report.page import Page
@@ -48,22 +49,20 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
         return []
     curve = str(points.xs(source).idxmax())
     line = pays[pays["curve"] == curve].sort_values("batch_per_worker")
-    each = "; ".join(
-        f"{batch:,.0f}: {nodes:,.0f} nodes"
-        for batch, nodes in line[["batch_per_worker", "nodes"]].to_numpy()
-    )
+    batches, counts = line["batch_per_worker"].to_numpy(), line["nodes"].to_numpy()
+    each = [f"{n:,.0f} with {batch:,.0f}" for batch, n in zip(batches, counts, strict=True)]
+    each[0] += " examples per node"
     ends = line.sort_values("nodes").iloc[[0, -1]]
     reach = Markup(" to ").join(dict.fromkeys(data(nodes, "") for nodes in ends["nodes"]))
     kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
     trained = seen[seen["curve"] == curve].iloc[0]
     sentence = Markup(
-        "are needed, by the formula, before {} trains {} faster than it does on one node ({}). By "
-        "batch per worker: {}."
+        "are needed to train {} faster than on one: {}. By the formula for {} on {}."
     ).format(
-        text(study.strategy_title(trained["strategy"])),
         text(study.model_title(trained["model"])),
+        text(join_words(each)),
+        text(study.strategy_title(trained["strategy"])),
         text(_where(study, trained)),
-        text(each),
     )
     number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
     return [{"number": number_of, "text": sentence}]
@@ -140,8 +139,8 @@ def _predicted(study: ReportContext) -> list[dict[str, Any]]:
     for source in _SOURCES:
         if of := rows.get(source):
             sentence = Markup(
-                "is the median error of a predicted step time, {} at worst, at {} whose number of "
-                "nodes the formula was not fitted to (points with a caution included)."
+                "is the median error of a predicted step time; the largest is {}. Each of {} was "
+                "predicted from other numbers of nodes (points with a caution included)."
             ).format(
                 number(of["worst_error"], "share", "predicted"),
                 text(counted(of["points"], f"{source} point")),

@@ -18,14 +18,14 @@ from nodewise.report.tables import Column, table
 _LEVELS = [
     Column("rule", "Rule"),
     Column("median", "Median error", "share", "predicted"),
-    Column("p90", "Nine of ten are better than", "share", "predicted"),
-    Column("publishers, median", "Median error, each publisher alike", "share", "predicted"),
+    Column("p90", "Error of nine in ten, at most", "share", "predicted"),
+    Column("publishers, median", "Median error, publishers weighted equally", "share", "predicted"),
     Column("mean of log", "Mean of the absolute log error", "share", "predicted"),
 ]
 _WAYS = {"doubling": "Doubling the devices", "next": "Following nodewise next"}
 _NEXT = [
     Column("way", "Way"),
-    Column("measured", "Measurements, mean", "", "predicted"),
+    Column("measured", "Measurements, mean", "mean", "predicted"),
     Column("good", "Curves whose best time is missed by at most 10\u00a0%", "share", "predicted"),
     Column("loss", "Lost time, mean", "share", "predicted"),
 ]
@@ -74,7 +74,9 @@ def _next() -> dict[str, Any]:
         "file": f"data/published/curves/{NEXT.name}",
         "count": len(rows),
         "table": table(ways, _NEXT),
-        "means": {way: number(rows[f"{way}_measured"].mean(), "", "predicted") for way in _WAYS},
+        "means": {
+            way: number(rows[f"{way}_measured"].mean(), "mean", "predicted") for way in _WAYS
+        },
     }
 
 

@@ -125,7 +125,7 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
         if name in ("predictions", "optima", "trials", "fits", "choices")
     }
     trials = _linked(curves, of_source["trials"])
-    fits = of_source["fits"]
+    fits, choices = of_source["fits"], _of_links(curves.study, of_source["choices"])
     return {
         "heading": _TITLES[source],
         "curves": [
@@ -135,7 +135,7 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
         "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
         "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
-        "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
+        "choices": table(choices, _CHOICES) if len(choices) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
     }

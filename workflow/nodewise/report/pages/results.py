@@ -9,7 +9,8 @@ from nodewise.report import figures
 from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug
-from nodewise.report.page import Page, part_figures
+from nodewise.report.page import Page
+from nodewise.report.page_figure import part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,

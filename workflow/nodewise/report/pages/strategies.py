@@ -14,7 +14,8 @@ from nodewise.core.errors import UserError
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
-from nodewise.report.page import Page, PageFigure, part_figures
+from nodewise.report.page import Page
+from nodewise.report.page_figure import PageFigure, part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,

@@ -1,5 +1,6 @@
 """Studies: one page per published study that is being reproduced, and the page that lists them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
@@ -17,5 +18,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     for one, counts in chain.from_iterable(of_studies):
         listed.append({"page": one.path, "title": one.title, **counts})
         yield one
-    context = {"studies": listed, "claims": claims_table(study)}
+    verdicts = Counter(one.verdict for one in study.claims)
+    context = {"studies": listed, "claims": claims_table(study), "verdicts": verdicts}
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)

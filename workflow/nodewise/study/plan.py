@@ -1,0 +1,154 @@
+"""The plan of a study: what is done already, how long the rest takes, what stands in its way."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise.core.cell import Cell
+from nodewise.core.units import counted, write_duration
+from nodewise.results.record import Record, recorded
+from nodewise.study.config import Config
+from nodewise.study.estimate import Estimate, Machine, estimates
+from nodewise.study.memory_fit import misfit
+
+
+class Planned(NamedTuple):
+    """A cell; its estimate, None for a user's own model; its record, None if there is none.
+
+    `factor` is how many times longer than estimated the recorded steps of its model took.
+    """
+
+    cell: Cell
+    estimate: Estimate | None
+    record: Record | None
+    factor: float = 1.0
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result."""
+        return self.record is not None and self.record.status == "ok"
+
+    @property
+    def to_do_s(self) -> float:
+        """Seconds that are still to come."""
+        if self.estimate is None or self.record is not None:
+            return 0.0
+        return self.estimate.corrected(self.factor).cell_s
+
+
+def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
+    """Estimate every cell of `study`; its records, as far as there are any, are in `records`.
+
+    Raises:
+        UserError: a dataset or a model is not known.
+    """
+    cells = study.cells()
+    planned = [
+        Planned(cell, estimated, recorded(cell, records))
+        for cell, estimated in zip(cells, estimates(cells, machine), strict=True)
+    ]
+    models = {cell.model for cell in cells}
+    factors = {name: _factor(one for one in planned if one.cell.model == name) for name in models}
+    return [one._replace(factor=factors[one.cell.model]) for one in planned]
+
+
+def _factor(planned: Iterable[Planned]) -> float:
+    """Return real over estimated seconds of a step, median of the recorded cells; 1 without any."""
+    seen = [
+        one.record.result.elapsed_s / one.record.result.steps / one.estimate.step_s
+        for one in planned
+        if one.estimate and one.record and one.record.result
+    ]
+    return statistics.median(seen) if seen else 1.0
+
+
+def ratios(planned: Iterable[Planned]) -> list[float]:
+    """Return real over estimated seconds of each cell that ran to its end, smallest first."""
+    return sorted(
+        (one.record.finished_at - one.record.started_at).total_seconds() / one.estimate.cell_s
+        for one in planned
+        if one.estimate and one.record and one.record.status == "ok"
+    )
+
+
+def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
+    """Return the plan as text: a line for each experiment, and how far to trust it."""
+    lines = [
+        f"{study.title} ({study.name})",
+        f"estimated on {counted(machine.cores, 'core')}, "
+        f"reference step {machine.reference_s * 1e3:.1f} ms",
+        "",
+        _row("experiment", "cells", "done", "failed", "time left (estimate)"),
+    ]
+    for name in study.experiments:
+        part = [one for one in planned if one.cell.experiment == name]
+        lines.append(_row(name, *_sums(part)))
+    lines.append(_row("total", *_sums(planned)))
+    return "\n".join([*lines, *_remarks(study, planned, machine)])
+
+
+def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
+    unknown = sum(one.estimate is None and one.record is None for one in planned)
+    known_s = sum(one.to_do_s for one in planned)
+    times = [write_duration(known_s)] if known_s or not unknown else []
+    times += [f"unknown for {counted(unknown, 'cell')} of your own models"] if unknown else []
+    done = sum(one.done for one in planned)
+    failed = sum(one.record is not None for one in planned) - done
+    return str(len(planned)), str(done), str(failed), " + ".join(times)
+
+
+def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
+    yield ""
+    yield from _other_steps(planned)
+    if any(one.record and not one.done for one in planned):
+        yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
+    limit = study.cell_time_limit_s
+    late = [one.cell.id for one in planned if one.to_do_s > limit]
+    if late:
+        yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
+    yield from _too_large(planned, machine)
+    yield from _not_described(planned)
+    seen = ratios(planned)
+    if seen:
+        middle, least, most = statistics.median(seen), seen[0], seen[-1]
+        yield (
+            f"Recorded cells took {middle:.2f} times their estimate (median of {len(seen)}; "
+            f"{least:.2f} to {most:.2f}); the time left is corrected for this, model by model."
+        )
+    elif planned:
+        yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
+
+
+def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
+    """Say which cells will be refused because this machine has too little memory for them."""
+    to_do = [one.cell for one in planned if one.record is None]
+    here = [cell for cell in to_do if cell.cluster.cores(1)]  # others' nodes are other hosts
+    reasons = [misfit(cell, machine.memory_bytes) for cell in here]
+    for reason, cells in Counter(filter(None, reasons)).items():
+        yield f"{counted(cells, 'cell')} will be refused: {reason}."
+
+
+def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
+    """Name the commands that let the user's own models be estimated."""
+    unknown = [one.cell for one in planned if one.estimate is None and one.record is None]
+    named = {(cell.build, cell.load or cell.dataset) for cell in unknown}
+    for build, data in sorted(named):
+        yield f"To estimate your own model: nodewise describe-model {build} --dataset {data}"
+
+
+def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
+    """List the other steps of a study that has cells left to measure."""
+    if all(one.record for one in planned):
+        return
+    steps = ["data, models and noise scales"]
+    if any(one.cell.cluster.kind == "emulated" for one in planned):
+        steps.append("the calibration of the emulated nodes")
+    if any(one.cell.strategy == "horovod" for one in planned):
+        steps.append("Horovod's build")
+    yield f"In addition, once, a few minutes each: {', '.join(steps)}."
+
+
+def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
+    return f"{name:<32} {cells:>6} {done:>6} {failed:>6}  {time}"
