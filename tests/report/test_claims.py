@@ -80,6 +80,20 @@ def test_another_batch_than_the_study_s_does_not_count_but_any_if_it_printed_non
     assert lacks(tables) == [""]
 
 
+def test_emulated_devices_of_one_process_are_not_compared_with_nodes_that_need_a_link(tmp_path):
+    records = [
+        make.record(make.cell(n=2, strategy=name, repeat=repeat))
+        for name in ("mpi", "mirrored")
+        for repeat in range(3)
+    ]
+    tables = tables_of(tmp_path, records)
+    settings = {"way": "mirrored", "than": "mpi"}
+    tables["curves"]["kind"] = "measured"
+    assert lacks(tables, "faster", **settings) == [""]
+    tables["curves"]["kind"] = "emulated"
+    assert lacks(tables, "faster", **settings) == []
+
+
 ACCURATE = {"way": "mpi", "than": "multi_worker_mirrored", "loss": 0.01}
 
 

@@ -78,8 +78,12 @@ def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.
 def faster(
     tables: Tables, _: Tables, *, way: str, than: str, study: str | None = None
 ) -> pd.DataFrame:
-    """The throughput of a strategy exceeds that of another, on the same nodes and batch."""
+    """The throughput of a strategy exceeds that of another, on the same nodes and batch.
+
+    Emulated devices of one process do not count: they need no link, which emulated nodes do.
+    """
     rows = with_labels(tables["curves"])
+    rows = rows[(rows["kind"] == "measured") | (rows["exchange"] != comparisons.DEVICES)]
     rows = rows[(rows["nodes"] > 1) & (study is None or rows["study"] == study)]
     return _throughputs(beside(rows, way, than), tables)
 
