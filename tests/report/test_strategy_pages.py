@@ -415,7 +415,7 @@ def test_cells_are_linked_by_what_the_study_calls_them(docs):
     link = '<a href="../records.html?strategy=rarely">'
     assert link in unescape(page(docs, "parameter_averaging"))
     assert link in unescape((docs / "strategies/index.md").read_text())
-    assert "1, every 10 steps" in Texts((docs / "strategies/index.md").read_text()).text
+    assert "every 10 steps: 1" in Texts((docs / "strategies/index.md").read_text()).text
 
 
 def test_a_curve_leads_to_the_page_of_its_strategy(docs):
