@@ -33,7 +33,7 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
             one = line.loc[line["nodes"] == 1, "step_time_s"]
             for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
                 payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
-                one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
+                one_s, hidden = float(one.iloc[0]), HIDDEN.get(row["strategy"], 0.0)
                 (bare,) = forecast_rows(one_s, payload, int(batch), known, nodes)
                 (told,) = forecast_rows(one_s, payload, int(batch), known, nodes, hidden=hidden)
                 about = {name: row[name] for name in ("model", "strategy", "nodes")}
