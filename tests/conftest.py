@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-# Continuous integration checks the code and builds the site beside the tests.
+# Continuous integration checks the code and compiles Horovod beside the tests.
 QUICK_S = 30 if "CI" in os.environ else 10
 LONG_S = 300
 LONG_MARKERS = ("slow", "alone")

@@ -431,6 +431,12 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
     assert f"{faster} (probability > 0.99)." in text
 
 
+@pytest.mark.parametrize("objective", ["efficiency", "deadline"])
+def test_who_asks_for_something_else_is_not_told_what_is_faster_than_one_node(objective):
+    text = in_words(ask(objective=objective, deadline_s=1e6))
+    assert "needed to be faster" not in text
+
+
 def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
     draws = [VALUES] + [VALUES | {"latency_s": 1.0}] * 3
     fitted = known(RingAllReduce(), VALUES, draws)

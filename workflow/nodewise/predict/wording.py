@@ -24,6 +24,7 @@ _SETTLED = 0.5  # a best number that is less probable is not settled by the poin
 _NEAR = f"{100 * NEAR:g} %"
 _SURE = 0.995  # what is more probable is not written as certain
 _ONE = "one node of the same strategy"
+_NO_GAIN = ("efficiency", "deadline")  # asks for something else than to be better than one node
 _WORDS = {
     "epoch_time": _Words(
         "an epoch is shortest on", "an epoch gets ever shorter with more nodes", "faster"
@@ -172,6 +173,8 @@ def _break_even(optimum: Optimum, words: _Words) -> str:
         if optimum.anywhere == 1 and optimum.question.objective != "efficiency":
             return f"No larger number of nodes is {words.better} than {_ONE}."
         return f"None of the larger numbers compared is {words.better} than {_ONE}."
+    if optimum.question.objective in _NO_GAIN:
+        return ""
     sure = _sure(float(optimum.beats_one[optimum.at(optimum.break_even)]))
     nodes = _nodes(optimum.break_even)
     return f"At least {nodes} are needed to be {words.better} than {_ONE} ({sure})."
