@@ -18,6 +18,7 @@ from nodewise.results import comparisons
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
+_SURE = 0.99  # no probability of some hundred draws is written as more
 _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
 
 
@@ -57,12 +58,14 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
     trained = seen[seen["curve"] == curve].iloc[0]
     sentence = Markup(
-        "are needed to train {} faster than on one: {}. By the formula for {} on {}."
+        "are needed to train {} faster than on one: {}. By the formula for {} on {}, each with a "
+        "probability of {:.2f} or more."
     ).format(
         text(study.model_title(trained["model"])),
         text(join_words(each)),
         text(study.strategy_title(trained["strategy"])),
         text(_where(study, trained)),
+        min(float(line["beats_one"].min()), _SURE),
     )
     number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
     return [{"number": number_of, "text": sentence}]
