@@ -5,8 +5,10 @@ TensorFlow is imported in the workers only.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -25,10 +27,21 @@ from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
 from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
-from nodewise.results.record import Failure, Record, record_json
+from nodewise.results.record import (
+    DataSource,
+    Failure,
+    Provenance,
+    Record,
+    WeightsSource,
+    record_json,
+)
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
+
+if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
+    from nodewise.data.manifest import Manifest
+    from nodewise.models.weights import Pretrained
 
 Progress = Callable[[float], None]
 
@@ -71,64 +84,93 @@ def measure(
         OSError: the record or a log cannot be written.
     """
     settle_environment()
-    from nodewise import data
-    from nodewise.measure.inputs import check_inputs
-
-    if weights:
-        from nodewise.models.weights import read_weights
-    source = data.check_arrays(manifest)
-    pretrained = read_weights(weights) if weights else None
+    source, pretrained = _checked_inputs(cell, manifest, weights, config)
     check_writable(output)
-    check_inputs(cell, source, pretrained, config)
-    made = provenance(
-        config=config,
-        lock=Path("requirements.lock"),
-        command=command,
-        packages=STRATEGIES[cell.strategy].packages,
-    )
     cluster = cluster_of(cell)
-
-    def write(status: str, result: Measurement | None, failure: Failure | None) -> Record:
-        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        record = Record.model_validate(
-            {
-                "cell": cell,
-                "kind": cluster.kind,
-                "status": status,
-                "started_at": period.started_at,
-                "finished_at": period.finished_at(),
-                "data": data_source(source) if source.train_examples else None,
-                "weights": pretrained.source if pretrained else None,
-                "provenance": made if status == "refused" else made.model_copy(update=nodes),
-                "result": result,
-                "failure": failure,
-            }
-        )
-        write_text(output, record_json(record))
-        return record
-
-    def write_killed(used: int) -> None:
-        reason = memory.out_of_memory("the launcher was killed", used)
-        write("failed", None, Failure(reason=reason, rank=None, log_tail=[]))
-
-    period = Period()
+    record = _RecordWriter(
+        output,
+        cell,
+        cluster,
+        provenance(
+            config=config,
+            lock=Path("requirements.lock"),
+            command=command,
+            packages=STRATEGIES[cell.strategy].packages,
+        ),
+        data=data_source(source) if source.train_examples else None,
+        weights=pretrained.source if pretrained else None,
+    )
     try:
         source.check_usable()
         _check_examples(cell, source.train_examples)
         if not cluster.remote:
             check_fits(cell, memory.machine_bytes())
         with cluster.to_itself(on_wait) as waited_s:
-            began, period = command_began() + waited_s, Period()
+            began, record.period = command_began() + waited_s, Period()
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
-                weights_file = pretrained.file if pretrained else None
-                task = Task(cell, cluster, manifest, weights_file)
-                launch = _Launch(task, progress, write_killed)
+                task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
+                launch = _Launch(task, progress, record.write_killed)
                 result = _run_processes(launch, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-        return write(status, None, failure)
-    return write("ok", result, None)
+        return record.write(status, failure=failure)
+    return record.write("ok", result=result)
+
+
+def _checked_inputs(
+    cell: Cell, manifest: Path, weights: Path | None, config: Path | None
+) -> tuple["Manifest", "Pretrained | None"]:
+    """Return the data and the weights that the manifests describe; see `measure` for errors."""
+    from nodewise import data
+    from nodewise.measure.inputs import check_inputs
+
+    source, pretrained = data.check_arrays(manifest), None
+    if weights:
+        from nodewise.models.weights import read_weights
+
+        pretrained = read_weights(weights)
+    check_inputs(cell, source, pretrained, config)
+    return source, pretrained
+
+
+@dataclass
+class _RecordWriter:
+    """Writes the record of a cell, however it ends. `period` begins when its processes may."""
+
+    output: Path
+    cell: Cell
+    cluster: api.Cluster
+    provenance: Provenance
+    data: DataSource | None
+    weights: WeightsSource | None
+    period: Period = field(default_factory=Period)
+
+    def write(
+        self, status: str, *, result: Measurement | None = None, failure: Failure | None = None
+    ) -> Record:
+        made, cluster = self.provenance, self.cluster
+        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+        record = Record.model_validate(
+            {
+                "cell": self.cell,
+                "kind": cluster.kind,
+                "status": status,
+                "started_at": self.period.started_at,
+                "finished_at": self.period.finished_at(),
+                "data": self.data,
+                "weights": self.weights,
+                "provenance": made if status == "refused" else made.model_copy(update=nodes),
+                "result": result,
+                "failure": failure,
+            }
+        )
+        write_text(self.output, record_json(record))
+        return record
+
+    def write_killed(self, used: int) -> None:
+        reason = memory.out_of_memory("the launcher was killed", used)
+        self.write("failed", failure=Failure(reason=reason, rank=None, log_tail=[]))
 
 
 def _check_examples(cell: Cell, examples: int) -> None:
