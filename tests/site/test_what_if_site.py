@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from calculator import drawn_s, interval_s, step_s
+from nodewise.predict.devices import DEVICES
 from nodewise.predict.fit import TAILS
 from nodewise.predict.forecast import LINKS
 
@@ -25,9 +26,10 @@ def warning(page):
     return page.locator(".nw-what-if__warning").inner_text()
 
 
-def preset(page):
-    """Return what the page begins with."""
-    return json.loads(page.locator("#nw-presets").inner_text())[0]
+def preset(page, **wanted):
+    """Return what the page begins with, or the first preset that is as `wanted`."""
+    presets = json.loads(page.locator("#nw-presets").inner_text())
+    return next(one for one in presets if one.items() >= wanted.items())
 
 
 def told_s(page):
@@ -101,8 +103,8 @@ def test_devices_twice_as_fast_halve_the_interval_and_typed_computing_has_none(w
     page.fill("[name=speed]", "2")
     assert told_ends_s(page) == pytest.approx([end / 2 for end in ends], rel=0.005)
     page.fill("[name=fixed_ms]", "20")
-    page.fill("[name=example_us]", "500")
     assert told_ends_s(page) == pytest.approx([told_s(page)] * 2, rel=1e-3)
+    assert "What you changed counts as exact, with all of computing: " in answer(page)
 
 
 def test_made_up_values_have_no_interval(watched):
@@ -269,6 +271,32 @@ def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(wa
     assert answer(page) == told
     page.fill("[name=rate_mbit]", "77")
     assert page.input_value("[name=link]") == ""
+
+
+def test_a_device_that_is_chosen_has_its_factor_and_typing_is_another(watched):
+    page = watched.open(PAGE)
+    page.select_option("[name=preset]", label=preset(page, one_core=True)["title"])
+    assert page.input_value("[name=device]") == "1"
+    device = next(one for one in DEVICES if one.title == "NVIDIA V100")
+    page.select_option("[name=device]", label=device.title)
+    assert float(page.input_value("[name=speed]")) == device.times_as_fast > 1
+    told = answer(page)
+    assert "What you changed counts as exact: Devices, times as fast." in told
+    page.reload()
+    page.wait_for_selector("#calculator:not([hidden])")
+    assert answer(page) == told
+    assert page.input_value("[name=device]") == f"{device.times_as_fast:g}"
+    page.fill("[name=speed]", "3")
+    assert page.input_value("[name=device]") == "other"
+
+
+def test_devices_are_offered_for_curves_whose_nodes_are_cores(watched):
+    page = watched.open(PAGE)
+    for one_core in (True, False):
+        title = preset(page, one_core=one_core)["title"]
+        page.select_option("[name=preset]", label=title)
+        assert page.locator("[name=device]").is_visible() is one_core
+        assert page.locator(".nw-what-if__devices").is_visible() is one_core
 
 
 def costs(page):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.predict.devices import DEVICES, SOURCES
 from nodewise.predict.fit import FAR_OCTAVES, Fit
 from nodewise.predict.fit_queries import full_fit, with_trials
 from nodewise.predict.forecast import LINKS
@@ -50,6 +51,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
             (link.title, f"{8e-6 * link.bytes_per_s:.4g}", f"{1e3 * link.latency_s:.4g}")
             for link in LINKS.values()
         ],
+        "devices": [(device.title, f"{device.times_as_fast:g}") for device in DEVICES],
+        "device_sources": SOURCES,
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
     }
@@ -59,17 +62,26 @@ def pages(study: ReportContext) -> Iterator[Page]:
 def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return one preset per curve, of most nodes and batches first, ready to be JSON.
 
-    `curve` is its key, which addresses keep, `title` what readers call it; `values` and
-    `deviations` are those that `_coefficients` returns, `draws` what `_draws` does.
+    `curve` is its key, which addresses keep, `title` what readers call it; `one_core` says whether
+    its nodes have a core each; `values` and `deviations` are those that `_coefficients` returns,
+    `draws` what `_draws` does.
     """
+    one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
+    of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
     fits = {curve.name: (study.fits.fit_of(curve), curve) for curve in study.fits.curves}
-    found = [
-        {"title": labels[name], **_preset(*fits[name], rows)}
-        for name, rows in observed.groupby("curve")
+    found: list[dict[str, Any]] = [
+        {"title": labels[name], "one_core": name in one_core, **_preset(*fits[name], rows)}
+        for name, rows in of_curve.items()
         if name in fits and isinstance(fits[name][0].law, PartsLaw)
     ]
     return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
+
+
+def _of_one_core(points: pd.DataFrame) -> set[str]:
+    """Return the curves whose nodes have a core each, in their own time. Hosts have anything."""
+    emulated = points["kind"].str.startswith("emulated")
+    return set(points.loc[emulated | (points["cluster"] == "local"), "curve"])
 
 
 def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
@@ -96,7 +108,8 @@ def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[s
     `values` has those of the curve and of its link, by name; `deviations`, by batch, how far
     computing it is off the straight line.
     """
-    values, deviations = {}, {}
+    values: dict[str, Any] = {}
+    deviations: dict[str, Any] = {}
     for i, (name, label) in enumerate(fitted.coefficients):
         if isinstance(label, Line):
             if (label.model, label.link) == (curve.name, curve.link):
