@@ -15,7 +15,9 @@ import pandas as pd
 
 from nodewise.core.cell import Cell, Extent
 from nodewise.core.files import write_text
-from nodewise.predict.study import fit_study, judge_study
+from nodewise.predict.fit_curves import fit_curves
+from nodewise.predict.fit_file import study_file, write_fit
+from nodewise.predict.study import fitted_tables, judge_study
 from nodewise.predict.study import write as write_fits
 from nodewise.results.curves import Curve
 from nodewise.results.record import Record, record_json
@@ -206,8 +208,10 @@ def write_study(
     tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
     write_tables(tables, folder / "tables")
     points = tables["curve_points"]
-    fits = fit_study(points, draws=20) | judge_study(points, draws=20)
+    found = fit_curves(points, draws=20)
+    fits = fitted_tables(found, draws=20) | judge_study(points, draws=20)
     write_fits(fits, folder / "overhead")
+    write_fit(folder / "overhead/fit.json", study_file(found, "curve_points.csv", "0" * 64))
     return tables
 
 

@@ -11,6 +11,8 @@
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
   const EFFICIENT = form.dataset.efficient; // such as "80 %"
+  const FAR = Number(form.dataset.farOctaves); // from a batch that was measured
+  const ENDS = [0.05, 0.95]; // of a 90 % interval
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
   const MADE_UP = {
     curve: "",
@@ -35,6 +37,15 @@
     micro_batches: 4,
     full_duplex: true,
     per_machine: 1,
+  };
+  // the fields that hold coefficients, and what is typed there as a coefficient
+  const COEFFICIENTS = {
+    compute_fixed_s: ["fixed_ms", (ms) => ms / 1e3],
+    compute_per_example_s: ["example_us", (us) => us / 1e6],
+    latency_s: ["latency_ms", (ms) => ms / 1e3],
+    seconds_per_byte: ["rate_mbit", (rate) => 8e-6 / rate],
+    jitter_s: ["jitter_ms", (ms) => ms / 1e3],
+    jitter_share: ["jitter_percent", (percent) => percent / 100],
   };
   const all = presets.length ? presets : [MADE_UP];
   const field = (name) => form.elements.namedItem(name);
@@ -86,72 +97,152 @@
       .filter(({ name, value }) => Number(value) !== Number(own[name]));
   }
 
-  /** The form as arguments of the formula; what it does not show stays as it was fitted. */
+  /** Return a function that keeps what `of` returned. */
+  function kept(of) {
+    const known = new Map();
+    return (key) => known.get(key) ?? known.set(key, of(key)).get(key);
+  }
+
+  /** The coefficients of the preset by the fit. */
+  const fitted = () => ({ values: preset().values, deviations: preset().deviations, off: 0 });
+
+  /** Equally likely ones, each in the same form; none of made-up values. */
+  function drawn() {
+    const { draws } = preset();
+    const one = (all, i) => {
+      const pairs = Object.entries(all);
+      return Object.fromEntries(pairs.map(([name, { unit, counts }]) => [name, unit * counts[i]]));
+    };
+    return (draws?.off.counts ?? []).map((_, i) => ({
+      values: one(draws.values, i),
+      deviations: one(draws.deviations, i),
+      off: one({ off: draws.off }, i).off,
+    }));
+  }
+
+  /** Return coefficients with what was typed in the fields that changed, and with the devices. */
+  function entered(values, changed) {
+    const own = { ...values };
+    for (const [coefficient, [name, read]] of Object.entries(COEFFICIENTS)) {
+      if (changed.has(name)) {
+        own[coefficient] = read(typed(name));
+      }
+    }
+    own.compute_fixed_s /= typed("speed");
+    own.compute_per_example_s /= typed("speed");
+    return own;
+  }
+
+  /** What is known of the structure; what the form does not show is that of the preset. */
+  const settings = () => ({
+    ...SETTINGS,
+    ...preset().settings,
+    period: typed("period"),
+    density: typed("density"),
+    servers: typed("servers"),
+    micro_batches: typed("micro_batches"),
+    activation_bytes: typed("activation_kb") * 1e3,
+  });
+
+  /** The form as arguments of the formula, with the fit's coefficients and with each of the draws.
+   *
+   * Where the reader's own computing was typed, all of that is exact.
+   */
   function asked() {
-    const base = preset();
-    return {
+    const changed = new Set(moved().map(({ name }) => name));
+    const computing = changed.has("fixed_ms") || changed.has("example_us");
+    const oneNode = kept(oneNodeByFit);
+    const enter = (fit) => {
+      const computed = computing ? fitted() : fit;
+      const { compute_fixed_s, compute_per_example_s } = computed.values;
+      const values = entered({ ...fit.values, compute_fixed_s, compute_per_example_s }, changed);
+      return { values, deviation: kept((b) => deviationOf(values, computed, b, oneNode)) };
+    };
+    const question = {
+      computing,
       law: field("law").value,
-      fitted: field("law").value === base.law && !moved().length,
+      fitted: enter(fitted()),
+      draws: drawn().map(enter),
+      told: new Set([...ROWS, typed("nodes")]), // nodes with intervals
       batch: typed("batch"),
       nodes: typed("nodes"),
       payload: typed("payload_mb") * 1e6,
-      settings: {
-        ...SETTINGS,
-        ...base.settings,
-        period: typed("period"),
-        density: typed("density"),
-        servers: typed("servers"),
-        micro_batches: typed("micro_batches"),
-        activation_bytes: typed("activation_kb") * 1e3,
-      },
-      values: {
-        ...base.values,
-        compute_fixed_s: typed("fixed_ms") / 1e3 / typed("speed"),
-        compute_per_example_s: typed("example_us") / 1e6 / typed("speed"),
-        latency_s: typed("latency_ms") / 1e3,
-        seconds_per_byte: 8e-6 / typed("rate_mbit"),
-        jitter_s: typed("jitter_ms") / 1e3,
-        jitter_share: typed("jitter_percent") / 100,
-      },
+      settings: settings(),
     };
+    const perExample = (n, b) => question.draws.map((one) => parts(question, one, n, b).step / b);
+    return { ...question, perExample: kept((n) => perExample(n, batchOn(question, n))) };
   }
 
   /** How far computing a batch is off the straight line: between measured ones per example, by the
-   * logarithm, as the fit has it. */
-  function deviation(b) {
-    const known = Object.entries(preset().deviations)
-      .map(([batch, seconds]) => [Math.log(batch), seconds / batch])
+   * logarithm, as the fit has it; away from them at random, by `off` of the step on one node. */
+  function deviation(b, { deviations, off }, oneNode) {
+    const at = Math.log2(b);
+    const known = Object.entries(deviations)
+      .map(([batch, seconds]) => [Math.log2(batch), seconds / batch])
       .sort(([one], [other]) => one - other);
-    const next = known.findIndex(([batch]) => batch >= Math.log(b));
-    if (next <= 0) return b * (known.at(next)?.[1] ?? 0); // none, or beyond the last or the first
+    const octaves = Math.min(FAR, ...known.map(([batch]) => Math.abs(batch - at)));
+    const random = off && octaves ? (off * oneNode(b) * octaves) / FAR : 0;
+    const next = known.findIndex(([batch]) => batch >= at);
+    if (next <= 0) {
+      return b * (known.at(next)?.[1] ?? 0) + random; // none, or beyond the last or the first
+    }
     const [[from, low], [to, high]] = known.slice(next - 1, next + 1);
-    return b * (low + ((high - low) * (Math.log(b) - from)) / (to - from));
+    return b * (low + ((high - low) * (at - from)) / (to - from)) + random;
+  }
+
+  /** The seconds of a step on one node by the fit, whatever was typed. */
+  function oneNodeByFit(b) {
+    const { values } = preset();
+    const fit = { values, deviation: () => deviationOf(values, fitted(), b) };
+    return parts(preset(), fit, 1, b).step;
   }
 
   /** The same of the processor that was asked for; computing never takes less than no time. */
-  function deviationOf(p, b) {
+  function deviationOf(values, fit, b, oneNode) {
     const line = (v) => v.compute_fixed_s + v.compute_per_example_s * b;
-    const measured = line(preset().values);
-    const slower = measured > 0 ? line(p) / measured : 1;
-    return Math.max(deviation(b) * slower, -line(p));
+    const measured = line(fit.values);
+    const slower = measured > 0 ? line(values) / measured : 1;
+    return Math.max(deviation(b, fit, oneNode) * slower, -line(values));
   }
 
-  /** Return what n nodes do: b of each, the parts of a step, examples a second.
-   *
-   * Where the fit has intervals, `spread` is that of times over the time, `share` that of the
-   * efficiency.
-   */
+  /** Return the parts of a step of n nodes with b examples each, and the step, in seconds. */
+  function parts({ law, payload, settings }, { values, deviation }, n, b) {
+    const known = { ...values, compute_deviation_s: deviation(b) };
+    return step(law, known, n, b, payload, settings);
+  }
+
+  const batchOn = ({ batch, nodes }, n) =>
+    field("fixed").value === "global" ? (batch * nodes) / n : batch;
+
+  /** Return what n nodes do: b of each, the parts of a step, examples a second, the intervals. */
   function at(question, n) {
-    const { law, values: p, payload, settings, batch, fitted } = question;
-    const b = field("fixed").value === "global" ? (batch * question.nodes) / n : batch;
-    const known = { ...p, compute_deviation_s: deviationOf(p, b) };
-    const parts = step(law, known, n, b, payload, settings);
-    const [low, high, ...share] = (fitted && preset().ends?.[b]?.[n]) || [];
+    const b = batchOn(question, n);
+    const told = parts(question, question.fitted, n, b);
+    const known = question.told.has(n) ? intervals(question, n, told.step) : {};
+    return { n, b, ...told, rate: (n * b) / told.step, ...known };
+  }
+
+  /** Return the ends of 90 % intervals by the draws: `spread` of times, as shares of what the step
+   * of n nodes takes, `seconds`, and `share` of their efficiency. */
+  function intervals(question, n, seconds) {
+    const here = question.perExample(n);
+    const one = question.perExample(1);
+    const efficiencies = n > 1 ? here.map((time, i) => one[i] / time) : [];
     return {
-      ...{ n, b, ...parts, rate: (n * b) / parts.step },
-      spread: low && [low / parts.step, high / parts.step],
-      share: n > 1 && share.length ? share : undefined,
+      spread: ends(here)?.map((end) => (end * batchOn(question, n)) / seconds),
+      share: ends(efficiencies.filter((share) => share > 0)), // 0 or none: one node takes no time
     };
+  }
+
+  /** The ends between which 90 % of equally likely values are; of none there are none. */
+  function ends(values) {
+    const sorted = [...values].sort((one, other) => one - other);
+    const quantile = (share) => {
+      const place = share * (sorted.length - 1);
+      const below = sorted[Math.floor(place)];
+      return below + (place % 1) * (sorted[Math.ceil(place)] - below);
+    };
+    return sorted.length ? ENDS.map(quantile) : undefined;
   }
 
   /** As many nodes as are looked at; where the global batch stays, each has an example at least. */
@@ -245,7 +336,8 @@
       `An epoch takes ${duration(here.epoch)}${within(spread, here.epoch, duration)} ` +
         `and costs ${number(here.price)}${within(spread, here.price, number)}.`,
       spread
-        ? "In parentheses: 90 % intervals of the fit."
+        ? "In parentheses: 90 % intervals of the fit, which say how well its points tell the " +
+          `coefficients, as long as the formula holds.${exact(question)}`
         : "No interval is known for this case.",
     ];
     if (question.law in alone) {
@@ -258,6 +350,13 @@
   }
 
   const titleOf = (control) => control.labels[0].firstChild.textContent.trim();
+
+  /** Say what intervals take as known. */
+  function exact({ computing }) {
+    const titles = moved().map(titleOf).join("; ");
+    const rest = computing ? ", with all of computing" : "";
+    return titles && ` What you changed counts as exact${rest}: ${titles}.`;
+  }
 
   /** Say where the question leaves what was measured. */
   function warning(question) {
@@ -369,6 +468,10 @@ ${band}<polyline class="line" points="${line.join(" ")}"/>
       label.hidden = !label.dataset.of.split(" ").includes(field("law").value);
       label.querySelector("input").disabled = label.hidden; // or it could stop the others
     }
+    for (const one of box.querySelectorAll("[data-devices]")) {
+      one.hidden = !preset().one_core;
+    }
+    nameDevice();
     if (complain()) {
       return;
     }
@@ -384,8 +487,8 @@ ${band}<polyline class="line" points="${line.join(" ")}"/>
     box.querySelector(".nw-what-if__warning").textContent = warning(question);
     box.querySelector(".nw-what-if__answer").replaceChildren(...sentence(question, points));
     showChart();
-    const told = new Set([...ROWS, question.nodes]);
-    const rows = points.filter(({ n }) => told.has(n)).map((one) => row(one, question.nodes));
+    const told = points.filter(({ n }) => question.told.has(n));
+    const rows = told.map((one) => row(one, question.nodes));
     box.querySelector("tbody").replaceChildren(...rows);
   }
 
@@ -424,8 +527,19 @@ ${band}<polyline class="line" points="${line.join(" ")}"/>
     history.replaceState(null, "", address);
   }
 
-  /** A chosen link has a rate and a latency; what is typed there is another link. */
+  /** Name the device that is as many times as fast as one core, if one is. */
+  function nameDevice() {
+    const speed = String(typed("speed"));
+    const known = [...field("device").options].some(({ value }) => value === speed);
+    field("device").value = known ? speed : "other";
+  }
+
+  /** A chosen link has a rate and a latency; what is typed there is another link. A chosen device
+   * is so many times as fast as one core. */
   function follow(name) {
+    if (name === "device") {
+      field("speed").value = field("device").value;
+    }
     if (name === "link" && field("link").value) {
       [field("rate_mbit").value, field("latency_ms").value] = field("link").value.split(" ");
     } else if (["rate_mbit", "latency_ms"].includes(name)) {

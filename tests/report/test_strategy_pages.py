@@ -381,7 +381,7 @@ def test_an_experiment_has_its_title_and_an_unknown_one_its_name_as_a_strategy_h
     ways = SimpleNamespace(title="Ways <of> training")
     config = Config.model_construct(records=[], experiments={"ways": ways})
     tables = {"cells": typed((), COLUMNS["cells"])}
-    study = ReportContext(config, tables, {}, {}, {}, [], [], {}, pd.DataFrame(), [])
+    study = ReportContext(config, tables, {}, {}, {}, None, [], [], {}, pd.DataFrame(), [])
     at = ("model", "experiment", "strategy", "cluster")
     of = [("m", "ways", "unknown", "local"), ("m", "ways", "mpi", "x"), ("m", "other", "mpi", "x")]
     shown = study.with_links(pd.DataFrame(of, columns=at), "findings.html")

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calculator import drawn_s, interval_s, step_s
+from nodewise.predict.devices import DEVICES
+from nodewise.predict.fit import TAILS
 from nodewise.predict.forecast import LINKS
-from nodewise.predict.law import LAWS
 
 pytestmark = pytest.mark.slow
 
@@ -24,9 +26,10 @@ def warning(page):
     return page.locator(".nw-what-if__warning").inner_text()
 
 
-def preset(page):
-    """Return what the page begins with."""
-    return json.loads(page.locator("#nw-presets").inner_text())[0]
+def preset(page, **wanted):
+    """Return what the page begins with, or the first preset that is as `wanted`."""
+    presets = json.loads(page.locator("#nw-presets").inner_text())
+    return next(one for one in presets if one.items() >= wanted.items())
 
 
 def told_s(page):
@@ -36,51 +39,92 @@ def told_s(page):
     return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
 
 
-def expected_s(first, batch, deviation_s):
-    law = LAWS[first["law"]](**first["settings"])
-    values = first["values"] | {"compute_deviation_s": deviation_s}
-    return float(law.evaluate(values, first["nodes"][-1], batch, first["payload"]))
+def told_ends_s(page):
+    """Return both ends of the interval of that (s)."""
+    told = page.locator(".nw-what-if__table .nw-chosen td").nth(2).locator(".nw-range")
+    return [seconds(end) for end in told.inner_text().split(" to ")]
 
 
-def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched, site):
-    page = watched.open(PAGE)
+def begun_with(page):
+    """Return the preset that the page begins with, its batch and its nodes."""
     first = preset(page)
-    batch = first["batches"][len(first["batches"]) // 2]
-    expected = expected_s(first, batch, first["deviations"].get(str(batch), 0.0))
-    assert told_s(page) == pytest.approx(expected, rel=0.005)
+    return first, first["batches"][len(first["batches"]) // 2], first["nodes"][-1]
+
+
+def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched):
+    page = watched.open(PAGE)
+    assert told_s(page) == pytest.approx(step_s(*begun_with(page)), rel=0.005)
     assert page.locator(".nw-what-if__warning").inner_text() == ""
 
 
-def test_there_are_the_intervals_of_the_fit_until_another_value_than_the_fitted_is_typed(
-    watched, site
-):
+def test_it_begins_with_the_intervals_of_the_fit(watched, site):
     page = watched.open(PAGE)
-    first = preset(page)
-    batch, nodes = first["batches"][len(first["batches"]) // 2], first["nodes"][-1]
+    first, batch, nodes = begun_with(page)
     rows = pd.read_csv(site / "tables/predictions.csv")
     rows = rows[(rows["curve"] == first["curve"]) & (rows["scenario"] == "all points")]
     (row,) = rows[(rows["batch_per_worker"] == batch) & (rows["nodes"] == nodes)].to_dict("records")
-    told = page.locator(".nw-what-if__table .nw-chosen td").nth(2).locator(".nw-range")
-    ends = [seconds(end) for end in told.inner_text().split(" to ")]
+    ends = told_ends_s(page)
     assert ends == pytest.approx([row["low_s"], row["high_s"]], rel=0.01)
     assert ends[0] < told_s(page) < ends[1]
     assert "90 % intervals of the fit" in answer(page)
+    assert "counts as exact" not in answer(page)
     assert page.locator(".nw-what-if__chart .band").count() == 1
+
+
+def test_another_batch_other_nodes_and_another_link_have_the_intervals_of_the_same_draws(watched):
+    page = watched.open(PAGE)
+    first = preset(page)
+    asked = {"batch": 3 * first["batches"][-1], "nodes": 48}
+    for name, value in asked.items():
+        page.fill(f"[name={name}]", str(value))
+    assert told_ends_s(page) == pytest.approx(interval_s(first, *asked.values()), rel=0.005)
     page.fill("[name=rate_mbit]", "77")
-    assert page.locator(".nw-what-if :is(.nw-range, .band)").count() == 0
+    ends = interval_s(first, *asked.values(), seconds_per_byte=8e-6 / 77)
+    assert told_ends_s(page) == pytest.approx(ends, rel=0.005)
+    assert "What you changed counts as exact: Bandwidth, Mbit/s." in answer(page)
+    assert page.locator(".nw-what-if__chart .band").count() == 1
+
+
+def test_the_interval_of_the_efficiency_is_that_of_the_draws_on_one_node_and_on_several(watched):
+    page = watched.open(PAGE)
+    first, batch, _ = begun_with(page)
+    page.fill("[name=nodes]", "16")
+    told = page.locator(".nw-what-if__table .nw-chosen td").nth(8).locator(".nw-range").inner_text()
+    ratios = drawn_s(first, batch, 1) / drawn_s(first, batch, 16)
+    ends = [float(end) / 100 for end in re.findall(r"[\d.]+", told)]
+    assert ends == pytest.approx(np.quantile(ratios, TAILS), rel=0.01)
+    page.fill("[name=nodes]", "1")
+    assert page.locator(".nw-what-if__table .nw-chosen td").nth(8).inner_text() == "100 %"
+
+
+def test_devices_twice_as_fast_halve_the_interval_and_typed_computing_has_none(watched):
+    page = watched.open(f"{PAGE}?nodes=1")
+    ends = told_ends_s(page)
+    page.fill("[name=speed]", "2")
+    assert told_ends_s(page) == pytest.approx([end / 2 for end in ends], rel=0.005)
+    page.fill("[name=fixed_ms]", "20")
+    assert told_ends_s(page) == pytest.approx([told_s(page)] * 2, rel=1e-3)
+    assert "What you changed counts as exact, with all of computing: " in answer(page)
+
+
+def test_made_up_values_have_no_interval(watched):
+    without = "() => { document.getElementById('nw-presets').textContent = '[]'; }"
+    # the page is read then, and its scripts have not run yet
+    watched.page.add_init_script(f"document.addEventListener('readystatechange', {without})")
+    page = watched.open(PAGE)
+    assert "all values are made up" in warning(page)
     assert "No interval is known" in answer(page)
+    assert page.locator(".nw-what-if :is(.nw-range, .band)").count() == 0
 
 
 def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
     page = watched.open(PAGE)
-    first = preset(page)
-    known = sorted((int(batch), seconds) for batch, seconds in first["deviations"].items())
-    batches, deviations = map(np.array, zip(*known, strict=True))
+    first, _, nodes = begun_with(page)
+    batches = sorted(map(int, first["deviations"]))
     assert len(batches) > 1
     for batch in (batches[0] // 2, round(np.sqrt(batches[0] * batches[1])), 2 * batches[-1]):
         page.fill("[name=batch]", str(batch))
-        share = np.interp(np.log(batch), np.log(batches), deviations / batches)
-        assert told_s(page) == pytest.approx(expected_s(first, batch, batch * share), rel=0.005)
+        assert told_s(page) == pytest.approx(step_s(first, batch, nodes), rel=0.005)
 
 
 def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_it(watched):
@@ -227,6 +271,32 @@ def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(wa
     assert answer(page) == told
     page.fill("[name=rate_mbit]", "77")
     assert page.input_value("[name=link]") == ""
+
+
+def test_a_device_that_is_chosen_has_its_factor_and_typing_is_another(watched):
+    page = watched.open(PAGE)
+    page.select_option("[name=preset]", label=preset(page, one_core=True)["title"])
+    assert page.input_value("[name=device]") == "1"
+    device = next(one for one in DEVICES if one.title == "NVIDIA V100")
+    page.select_option("[name=device]", label=device.title)
+    assert float(page.input_value("[name=speed]")) == device.times_as_fast > 1
+    told = answer(page)
+    assert "What you changed counts as exact: Devices, times as fast." in told
+    page.reload()
+    page.wait_for_selector("#calculator:not([hidden])")
+    assert answer(page) == told
+    assert page.input_value("[name=device]") == f"{device.times_as_fast:g}"
+    page.fill("[name=speed]", "3")
+    assert page.input_value("[name=device]") == "other"
+
+
+def test_devices_are_offered_for_curves_whose_nodes_are_cores(watched):
+    page = watched.open(PAGE)
+    for one_core in (True, False):
+        title = preset(page, one_core=one_core)["title"]
+        page.select_option("[name=preset]", label=title)
+        assert page.locator("[name=device]").is_visible() is one_core
+        assert page.locator(".nw-what-if__devices").is_visible() is one_core
 
 
 def costs(page):

@@ -27,7 +27,8 @@ from nodewise.predict.points import Label, Labels, Line, Points, lines_of
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
 _DEVIATION = "compute_deviation_s"  # of a batch from the straight line
-_FAR_OCTAVES = 0.5  # from here on a batch tells nothing of how far another is off the straight line
+FAR_OCTAVES = 0.5
+"""From here on a batch tells nothing of how far another is off the straight line."""
 _UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
 
 
@@ -117,6 +118,20 @@ class Fit:
         low, high = interval_of(drawn * np.exp(self.noise * chance))
         return low, high
 
+    def random_shares(self, model: str, link: str) -> Floats:
+        """Return how far a batch far from all measured ones is off the straight line, by draw.
+
+        Of shape (draws,), as shares of a step on one node. They spread by the share that the fitted
+        deviations take. All batches of a curve are off together: that none of them is fastest by
+        chance.
+        """
+        fitted = [*self._deviations.values()]
+        if not (fitted and len(self.draws)):
+            return np.zeros(len(self.draws))
+        spread = np.sqrt(np.mean((self.draws[:, fitted] * self.sizes[fitted]) ** 2))
+        rng = np.random.default_rng(list("|".join((model, link)).encode()))
+        return np.asarray(spread * rng.standard_normal(len(self.draws)))
+
     def values_at(
         self, theta: Floats, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> dict[str, Floats]:
@@ -174,22 +189,15 @@ class Fit:
     def _random_deviations(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return random deviations of batches that were not measured: shape (draws, points).
 
-        They spread by the share of a step that the fitted ones take, by less within half an octave
-        of one of them. All batches of a curve are off together: that none of them is fastest by
-        chance.
+        They are less within half an octave of a batch that was measured.
         """
-        fitted = [*self._deviations.values()]
         deviations = np.zeros((len(self.draws), len(at.nodes)))
-        if not (fitted and len(self.draws)):
-            return deviations
-        spread = np.sqrt(np.mean((self.draws[:, fitted] * self.sizes[fitted]) ** 2))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
         for curve, points, _, batches in self._unmeasured_batches(at, model, link):
             apart = np.abs(np.log2(at.batch[points][:, None] / batches))
-            octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
-            rng = np.random.default_rng(list("|".join(curve).encode()))
-            chance = rng.standard_normal((len(self.draws), 1))
-            deviations[:, points] = spread * chance * alone[points] * octaves / _FAR_OCTAVES
+            octaves = apart.min(axis=1, initial=FAR_OCTAVES)
+            shares = self.random_shares(*curve)[:, None]
+            deviations[:, points] = shares * alone[points] * octaves / FAR_OCTAVES
         return deviations
 
 

@@ -171,11 +171,22 @@ def write_fit(path: Path, content: FitFile) -> None:
 
 
 def read_fit(path: Path) -> FitFile:
-    """Read and check a fit.json.
+    """Read and check a fit.json to ask it something.
 
     Raises:
-        UserError: the file is missing, too large, is not one, is damaged, is of another version, or
-            holds no curve.
+        UserError: as `read_fit_file`, or the file holds no curve.
+    """
+    file = read_fit_file(path)
+    if not file.curves:
+        raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
+    return file
+
+
+def read_fit_file(path: Path) -> FitFile:
+    """Read and check a fit.json; that of a study without points holds no curve.
+
+    Raises:
+        UserError: the file is missing, too large, is not one, is damaged, or is of another version.
     """
     content = read_bytes(path, MOST_JSON_BYTES)
     try:
@@ -185,12 +196,9 @@ def read_fit(path: Path) -> FitFile:
     if version != VERSION:
         raise UserError(f"{path}: is of version {version}; this program reads {VERSION}: fit again")
     try:
-        file = FitFile.model_validate_json(content)
+        return FitFile.model_validate_json(content)
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}") from error
-    if not file.curves:
-        raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
-    return file
 
 
 class _Versioned(BaseModel):

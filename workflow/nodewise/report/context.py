@@ -16,6 +16,7 @@ from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
+from nodewise.predict.fit_file import FitFile, read_fit_file
 from nodewise.predict.study import read_overhead
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
@@ -43,6 +44,7 @@ class ReportContext:
     """A measured study: all that its pages are made from.
 
     Attributes:
+        fits: the fits whose tables are `overhead`, with their draws.
         calibrations: those of its clusters.
         architectures: what its models are, by name.
         changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
@@ -54,6 +56,7 @@ class ReportContext:
     records: Mapping[str, Record]
     datasets: dict[str, Entry]
     overhead: queries.Tables
+    fits: FitFile
     figures: list[PageFigure]
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
@@ -251,6 +254,7 @@ def read_context(
         records=_read_records(tables["cells"]["cell_id"], folders),
         datasets=read_registry(DATASETS),
         overhead=read_overhead(results / "overhead"),
+        fits=read_fit_file(results / "overhead" / "fit.json"),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},

@@ -1,24 +1,28 @@
 """Your case: the formulas in the reader's browser, and which strategy fits what matters."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from nodewise.predict.fit_queries import coefficients_of, full_fit, with_trials
+from nodewise.predict.devices import DEVICES, SOURCES
+from nodewise.predict.fit import FAR_OCTAVES, Fit
+from nodewise.predict.fit_queries import full_fit, with_trials
 from nodewise.predict.forecast import LINKS
-from nodewise.predict.law import LAWS
-from nodewise.predict.parts_law import baselines
-from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
+from nodewise.predict.law import LAWS, At, Floats
+from nodewise.predict.parts_law import PartsLaw, baselines
+from nodewise.predict.points import Line
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves
 from nodewise.report.page import Page
 from nodewise.report.pages import _choosing, page
 from nodewise.report.tables import BATCH, KIND, NODES, Column, table
-from nodewise.results.queries import POINT, Tables
+from nodewise.results.curves import Curve
 
 _EFFICIENT = 0.8
+_DRAWS = 50  # of each curve: a page may not be large
+_MOST = 999  # draws are written with three digits
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
@@ -34,74 +38,102 @@ _COLUMNS = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
     labels = Curves(study).labels
-    offered = presets(study.overhead, labels)
+    offered = presets(study, labels)
     rows = full_fit(with_trials(study.overhead))
     rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
     rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
     kinds = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
+        "far_octaves": FAR_OCTAVES,
         "presets": offered,
         "links": [
             (link.title, f"{8e-6 * link.bytes_per_s:.4g}", f"{1e3 * link.latency_s:.4g}")
             for link in LINKS.values()
         ],
+        "devices": [(device.title, f"{device.times_as_fast:g}") for device in DEVICES],
+        "device_sources": SOURCES,
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
     }
     yield Page(_choosing.PAGE, "your_case.md.j2", "Your case", context | _choosing.context(study))
 
 
-def presets(overhead: Tables, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return one preset per curve, of most nodes and batches first, ready to be JSON.
 
-    `curve` is its key, which addresses keep, `title` what readers call it. `deviations` has, by
-    batch, how far computing it is off the straight line; `ends`, by batch and nodes, the intervals
-    that `_ends` returns.
+    `curve` is its key, which addresses keep, `title` what readers call it; `one_core` says whether
+    its nodes have a core each; `values` and `deviations` are those that `_coefficients` returns,
+    `draws` what `_draws` does.
     """
-    fits, predictions, ends = overhead["fits"], overhead["predictions"], _ends(overhead)
-    known = fits[~fits["law"].isin([*baselines(), BANDWIDTH])]
-    found = []
-    for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
-        mine = coefficients_of(known, str(curve))
-        if mine.empty:
-            continue
-        lines = mine[mine["batch_per_worker"].notna()]
-        values = mine[mine["batch_per_worker"].isna()]
-        first = mine.iloc[0]
-        found.append(
-            {
-                "curve": curve,
-                "title": labels[str(curve)],
-                "law": first["law"],
-                "settings": json.loads(first["settings"]),
-                "values": dict(zip(values["parameter"], values["value"], strict=True)),
-                "deviations": {
-                    str(batch): value
-                    for batch, value in zip(lines["batch_per_worker"], lines["value"], strict=True)
-                },
-                "ends": ends.get(str(curve), {}),
-                "payload": float(rows["payload_bytes"].median()),
-                "batches": sorted(int(batch) for batch in rows["batch_per_worker"].unique()),
-                "nodes": sorted(int(n) for n in rows["nodes"].unique()),
-            }
-        )
+    one_core = _of_one_core(study.tables["curve_points"])
+    observed = study.overhead["predictions"].dropna(subset="observed_s")
+    of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
+    fits = {curve.name: (study.fits.fit_of(curve), curve) for curve in study.fits.curves}
+    found: list[dict[str, Any]] = [
+        {"title": labels[name], "one_core": name in one_core, **_preset(*fits[name], rows)}
+        for name, rows in of_curve.items()
+        if name in fits and isinstance(fits[name][0].law, PartsLaw)
+    ]
     return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
 
 
-def _ends(overhead: Tables) -> dict[str, dict[int, dict[int, list[float]]]]:
-    """Return the 90 % intervals of the fits to all points, by curve, batch and nodes.
+def _of_one_core(points: pd.DataFrame) -> set[str]:
+    """Return the curves whose nodes have a core each, in their own time. Hosts have anything."""
+    emulated = points["kind"].str.startswith("emulated")
+    return set(points.loc[emulated | (points["cluster"] == "local"), "curve"])
 
-    They are the ends of the step time in seconds, and those of the efficiency where it has some.
+
+def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the preset of a curve; `rows` are its observed ones in the table `predictions`."""
+    batches = sorted(int(batch) for batch in rows["batch_per_worker"].unique())
+    nodes = sorted(int(n) for n in rows["nodes"].unique())
+    payload = float(rows["payload_bytes"].median())
+    begin = At.of([nodes[-1]], batches[len(batches) // 2], payload)
+    return {
+        "curve": curve.name,
+        "law": fitted.law.name,
+        "settings": vars(fitted.law),
+        **_coefficients(fitted, curve, lambda i: float(fitted.values[i])),
+        "draws": _draws(fitted, curve, begin),
+        "payload": payload,
+        "batches": batches,
+        "nodes": nodes,
+    }
+
+
+def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[str, dict[str, Any]]:
+    """Return what `of` returns of each coefficient of a curve, given its place in the fit.
+
+    `values` has those of the curve and of its link, by name; `deviations`, by batch, how far
+    computing it is off the straight line.
     """
-    at = ["curve", *POINT]
-    optima = overhead["optima"]
-    efficiency = optima[optima["objective"] == "efficiency"].astype({"batch_per_worker": "int64"})
-    efficiency = efficiency.drop_duplicates(at)[[*at, "low", "high"]]
-    rows = full_fit(overhead["predictions"]).dropna(subset=["low_s", "high_s"])
-    rows = rows.merge(efficiency, "left", at)[[*at, "low_s", "high_s", "low", "high"]]
-    found: dict[str, dict[int, dict[int, list[float]]]] = {}
-    for curve, batch, nodes, *ends in rows.itertuples(index=False, name=None):
-        known = [float(f"{end:.3g}") for end in ends if not pd.isna(end)]
-        found.setdefault(curve, {}).setdefault(int(batch), {})[int(nodes)] = known
-    return found
+    values: dict[str, Any] = {}
+    deviations: dict[str, Any] = {}
+    for i, (name, label) in enumerate(fitted.coefficients):
+        if isinstance(label, Line):
+            if (label.model, label.link) == (curve.name, curve.link):
+                deviations[f"{label.batch:g}"] = of(i)
+        elif label in (curve.name, curve.link):
+            values[name] = of(i)
+    return {"values": values, "deviations": deviations}
+
+
+def _draws(fitted: Fit, curve: Curve, begin: At) -> dict[str, Any]:
+    """Return some of the equally likely coefficients of a curve, as `_coefficients` does.
+
+    They are taken evenly from all, in the order of their step times where the calculator begins:
+    the interval there is that of all. `off` says how far batches far from the measured ones are
+    off the straight line, as a share of a step on one node.
+    """
+    order = np.argsort(fitted.draw(begin, curve.name, curve.link)[:, 0])
+    evenly = np.linspace(0, len(order) - 1, min(_DRAWS, len(order)))
+    chosen = order[evenly.round().astype(int)]
+    found = _coefficients(fitted, curve, lambda i: _counts(fitted.draws[chosen, i]))
+    return found | {"off": _counts(fitted.random_shares(curve.name, curve.link)[chosen])}
+
+
+def _counts(values: Floats) -> dict[str, Any]:
+    """Return values in few digits: as whole multiples of a unit."""
+    unit = float(f"{np.abs(values).max() / _MOST:.4g}") or 1.0
+    return {"unit": unit, "counts": np.round(values / unit).astype(int).tolist()}
