@@ -148,6 +148,9 @@ def test_the_part_that_strategies_differ_in_is_told_with_those_that_differ_most(
     least, most = (f"{100 * of:.0f}\u00a0%" for of in (share.min(), share["mpi"]))
     assert said.startswith(f"On 2 nodes communicating takes {least} of a step with ")
     assert f", {most} with MPI" in said
+    alike = {f"{part}_s": 0.1 for part in (*PARTS, "input")} | {"communicate_s": 0.4}
+    said = findings(tables | {"curves": curves.assign(**alike)})["ways-parts"]
+    assert said == "On 2 nodes communicating takes 50\u00a0% of a step with each strategy"
     none = {f"{part}_s": 0.0 for part in (*PARTS, "input") if part != "compute"}
     said = findings(tables | {"curves": curves.assign(**none)})["ways-parts"]
     assert said == "On 2 nodes computing takes more than 99\u00a0% of a step with each strategy"

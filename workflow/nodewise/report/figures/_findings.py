@@ -25,6 +25,7 @@ _PARTS = {
 _SERIES = ["experiment", "kind", "cluster", "line", "batch_per_worker"]
 _PUBLISHED = "Published: "
 _NEARLY_ALL = 0.99  # of a step
+_EACH = "with each strategy"
 _SAME = 0.01  # of a speed-up: that of the chart, and that against one process
 
 
@@ -116,11 +117,13 @@ def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
     shares = _shares(rows, "strategy")
     on = f"On {rows['nodes'].iloc[0]} nodes"
     if shares["compute"].min() > _NEARLY_ALL:
-        return f"{on} computing takes more than {percent(_NEARLY_ALL)} of a step with each strategy"
+        return f"{on} computing takes more than {percent(_NEARLY_ALL)} of a step {_EACH}"
     part = str(shares[[name for name in _PARTS if name in shares]].mean().idxmax())
     ranked, titles = shares[part].dropna().sort_values(), strategy_titles(rows)
     told = {titles[name]: ranked[name] for name in ranked.index[[0, -1]]}
     said = listed(told, " of a step", "with")
+    if len(told) > 1 and percent(ranked.iloc[0]) == percent(ranked.iloc[-1]):
+        said = f"{percent(ranked.iloc[0])} of a step {_EACH}"
     return f"{on} {_PARTS[part]} takes {said}"
 
 

@@ -63,7 +63,9 @@ def _intervals(
         if "x" in places
         else (alt.X(f"{_LOW}:Q"), alt.X2(_HIGH))
     )
-    lines = alt.Chart(inline(known), name="intervals").mark_rule(style=theme.INTERVAL)
+    lines = alt.Chart(inline(known), name="intervals").mark_rule(
+        style=theme.INTERVAL, strokeWidth=1.5
+    )
     told = tooltip(known, [*named, *TIMED_STEP, "repeats", "flags"])
     return [lines.encode(*ends, tooltip=told, **places)]
 
