@@ -8,9 +8,16 @@ import pytest
 import make_calibration
 import make_records as make
 from nodewise.core.units import write_number
-from nodewise.predict.study import read_overhead
+from nodewise.predict.study import ALL_POINTS, read_overhead
 from nodewise.report import evidence
-from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, _findings, draw_figures
+from nodewise.report.figures import (
+    ALL_REDUCES,
+    FIGURES,
+    MODELS,
+    _findings,
+    _formula_findings,
+    draw_figures,
+)
 from nodewise.report.figures._words import times
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results.columns import PARTS
@@ -141,6 +148,12 @@ def test_the_part_that_strategies_differ_in_is_told_with_those_that_differ_most(
     least, most = (f"{100 * of:.0f}\u00a0%" for of in (share.min(), share["mpi"]))
     assert said.startswith(f"On 2 nodes communicating takes {least} of a step with ")
     assert f", {most} with MPI" in said
+    alike = {f"{part}_s": 0.1 for part in (*PARTS, "input")} | {"communicate_s": 0.4}
+    said = findings(tables | {"curves": curves.assign(**alike)})["ways-parts"]
+    assert said == "On 2 nodes communicating takes 50\u00a0% of a step with each strategy"
+    none = {f"{part}_s": 0.0 for part in (*PARTS, "input") if part != "compute"}
+    said = findings(tables | {"curves": curves.assign(**none)})["ways-parts"]
+    assert said == "On 2 nodes computing takes more than 99\u00a0% of a step with each strategy"
 
 
 def test_settings_are_told_with_the_shortest_and_the_longest_step(tmp_path):
@@ -158,6 +171,9 @@ def test_settings_are_told_with_the_shortest_and_the_longest_step(tmp_path):
         f"At batch 512, a step takes {short} with 0.2 core, 100 Mbit/s; "
         f"{long} with 0.2 core, 25 Mbit/s"
     )
+    alike = tables["curves"].assign(**{f"{part}_s": 0.1 for part in (*PARTS, "input")})
+    said = findings(tables | {"curves": alike})["settings"]
+    assert said == "At batch 512, a step takes 500 ms with each of 2 settings"
 
 
 def drawn(tables, name):
@@ -176,6 +192,35 @@ def test_a_formula_is_told_with_its_worst_error_at_points_that_it_did_not_see(fi
     )
     bare = fitted | {"trials": fitted["trials"].iloc[:0]}
     assert drawn(bare, "fit").finding.endswith(" points it was fitted to")
+
+
+@pytest.mark.parametrize(
+    ("role", "errors", "said"),
+    [
+        (
+            "held out",
+            [0.01, -0.2],
+            "The formula is off by at most 20 % at 2 points left out of its fit",
+        ),
+        ("held out", [0.2], "Too little to judge the formula: one point left out of its fit"),
+        ("observed", [0.01], "Too little to judge the formula: one point it was fitted to"),
+        (
+            "observed",
+            [0.002, 0],
+            "The formula is off by less than 1 % at 2 points it was fitted to",
+        ),
+    ],
+)
+def test_the_error_of_a_formula_is_told_of_several_points_as_it_is(role, errors, said):
+    points = pd.DataFrame({"fitted_s": [1 + error for error in errors], "observed_s": 1.0})
+    told = _formula_findings.describe_fit(points.assign(role=role, scenario=ALL_POINTS))
+    assert told.replace("\u00a0", " ") == said
+
+
+def test_an_interval_whose_ends_are_the_same_number_is_told_as_one():
+    row = {"role": "predicted", "nodes": 8, "batch_per_worker": 64, "low": 3.99, "high": 4.01}
+    said = _formula_findings.describe_reach(pd.DataFrame([row]))
+    assert "8 nodes are 4.0 times as fast as one at batch 64 (" in said
 
 
 def test_what_a_formula_says_of_most_nodes_is_told_as_the_formula_s(fitted):
@@ -247,6 +292,8 @@ def test_models_are_compared_by_what_they_compute_for_a_byte():
     models = models[["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]]
     said = "B computes 20 times as much per byte sent as A"
     assert drawn({MODELS: models}, "compute-to-communication").finding == said
+    said = "A computes 2.00 FLOP for each byte that it sends"
+    assert drawn({MODELS: models[:1]}, "compute-to-communication").finding == said
 
 
 def test_every_figure_has_a_finding_to_tell(fitted, tables):

@@ -170,15 +170,17 @@ ENDS = [
     *[("low", "high"), ("low_s", "high_s"), ("efficiency_low", "efficiency_high")],
     ("least", "most"),
 ]
+OF_BARS = ("step_time_low_s", "step_time_high_s")  # other charts draw what follows from a step
 
 
 def test_intervals_that_a_chart_has_are_drawn(all_specs):
     drawn = set()
     for spec in all_specs:
         rows = [row for data in spec["datasets"].values() for row in data]
+        stacked = any("part" in row for row in rows)
         known = {
             (low, high)
-            for low, high in ENDS
+            for low, high in [*ENDS, *([OF_BARS] if stacked else [])]
             if any(
                 None not in (row.get(low), row.get(high)) and row[low] < row[high] for row in rows
             )
@@ -191,7 +193,7 @@ def test_intervals_that_a_chart_has_are_drawn(all_specs):
         assert not known or known & between, spec["title"]
         drawn |= {spec["usermeta"]["figure"]} if known else set()
     assert {"time", "speedup", "efficiency", "batches", "ways", "fit", "reach"} <= drawn
-    assert {"accuracy", "loss-by-epoch", "accuracy-by-epoch"} <= drawn
+    assert {"accuracy", "loss-by-epoch", "accuracy-by-epoch", "split", "ways-parts"} <= drawn
 
 
 def scales_of(encoding):
@@ -796,15 +798,36 @@ def test_a_bar_that_calls_for_caution_has_a_mark_at_its_end(drawn):
     figure = figure_of(drawn, "split")
     flagged = figure.data[figure.data["flags"] != ""]
     at = ["batch_per_worker", "nodes"]
-    bars = flagged.groupby(at)["seconds"].sum()
+    bars = flagged.groupby(at).agg({"seconds": "sum", "step_time_high_s": "first"}).max(axis=1)
     spec = figure.spec()
     (marks,) = [
-        pd.DataFrame(rows).set_index(at)["seconds"]
+        pd.DataFrame(rows).set_index(at)["end"]
         for layer, rows in zip(spec["layer"], rows_of(spec), strict=True)
         if layer["mark"].get("text") == "!"
     ]
     assert 0 < len(bars) < figure.data.groupby(at).ngroups
     assert marks.to_dict() == pytest.approx(bars.to_dict(), rel=1e-4)
+
+
+def test_a_bar_of_several_launches_has_the_interval_of_its_step_and_one_launch_has_none(tmp_path):
+    cells = [make.cell(n=n, repeat=repeat) for n in (1, 2) for repeat in range(3)]
+    records = map(make.record, [*cells, make.cell(n=3)])
+    tables = build_tables(make.write(records, tmp_path), None)
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "split"]
+    spec = figure.spec()
+    (lines,) = [
+        pd.DataFrame(rows).set_index("nodes")
+        for layer, rows in zip(spec["layer"], rows_of(spec), strict=True)
+        if layer.get("name") == "intervals"
+    ]
+    curves = tables["curves"].set_index("nodes")
+    for end in OF_BARS:
+        known = curves[end].dropna()
+        assert set(known.index) == {1, 2}
+        assert lines[end].to_dict() == pytest.approx(known.to_dict(), rel=1e-4)
+    assert figure.caption.startswith("Thin lines: 90 % interval of the timed step.")
+    told = {tip["field"] for tip in spec["layer"][1]["encoding"]["tooltip"]}
+    assert {*OF_BARS, "step_time_s", "repeats"} <= told and "seconds" not in told
 
 
 def test_losses_are_not_drawn_below_nothing_nor_accuracies_above_all(drawn):
@@ -1080,6 +1103,7 @@ def test_text_is_readable_on_the_light_and_the_dark_page():
         config = theme.vega_config(dark=dark)
         texts = [config["axis"]["labelColor"], config["legend"]["labelColor"]]
         texts += [config["title"]["color"], config["title"]["subtitleColor"]]
+        texts += [config["style"][theme.INTERVAL]["color"]]
         assert all(contrast(text, page) >= 4.5 for text, page in itertools.product(texts, pages))
 
 

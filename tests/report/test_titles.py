@@ -56,6 +56,24 @@ def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
     assert named_variants(config) == variants
 
 
+def test_a_variant_measured_before_has_the_title_of_its_records_whatever_its_study_says_now(
+    tmp_path,
+):
+    of = {"n": 2, "experiment": "ways"}
+    pipelines = {"strategy": "hybrid", "options": {"groups": 1, "micro_batches": 1}}
+    cells = [
+        make.cell(**of, **pipelines, variant="hybrid_one_group"),
+        make.cell(**of, strategy="custom_loop", variant="my_own"),
+        make.cell(**of, strategy="custom_loop"),
+    ]
+    make.write(map(make.record, cells), tmp_path)
+    config = Config.model_construct(records=[str(tmp_path)], experiments={})
+    assert named_variants(config) == {
+        "hybrid_one_group": Variant("hybrid", f"{short_title('hybrid')} (1 group)"),
+        "my_own": Variant("custom_loop", f"{short_title('custom_loop')} (my own)"),
+    }
+
+
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
     folders = ["data/records/some/smoke", "data/records/x"]
     config = Config.model_construct(records=folders, experiments={})

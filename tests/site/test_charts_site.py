@@ -442,6 +442,21 @@ def test_paper_is_light_even_if_the_screen_is_dark(watched):
     assert not page.locator(".nw-controls").is_visible()
 
 
+@pytest.mark.parametrize("watched", [{}, {"java_script_enabled": False}], indirect=True)
+def test_charts_that_are_folded_are_on_paper(watched, site):
+    page = watched.page
+    page.goto(f"{site.as_uri()}/{RESULTS}")
+    folds = page.locator(".nw-more")
+
+    def heights():
+        return folds.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().height)")
+
+    assert 0 < max(heights()) < 100
+    page.emulate_media(media="print")
+    assert min(heights()) > 200
+    assert page.locator(".nw-more .nw-data:visible").count() == 0
+
+
 def test_tables_are_whole_on_paper(watched):
     page = watched.open("records.html")
     page.emulate_media(media="print")

@@ -93,6 +93,9 @@ _NODES = {
     1024: "#c87d3c",
 }
 
+INTERVAL = "interval"
+"""The style of the interval of a bar."""
+
 WIDTH, HEIGHT = 720, 320
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
 # of names at ends of lines within bands, which come nearer to the edge as Vega makes room for them
@@ -205,4 +208,5 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         "bar": {"stroke": card, "strokeWidth": 1},
         "text": {"color": muted},
         "rule": {"color": muted},
+        "style": {INTERVAL: {"color": ink}},  # on bars of any colour, and beyond them
     }

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
+from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
 
@@ -21,27 +23,30 @@ class Variant:
 def experiment_titles(config: Config) -> dict[str, str]:
     """Return the titles of a study's experiments, by name.
 
+    Records measured before have those of the configuration that their folder is named after, if it
+    is still there.
+
     Raises:
         UserError: a configuration of records measured before is invalid.
     """
-    return {name: one.title for of in _configs(config) for name, one in of.experiments.items()}
+    configs = (*map(read_config, config.earlier_configs()), config)
+    return {name: one.title for of in configs for name, one in of.experiments.items()}
 
 
 def named_variants(config: Config) -> dict[str, Variant]:
     """Return the variants of strategies that a study names, by name.
 
+    Those measured before are what their records say: a configuration may have changed since.
+
     Raises:
-        UserError: a configuration of records measured before is invalid.
+        UserError: a record measured before is invalid, or a folder of records holds none.
     """
-    found = {}
-    for of in _configs(config):
-        for experiment in of.experiments.values():
-            for name, axes in experiment.strategies.items():
-                if axes.strategy:
-                    options = STRATEGIES[axes.strategy].checked(axes.options, max(axes.nodes))
-                    title = _variant_title(axes.strategy, name, options.model_dump())
-                    found[name] = Variant(axes.strategy, title)
-    return found
+    cells = _measured_before(config) if config.records else config.cells()
+    return {
+        cell.variant: Variant(cell.strategy, title_of_strategy(cell))
+        for cell in cells
+        if cell.variant
+    }
 
 
 def short_title(strategy: str) -> str:
@@ -51,12 +56,16 @@ def short_title(strategy: str) -> str:
 
 def title_of_strategy(cell: Cell) -> str:
     """Return the title of the strategy of a cell; of a variant, with its setting."""
-    return _variant_title(cell.strategy, cell.strategy_name, cell.options)
+    title, setting = STRATEGIES[cell.strategy].short_title, title_of_variant(cell)
+    return f"{title} ({setting})" if setting else title
 
 
 def title_of_variant(cell: Cell) -> str:
     """Return the setting of a variant in words, or what its study calls it; else nothing."""
-    return _setting(cell.strategy, cell.strategy_name, cell.options)
+    if not cell.variant:
+        return ""
+    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
+    return setting_in_words(exchange, cell.options) or cell.variant.replace("_", " ")
 
 
 def setting_in_words(exchange: str, options: Mapping[str, Any]) -> str:
@@ -73,24 +82,13 @@ def setting_in_words(exchange: str, options: Mapping[str, Any]) -> str:
     return str(options.get("collective", ""))
 
 
-def _configs(config: Config) -> Iterator[Config]:
-    """Yield the configurations of a study: those of records measured before, then its own.
-
-    Records measured before have the one that their folder is named after, if it is still there.
-    """
-    yield from map(read_config, config.earlier_configs())
-    yield config
-
-
-def _variant_title(strategy: str, name: str, options: Mapping[str, Any]) -> str:
-    title, setting = STRATEGIES[strategy].short_title, _setting(strategy, name, options)
-    return f"{title} ({setting})" if setting else title
-
-
-def _setting(strategy: str, name: str, options: Mapping[str, Any]) -> str:
-    if name == strategy:
-        return ""
-    return setting_in_words(STRATEGIES[strategy].exchange_of(options), options) or name
+def _measured_before(config: Config) -> Iterator[Cell]:
+    """Yield a cell of each variant whose records were measured before, of the first that has it."""
+    files = config.record_files(Path())  # in folders of their own
+    firsts = {file.parents[2].name: file for file in reversed(files)}
+    for name, file in firsts.items():
+        if name not in STRATEGIES:
+            yield read_record(file).cell
 
 
 def _pipelines(options: Mapping[str, Any]) -> str:

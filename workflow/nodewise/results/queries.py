@@ -15,6 +15,7 @@ MODEL = ["study", "model", "dataset"]
 FEW_STRATEGIES = 2  # besides training on one node
 POINT = ["batch_per_worker", "nodes"]
 LAUNCHES = ["repeats", "flags", "cell_id"]
+TIMED_STEP = ["step_time_s", "step_time_low_s", "step_time_high_s"]  # with its interval
 _COMPARED = [*GROUP, "kind", "batch_per_worker"]
 
 
@@ -242,13 +243,14 @@ def compared_parts(curves: pd.DataFrame) -> pd.DataFrame:
 def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return curve points in long form, one row per part; `column` is that of their strategies.
 
+    Each row has the time of its point's timed steps, too, which are not split: `TIMED_STEP`.
     Nodes that are said to communicate for no time at all do so within computing: no row claims it.
     """
     parts = {f"{part}_s": part for part in ("input", *PARTS)}
     rows = rows[rows["compute_s"].notna()].rename(columns=parts)
     within = (rows["nodes"] > 1) & (rows["communicate"] == 0)
     rows = rows.assign(communicate=rows["communicate"].mask(within))
-    keep = [*GROUP, column, *POINT, "kind", *LAUNCHES]
+    keep = [*GROUP, column, *POINT, "kind", *TIMED_STEP, *LAUNCHES]
     return rows.melt(keep, [*parts.values()], "part", "seconds").dropna(
         subset="seconds", ignore_index=True
     )

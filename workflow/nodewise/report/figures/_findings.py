@@ -25,6 +25,7 @@ _PARTS = {
 _SERIES = ["experiment", "kind", "cluster", "line", "batch_per_worker"]
 _PUBLISHED = "Published: "
 _NEARLY_ALL = 0.99  # of a step
+_EACH = "with each strategy"
 _SAME = 0.01  # of a speed-up: that of the chart, and that against one process
 
 
@@ -80,13 +81,13 @@ def describe_parts(rows: pd.DataFrame) -> str:
     rows = rows[rows["nodes"] == rows["nodes"].max()]
     if rows.empty:
         return ""
-    seconds = rows.pivot_table("seconds", "batch_per_worker", "part", "sum")
-    shares = seconds.div(seconds.sum(axis=1), axis=0)
+    shares = _shares(rows, "batch_per_worker")
     on = f"On {rows['nodes'].iloc[0]} nodes"
     if shares["compute"].min() > _NEARLY_ALL:
-        return f"{on} computing takes more than {100 * _NEARLY_ALL:g}\u00a0% of a step"
+        return f"{on} computing takes more than {percent(_NEARLY_ALL)} of a step"
     part = str(shares[[name for name in _PARTS if name in shares]].iloc[0].idxmax())
-    said = listed({batch: shares.loc[batch, part] for batch in shares.index[[-1, 0]]}, " of a step")
+    told = shares[part].dropna()
+    said = listed({batch: told[batch] for batch in told.index[[-1, 0]]}, " of a step")
     return f"{on} {_PARTS[part]} takes {said}"
 
 
@@ -113,13 +114,17 @@ def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
     rows = evidence.select(rows)
     if rows.empty:
         return ""
-    seconds = rows.pivot_table("seconds", "strategy", "part", "sum")
-    shares = seconds.div(seconds.sum(axis=1), axis=0)
+    shares = _shares(rows, "strategy")
+    on = f"On {rows['nodes'].iloc[0]} nodes"
+    if shares["compute"].min() > _NEARLY_ALL:
+        return f"{on} computing takes more than {percent(_NEARLY_ALL)} of a step {_EACH}"
     part = str(shares[[name for name in _PARTS if name in shares]].mean().idxmax())
     ranked, titles = shares[part].dropna().sort_values(), strategy_titles(rows)
     told = {titles[name]: ranked[name] for name in ranked.index[[0, -1]]}
     said = listed(told, " of a step", "with")
-    return f"On {rows['nodes'].iloc[0]} nodes {_PARTS[part]} takes {said}"
+    if len(told) > 1 and percent(ranked.iloc[0]) == percent(ranked.iloc[-1]):
+        said = f"{percent(ranked.iloc[0])} of a step {_EACH}"
+    return f"{on} {_PARTS[part]} takes {said}"
 
 
 def describe_settings(rows: pd.DataFrame) -> str:
@@ -131,8 +136,11 @@ def describe_settings(rows: pd.DataFrame) -> str:
         return ""
     group = max(reversed(groups), key=len)  # of several with as many, that of the largest batch
     short, long = group.sort_values("seconds").iloc[[0, -1]].to_dict("records")
-    took = [f"{write_number(at['seconds'], 's')} with {at['setting']}" for at in (short, long)]
-    return f"At batch {short['batch_per_worker']}, a step takes {'; '.join(took)}"
+    least, most = (write_number(at["seconds"], "s") for at in (short, long))
+    said = f"{least} with {short['setting']}; {most} with {long['setting']}"
+    if least == most:
+        said = f"{least} with each of {len(group)} settings"
+    return f"At batch {short['batch_per_worker']}, a step takes {said}"
 
 
 def describe_times(rows: pd.DataFrame) -> str:
@@ -222,10 +230,16 @@ def describe_models(rows: pd.DataFrame) -> str:
     ranked = rows.sort_values("flops_per_byte")
     least, most = ranked.iloc[0], ranked.iloc[-1]
     if len(ranked) == 1:
-        per_byte = write_number(most["flops_per_byte"], "FLOP/B")
-        return f"{most['model']} computes {per_byte} that it sends"
+        operations = write_number(most["flops_per_byte"], "FLOP")
+        return f"{most['model']} computes {operations} for each byte that it sends"
     ratio = times(most["flops_per_byte"] / least["flops_per_byte"])
     return f"{most['model']} computes {ratio} as much per byte sent as {least['model']}"
+
+
+def _shares(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return the share of a step that each part takes, a row for each value of the column `by`."""
+    seconds = rows.pivot_table("seconds", by, "part", "sum")
+    return seconds.div(seconds.sum(axis=1), axis=0)
 
 
 def _ends(rows: pd.DataFrame) -> list[dict[Any, Any]]:

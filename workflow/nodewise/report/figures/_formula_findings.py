@@ -2,21 +2,29 @@
 
 import pandas as pd
 
-from nodewise.core.units import counted, write_number
+from nodewise.core.units import write_number
 from nodewise.predict.study import ALL_POINTS
 from nodewise.report.figures._words import listed, percent, times
 
+_LEAST = 0.01  # error that is told as a number
+
 
 def describe_fit(rows: pd.DataFrame) -> str:
-    """Say how wrong the formula is at most, if possible about points that it was not fitted to."""
+    """Say how wrong the formula is at most, if possible about points that it was not fitted to.
+
+    A single point says nothing of a formula.
+    """
     seen = rows[(rows["role"] == "observed") & (rows["scenario"] == ALL_POINTS)]
     held = rows[rows["role"] == "held out"]
     points = (held if len(held) else seen).dropna(subset=["fitted_s", "observed_s"])
     if points.empty:
         return ""
-    off = percent((points["fitted_s"] / points["observed_s"] - 1).abs().max())
     which = "left out of its fit" if len(held) else "it was fitted to"
-    return f"The formula is off by at most {off} at {counted(len(points), 'point')} {which}"
+    if len(points) == 1:
+        return f"Too little to judge the formula: one point {which}"
+    worst = (points["fitted_s"] / points["observed_s"] - 1).abs().max()
+    off = f"at most {percent(worst)}" if worst >= _LEAST else f"less than {percent(_LEAST)}"
+    return f"The formula is off by {off} at {len(points)} points {which}"
 
 
 def describe_outlook(rows: pd.DataFrame) -> str:
@@ -39,9 +47,9 @@ def describe_reach(rows: pd.DataFrame) -> str:
     if rows.empty:
         return ""
     last = rows.sort_values(["nodes", "batch_per_worker"]).iloc[-1]
-    low, high = (times(last[end]).removesuffix(" times") for end in ("low", "high"))
+    ends = dict.fromkeys(times(last[end]).removesuffix(" times") for end in ("low", "high"))
     return (
-        f"By the formula, {last['nodes']} nodes are {low} to {high} times as fast as one at "
+        f"By the formula, {last['nodes']} nodes are {' to '.join(ends)} times as fast as one at "
         f"batch {last['batch_per_worker']} (90\u00a0% interval)"
     )
 

@@ -7,19 +7,25 @@ import pandas as pd
 
 from nodewise.report import theme
 from nodewise.report.figure import inline
-from nodewise.report.figures._encodings import legend_columns, tooltip
+from nodewise.report.figures._encodings import caution_key, legend_columns, tooltip
+from nodewise.results.queries import TIMED_STEP
 
-MARKED = "A bar with “!” calls"  # for caution
+READING = (
+    "A thin line is the interval of the median step over launches, where there are several. It is "
+    "of the timed steps; splitting a step takes time, so a bar may end beyond its line."
+)
+_LOW, _HIGH = TIMED_STEP[1:]
+_INTERVALS = " Thin lines: 90 % interval of the timed step."
 
 
 def stacked(
     data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
-) -> alt.Chart:
-    """Return one bar per place, the parts of a step on top of each other.
+) -> list[alt.Chart]:
+    """Return one bar per place, the parts of a step on top of each other, and their intervals.
 
     Args:
-        data: rows with `part`, `seconds` and `flags`.
-        named: the columns that pointing at a part names.
+        data: rows with `part`, `seconds` and `flags`, the time of the whole step in `TIMED_STEP`.
+        named: the columns that tell the bars apart; pointing at a part names them.
         places: the encoding of the bars' place; they stand if it is `x`, and lie if it is `y`.
     """
     parts = list(theme.PART_COLOURS)
@@ -38,30 +44,62 @@ def stacked(
             seconds,
             color=alt.Color("part:N", title=None, scale=colours).legend(columns=columns),
             order=alt.Order("rank:Q"),
-            tooltip=tooltip(data, named),
+            tooltip=tooltip(data, [*named, "part", "seconds", "repeats", "flags"]),
             **places,
         )
     )
-    return bars
+    return [bars, *_intervals(data, named, **places)]
+
+
+def _intervals(
+    data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
+) -> list[alt.Chart]:
+    """Return the interval of the step of each bar; nothing if none has several launches."""
+    known = whole_bars(data, named).dropna(subset=[_LOW])
+    if known.empty:
+        return []
+    ends = (
+        (alt.Y(f"{_LOW}:Q"), alt.Y2(_HIGH))
+        if "x" in places
+        else (alt.X(f"{_LOW}:Q"), alt.X2(_HIGH))
+    )
+    lines = alt.Chart(inline(known), name="intervals").mark_rule(
+        style=theme.INTERVAL, strokeWidth=1.5
+    )
+    told = tooltip(known, [*named, *TIMED_STEP, "repeats", "flags"])
+    return [lines.encode(*ends, tooltip=told, **places)]
 
 
 def cautions(
-    data: pd.DataFrame, at: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
+    data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
 ) -> list[alt.Chart]:
-    """Return a mark at the end of each bar that calls for caution; nothing if none does.
+    """Return a mark beyond each bar that calls for caution; nothing if none does.
 
-    Args:
-        data: what `stacked` was given.
-        at: the columns that tell the bars apart.
-        places: as `stacked` was given them.
+    The arguments are those of `stacked`.
     """
-    bars = data.groupby([*at])["seconds"].sum().reset_index()
-    flagged = bars.merge(data.loc[data["flags"] != "", [*at]].drop_duplicates())
+    bars = whole_bars(data, named)
+    flagged = bars[bars["flags"] != ""]
     if flagged.empty:
         return []
     mark = alt.Chart(inline(flagged))
     if "x" in places:
         above = mark.mark_text(text="!", fontSize=13, fontWeight="bold", baseline="bottom", dy=-1)
-        return [above.encode(alt.Y("seconds:Q"), **places)]
+        return [above.encode(alt.Y("end:Q"), **places)]
     beside = mark.mark_text(text="!", fontSize=13, fontWeight="bold", align="left", dx=3)
-    return [beside.encode(alt.X("seconds:Q"), **places)]
+    return [beside.encode(alt.X("end:Q"), **places)]
+
+
+def whole_bars(data: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
+    """Return one row per bar, with its `seconds` in all, and the `end` of it and of its interval.
+
+    The arguments are those of `stacked`.
+    """
+    whole = data.groupby([*named])["seconds"].transform("sum")
+    bars = data.assign(seconds=whole).drop_duplicates([*named]).drop(columns="part")
+    return bars.assign(end=bars[["seconds", _HIGH]].max(axis=1))
+
+
+def stacks_key(data: pd.DataFrame) -> str:
+    """Say what thin lines and marks for caution are, if there are any."""
+    lines = _INTERVALS if data[_LOW].notna().any() else ""
+    return f"{lines}{caution_key(data, 'A bar with “!” calls')}"

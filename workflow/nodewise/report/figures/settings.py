@@ -9,10 +9,10 @@ from nodewise.core.units import write_number
 from nodewise.report import evidence
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _findings, figure
-from nodewise.report.figures._encodings import caution_key, kinds_of, strategy_titles
-from nodewise.report.figures._stacks import MARKED, stacked
+from nodewise.report.figures._encodings import kinds_of, strategy_titles
+from nodewise.report.figures._stacks import READING, stacked, stacks_key, whole_bars
 from nodewise.results import queries
-from nodewise.results.queries import LAUNCHES
+from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
 _AT = ["line", "setting"]
 _ROW = [*_AT, "batch_per_worker"]
@@ -30,7 +30,7 @@ _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
         "Input is the wait for examples in the timed steps; the other parts come from separate "
         "split steps; medians over launches. A setting is the share of a core, the link, and where "
         "the examples come from, if not from each node's own shard. Times of emulated nodes are "
-        "the node's own, as if it had a whole core."
+        f"the node's own, as if it had a whole core. {READING}"
     ),
     section="Other nodes, links and inputs",
     order=50,
@@ -38,8 +38,8 @@ _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
 def settings(rows: pd.DataFrame) -> Figure:
     """Draw the parts of a step, stacked, by strategy, setting and batch (`queries.settings`)."""
     titles = strategy_titles(rows)
-    names = ["kind", *_ROW, "nodes", "part", "seconds"]
-    data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
+    names = ["kind", *_ROW, "nodes"]
+    data = rows[[*names, "part", "seconds", *TIMED_STEP, *LAUNCHES]].reset_index(drop=True)
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
     labels = _row_labels(total, titles)
     drawn = data.assign(row=[labels[at] for at in data[_AT].itertuples(index=False, name=None)])
@@ -47,7 +47,6 @@ def settings(rows: pd.DataFrame) -> Figure:
         "y": _row_axis([*labels.values()]),
         "yOffset": alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15),
     }
-    bars = stacked(drawn, [*names, "repeats", "flags"], **places)
     words = "; ".join(
         f"{titles[line]}, {setting}, batch {batch}: {write_number(float(step), 's')}"
         for line, setting, batch, step in total.to_numpy()
@@ -59,12 +58,12 @@ def settings(rows: pd.DataFrame) -> Figure:
     row = max(_BAR * data["batch_per_worker"].nunique(), of_names)
     return Figure(
         finding=_findings.describe_settings(rows),
-        layers=[bars, _batches(total, drawn, **places)],
+        layers=[*stacked(drawn, names, **places), _batches(whole_bars(drawn, names), **places)],
         data=data,
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
         alt=f"Total time of a step on {nodes} nodes. {words}.",
-        caption=f"The number beside a bar is the batch per worker.{caution_key(data, MARKED)}",
+        caption=f"The number beside a bar is the batch per worker.{stacks_key(data)}",
         axis="x",
         height=row * len(labels),
     )
@@ -102,16 +101,14 @@ def _row_axis(labels: list[str]) -> alt.Y:
     )
 
 
-def _batches(total: pd.DataFrame, drawn: pd.DataFrame, **places: alt.Y | alt.YOffset) -> alt.Chart:
-    """Return the batch at the end of each bar, with a mark where the bar calls for caution."""
-    flagged = drawn.groupby([*_ROW, "row"])["flags"].max().rename("flags").reset_index()
-    ends = total.merge(flagged)
-    marks = ends["flags"].ne("").map({True: " !", False: ""})
-    numbers = ends.assign(batch=ends["batch_per_worker"].astype(str) + marks)
+def _batches(bars: pd.DataFrame, **places: alt.Y | alt.YOffset) -> alt.Chart:
+    """Return the batch beyond the end of each bar, with a mark where the bar calls for caution."""
+    marks = bars["flags"].ne("").map({True: " !", False: ""})
+    numbers = bars.assign(batch=bars["batch_per_worker"].astype(str) + marks)
     chart: alt.Chart = (
         alt.Chart(inline(numbers))
         .mark_text(align="left", dx=4, fontSize=12)
-        .encode(**places, x=alt.X("step:Q"), text=alt.Text("batch:N"))
+        .encode(**places, x=alt.X("end:Q"), text=alt.Text("batch:N"))
     )
     return chart
 

@@ -21,7 +21,7 @@ from nodewise.report.figures._encodings import (
 )
 from nodewise.report.figures._rows import LINE
 from nodewise.report.figures._words import values_in_words
-from nodewise.results.queries import LAUNCHES
+from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
 _TABLES = "curves cells published published_runs"
 _DECLARED: dict[str, Any] = {
@@ -33,7 +33,6 @@ _DECLARED: dict[str, Any] = {
 _SECTION = "Speed-up and efficiency"
 _POINT = ["kind", "line", "batch_per_worker", "nodes"]
 _ENDS = ["low", "high"]
-_TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
 _SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
 _BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
 _EFFICIENCY = View("speedup", "Efficiency by nodes", "efficiency", "Efficiency (speed-up ÷ nodes)")
@@ -56,7 +55,7 @@ _IDEAL = "Dashed is ideal scaling: n nodes are n times as fast as one."
 )
 def speedup(rows: pd.DataFrame) -> Figure:
     """Draw throughput against one node (`queries.speedups`)."""
-    data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *_TIME, *LAUNCHES]]
+    data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *TIMED_STEP, *LAUNCHES]]
     ideal = _ideal_speedup(data)
     guide = _guide(ideal).encode(y=_SPEEDUP.y(), detail=alt.Detail("batch_per_worker:O"))
     x = nodes_axis(data["nodes"], every=True)
@@ -85,7 +84,8 @@ def speedup(rows: pd.DataFrame) -> Figure:
 )
 def efficiency(rows: pd.DataFrame) -> Figure:
     """Draw speed-up ÷ nodes (`queries.speedups`)."""
-    data = _with_ends(rows, rows["nodes"])[[*_POINT, "efficiency", *_ENDS, *_TIME, *LAUNCHES]]
+    data = _with_ends(rows, rows["nodes"])
+    data = data[[*_POINT, "efficiency", *_ENDS, *TIMED_STEP, *LAUNCHES]]
     ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
     x = nodes_axis(data["nodes"], every=True)
     return Figure(

@@ -5,21 +5,21 @@ import pandas as pd
 
 from nodewise.report.figure import Figure
 from nodewise.report.figures import _findings, _rows, figure
-from nodewise.report.figures._encodings import caution_key, kinds_of
+from nodewise.report.figures._encodings import kinds_of
 from nodewise.report.figures._nested_axes import BAR_GAP, batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import LINE
-from nodewise.report.figures._stacks import MARKED, cautions, stacked
+from nodewise.report.figures._stacks import READING, cautions, stacked, stacks_key
 from nodewise.report.figures._words import values_in_words
-from nodewise.results.queries import LAUNCHES
+from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
-_POINT = ["line", "batch_per_worker", "nodes"]
+_POINT = ["kind", "line", "batch_per_worker", "nodes"]
 _READING = (
     "Input is the wait for examples in the timed steps. The other parts come from separate split "
     "steps: the gradient (compute), waiting for other workers (wait), the exchange (communicate), "
     "the update of the weights (apply). An exchange that cannot be timed apart from computing "
     "counts as compute. A part is as long as its share of all split steps times the median split "
     "step (with parameter averaging, the mean one); of several launches the median is shown. Where "
-    "a strategy was not run on one node, its bar there is plain training in one process."
+    f"a strategy was not run on one node, its bar there is plain training in one process. {READING}"
 )
 
 
@@ -35,17 +35,20 @@ _READING = (
 )
 def step_split(rows: pd.DataFrame) -> Figure:
     """Draw the parts of a step, stacked, by batch and nodes (`queries.step_parts`)."""
-    data = rows[["kind", *_POINT, "part", "seconds", *LAUNCHES]]
+    data = rows[[*_POINT, "part", "seconds", *TIMED_STEP, *LAUNCHES]]
     places: dict[str, alt.X | alt.XOffset] = {
         "x": batch_axis(data),
         "xOffset": node_offset(data, BAR_GAP),
     }
-    bars = stacked(data, ["kind", "part", *_POINT, "seconds", "repeats", "flags"], **places)
     step = data.groupby(["batch_per_worker", "nodes"])["seconds"].transform("sum")
     shares = data.assign(share=data["seconds"] / step)[data["part"] == "communicate"]
     return Figure(
         finding=_findings.describe_parts(rows),
-        layers=[bars, *cautions(data, _POINT, **places), node_numbers(data, BAR_GAP)],
+        layers=[
+            *stacked(data, _POINT, **places),
+            *cautions(data, _POINT, **places),
+            node_numbers(data, BAR_GAP),
+        ],
         data=data,
         title="Where the time of a step goes",
         kinds=kinds_of(data),
@@ -53,5 +56,5 @@ def step_split(rows: pd.DataFrame) -> Figure:
             "The parts of a step, stacked: input, compute, wait, communicate, apply. "
             f"Share of communication. {values_in_words(shares, 'share', 'share')}"
         ),
-        caption=caution_key(data, MARKED).strip(),
+        caption=stacks_key(data).strip(),
     )

@@ -6,7 +6,7 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.report import evidence, theme
 from nodewise.report.figure import LOG, Figure, View, inline
-from nodewise.report.figures import _findings, _stacks, figure
+from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     PHONE,
     by_nodes,
@@ -19,8 +19,9 @@ from nodewise.report.figures._encodings import (
     strategy_titles,
     tooltip,
 )
+from nodewise.report.figures._stacks import READING, cautions, stacked, stacks_key
 from nodewise.results.comparisons import DEVICES
-from nodewise.results.queries import LAUNCHES, compared_parts, compared_strategies
+from nodewise.results.queries import LAUNCHES, TIMED_STEP, compared_parts, compared_strategies
 
 _ROW, _LINE = 28, 15  # pixels of a strategy, and of a line of its title
 _AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]
@@ -132,28 +133,28 @@ def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.C
     reading=(
         "Input is the wait for examples in the timed steps; the other parts come from separate "
         "split steps. What cannot be timed apart counts as compute; the page of each strategy says "
-        "what its parts are."
+        f"what its parts are. {READING}"
     ),
     section="Strategies compared",
     order=31,
 )
 def parts(rows: pd.DataFrame) -> Figure:
     """Draw the parts of a step by strategy, stacked, on one number of nodes."""
-    names = ["kind", "strategy", "nodes", "part", "seconds"]
-    data = rows[[*names, *LAUNCHES]]
+    names = ["kind", "strategy", "nodes"]
+    data = rows[[*names, "part", "seconds", *TIMED_STEP, *LAUNCHES]]
     titles = strategy_titles(rows)
     rank = _strategies(data, titles, "seconds", "sum", order="ascending")
-    bars = _stacks.stacked(data, [*names, "repeats", "flags"], y=rank)
     whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
         finding=_findings.describe_parts_of_strategies(rows),
-        layers=[bars, *_stacks.cautions(data, ["strategy", "nodes"], y=rank)],
+        layers=[*stacked(data, names, y=rank), *cautions(data, names, y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
         alt=f"The parts of a step, stacked. In total: {_ranked(whole, titles, 'seconds', 's')}.",
-        caption=caution_key(data, _stacks.MARKED).strip(),
+        caption=stacks_key(data).strip(),
+        axis="x",
         height=_height(titles),
     )
 
