@@ -825,7 +825,6 @@ def test_a_bar_of_several_launches_has_the_interval_of_its_step_and_one_launch_h
         known = curves[end].dropna()
         assert set(known.index) == {1, 2}
         assert lines[end].to_dict() == pytest.approx(known.to_dict(), rel=1e-4)
-    assert figure.caption.startswith("Thin lines: 90 % interval of the timed step.")
     told = {tip["field"] for tip in spec["layer"][1]["encoding"]["tooltip"]}
     assert {*OF_BARS, "step_time_s", "repeats"} <= told and "seconds" not in told
 

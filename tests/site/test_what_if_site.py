@@ -108,7 +108,8 @@ def test_devices_twice_as_fast_halve_the_interval_and_typed_computing_has_none(w
 
 
 def test_made_up_values_have_no_interval(watched):
-    without = "() => { document.getElementById('nw-presets').textContent = '[]'; }"
+    empty = "(one) => { one.textContent = '[]'; }"
+    without = f"() => document.querySelectorAll('#nw-presets').forEach({empty})"
     # the page is read then, and its scripts have not run yet
     watched.page.add_init_script(f"document.addEventListener('readystatechange', {without})")
     page = watched.open(PAGE)

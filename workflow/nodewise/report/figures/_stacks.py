@@ -11,11 +11,10 @@ from nodewise.report.figures._encodings import caution_key, legend_columns, tool
 from nodewise.results.queries import TIMED_STEP
 
 READING = (
-    "A thin line is the interval of the median step over launches, where there are several. It is "
-    "of the timed steps; splitting a step takes time, so a bar may end beyond its line."
+    "A thin line is the 90 % interval of the median step over launches, where there are several. "
+    "It is of the timed steps; splitting a step takes time, so a bar may end beyond its line."
 )
 _LOW, _HIGH = TIMED_STEP[1:]
-_INTERVALS = " Thin lines: 90 % interval of the timed step."
 
 
 def stacked(
@@ -100,6 +99,5 @@ def whole_bars(data: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
 
 
 def stacks_key(data: pd.DataFrame) -> str:
-    """Say what thin lines and marks for caution are, if there are any."""
-    lines = _INTERVALS if data[_LOW].notna().any() else ""
-    return f"{lines}{caution_key(data, 'A bar with “!” calls')}"
+    """Say what marks for caution are, if there are any."""
+    return caution_key(data, "A bar with “!” calls")
