@@ -109,14 +109,13 @@
   /** Equally likely ones, each in the same form; none of made-up values. */
   function drawn() {
     const { draws } = preset();
-    const one = (all, i) => {
-      const pairs = Object.entries(all);
-      return Object.fromEntries(pairs.map(([name, { unit, counts }]) => [name, unit * counts[i]]));
-    };
+    const value = ({ unit, counts }, i) => unit * counts[i];
+    const each = (all, i) =>
+      Object.fromEntries(Object.entries(all).map(([name, one]) => [name, value(one, i)]));
     return (draws?.off.counts ?? []).map((_, i) => ({
-      values: one(draws.values, i),
-      deviations: one(draws.deviations, i),
-      off: one({ off: draws.off }, i).off,
+      values: each(draws.values, i),
+      deviations: each(draws.deviations, i),
+      off: value(draws.off, i),
     }));
   }
 

@@ -7,9 +7,10 @@ import pandas as pd
 
 from nodewise.report import theme
 from nodewise.report.figure import inline
-from nodewise.report.figures._encodings import caution_key, legend_columns, tooltip
+from nodewise.report.figures._encodings import legend_columns, tooltip
 from nodewise.results.queries import TIMED_STEP
 
+MARKED = "A bar with “!” calls"  # for caution
 READING = (
     "A thin line is the 90 % interval of the median step over launches, where there are several. "
     "It is of the timed steps; splitting a step takes time, so a bar may end beyond its line."
@@ -96,8 +97,3 @@ def whole_bars(data: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
     whole = data.groupby([*named])["seconds"].transform("sum")
     bars = data.assign(seconds=whole).drop_duplicates([*named]).drop(columns="part")
     return bars.assign(end=bars[["seconds", _HIGH]].max(axis=1))
-
-
-def stacks_key(data: pd.DataFrame) -> str:
-    """Say what marks for caution are, if there are any."""
-    return caution_key(data, "A bar with “!” calls")

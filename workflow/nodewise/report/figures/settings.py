@@ -9,8 +9,8 @@ from nodewise.core.units import write_number
 from nodewise.report import evidence
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _findings, figure
-from nodewise.report.figures._encodings import kinds_of, strategy_titles
-from nodewise.report.figures._stacks import READING, stacked, stacks_key, whole_bars
+from nodewise.report.figures._encodings import caution_key, kinds_of, strategy_titles
+from nodewise.report.figures._stacks import MARKED, READING, stacked, whole_bars
 from nodewise.results import queries
 from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
@@ -63,7 +63,7 @@ def settings(rows: pd.DataFrame) -> Figure:
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
         alt=f"Total time of a step on {nodes} nodes. {words}.",
-        caption=f"The number beside a bar is the batch per worker.{stacks_key(data)}",
+        caption=f"The number beside a bar is the batch per worker.{caution_key(data, MARKED)}",
         axis="x",
         height=row * len(labels),
     )

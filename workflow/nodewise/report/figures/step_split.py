@@ -5,10 +5,10 @@ import pandas as pd
 
 from nodewise.report.figure import Figure
 from nodewise.report.figures import _findings, _rows, figure
-from nodewise.report.figures._encodings import kinds_of
+from nodewise.report.figures._encodings import caution_key, kinds_of
 from nodewise.report.figures._nested_axes import BAR_GAP, batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import LINE
-from nodewise.report.figures._stacks import READING, cautions, stacked, stacks_key
+from nodewise.report.figures._stacks import MARKED, READING, cautions, stacked
 from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
@@ -56,5 +56,5 @@ def step_split(rows: pd.DataFrame) -> Figure:
             "The parts of a step, stacked: input, compute, wait, communicate, apply. "
             f"Share of communication. {values_in_words(shares, 'share', 'share')}"
         ),
-        caption=stacks_key(data).strip(),
+        caption=caution_key(data, MARKED).strip(),
     )

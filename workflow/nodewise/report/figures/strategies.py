@@ -19,7 +19,7 @@ from nodewise.report.figures._encodings import (
     strategy_titles,
     tooltip,
 )
-from nodewise.report.figures._stacks import READING, cautions, stacked, stacks_key
+from nodewise.report.figures._stacks import MARKED, READING, cautions, stacked
 from nodewise.results.comparisons import DEVICES
 from nodewise.results.queries import LAUNCHES, TIMED_STEP, compared_parts, compared_strategies
 
@@ -153,7 +153,7 @@ def parts(rows: pd.DataFrame) -> Figure:
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
         alt=f"The parts of a step, stacked. In total: {_ranked(whole, titles, 'seconds', 's')}.",
-        caption=stacks_key(data).strip(),
+        caption=caution_key(data, MARKED).strip(),
         axis="x",
         height=_height(titles),
     )
