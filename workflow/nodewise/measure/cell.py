@@ -84,8 +84,8 @@ def measure(
         OSError: the record or a log cannot be written.
     """
     settle_environment()
-    source, pretrained = _checked_inputs(cell, manifest, weights, config)
     check_writable(output)
+    source, pretrained = _checked_inputs(cell, manifest, weights, config)
     cluster = cluster_of(cell)
     record = _RecordWriter(
         output,

@@ -12,7 +12,7 @@ from nodewise.results.queries import TIMED_STEP
 
 MARKED = "A bar with “!” calls"  # for caution
 READING = (
-    "A thin line is the 90 % interval of the median step over launches, where there are several. "
+    "A thin line is the interval of the median step over launches, where there are several. "
     "It is of the timed steps; splitting a step takes time, so a bar may end beyond its line."
 )
 _LOW, _HIGH = TIMED_STEP[1:]
