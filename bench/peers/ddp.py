@@ -78,7 +78,7 @@ def run(job: Job) -> dict:
         def met(name: str, pids: list[int]) -> bool:
             if name == "warm" and any(replica != replicas[0] for replica in replicas):
                 raise process.WorkerError("the replicas differ after two steps", None, [])
-            return blocks.met(name, pids)
+            return blocks.on_meeting(name, pids)
 
         parts = process.run(
             job.nodes,
