@@ -45,14 +45,14 @@ class Contest:
     nodes_are: dict[str, str] = field(default_factory=dict)
 
     def checks(self, model: str) -> Iterator[SameWork]:
-        """Yield the loss of each way after ten steps on the fewest nodes.
+        """Yield the loss of each way after ten steps on the fewest nodes that exchange something.
 
         Raises:
             SystemExit: one is not that of the first way; then there is nothing to compare.
         """
         out = self.folder / model
         out.mkdir()
-        nodes, reference = min(self.nodes), None
+        nodes, reference = min((n for n in self.nodes if n > 1), default=1), None
         for way in sorted(self.ways, key=lambda way: way == DDP):  # which cannot be the first
             if way == DDP:
                 files = {name: str(out / f"{name}.npz") for name in ("weights", "examples")}
