@@ -1,10 +1,12 @@
-"""The strategies: one folder each, with a declaration, a worker, a page and diagrams.
+"""The distributed training strategies, one package each.
 
-To add one, write `__init__.py`, which adds a `Declaration`, and `worker.py`, whose class `Strategy`
-is one of `api`. What only exchanges gradients takes `replica.Strategy` and an `Exchange`. Modules
-beside the folders are what several strategies share.
+A strategy's package contains its declaration, a worker, a page and diagrams. To add a strategy,
+write `__init__.py`, which registers a `Declaration`, and `worker.py`, whose class `Strategy`
+implements the interface in `api`. A strategy that only exchanges gradients can subclass
+`replica.Strategy` and pass it an `Exchange`. Modules beside the packages are shared by several
+strategies.
 
-This package and the declarations are read where configurations are checked: they must not import
+This package and the declarations are imported to check configurations: they must not import
 TensorFlow.
 """
 

@@ -1,4 +1,4 @@
-"""The interface of every strategy, and what several of them do with a model's variables."""
+"""The interface of all strategies, and helpers for the variables of a model."""
 
 import hashlib
 import math
@@ -16,23 +16,30 @@ from nodewise.models.contents import layers_in, optimizers_of, plain_variables, 
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 
 Batch = Any
-"""What `fit` gives `train_step`: (x, y), (x, y, sample_weight) or x alone, each of tensors."""
+"""What `fit` passes to `train_step`: (x, y), (x, y, sample_weight) or x alone, as tensors."""
 Logs = dict[str, tf.Tensor]
-"""What a step returns: the loss and the metrics so far, by name."""
+"""The result of a training step: the loss and the metrics so far, by name."""
 
-PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
+PATIENCE_S = 60.0  # a peer that is silent for longer raises an error, so that no wait is endless
 
 
 @dataclass(frozen=True)
 class Job:
-    """One worker's place in the job and what it is to train.
+    """A worker's place in the job, and what it trains.
 
-    `build` returns a compiled model. `global_batch` is the number of examples per step over all
-    workers. `addresses` are `host:port` of every place of the job, for a strategy that connects its
-    workers itself: those of the workers, then of the servers. An epoch is `steps_per_epoch` steps.
-    A peer that is silent for longer than `patience_s` is an error, where the strategy waits itself.
-    `batch` describes a worker's batch, TensorSpecs in its structure: with it, what a model makes
-    at its first step is there before.
+    Attributes:
+        rank: the index of this process. Workers come first, then servers.
+        size: the number of workers.
+        global_batch: the number of examples per step over all workers.
+        seed: the seed of the initial weights and of all random numbers.
+        build: returns a compiled model.
+        options: the options of the strategy.
+        addresses: `host:port` of every process of the job, for strategies that connect their
+            processes themselves: workers first, then servers.
+        steps_per_epoch: the number of steps in an epoch.
+        patience_s: seconds after which a silent peer is an error, where the strategy itself waits.
+        batch: the TensorSpecs of a worker's batch, nested like the batch. If given, variables that
+            a model creates in its first step are created before training begins.
     """
 
     rank: int
@@ -48,7 +55,11 @@ class Job:
 
 
 class StepTimes(NamedTuple):
-    """Seconds of one split-form step: own gradient, waiting for the slowest, all-reduce, update."""
+    """Seconds of the parts of one `split_step`.
+
+    The parts are computing the worker's own gradient, waiting for the slowest worker, the
+    all-reduce, and the update.
+    """
 
     compute: float
     wait: float
@@ -57,35 +68,38 @@ class StepTimes(NamedTuple):
 
 
 class NotTimedError(Exception):
-    """The parts of a step cannot be timed apart: the model exchanges in a graph of its own.
+    """The parts of a step cannot be timed separately.
 
-    Such as in a `tf.function` that it calls, or in a branch.
+    The model applies gradients in another graph than that of the step, for example in a
+    `tf.function` that it calls, or in a branch.
     """
 
 
 class StepTimer:
-    """Adds up the seconds of the parts of a split-form step, which take turns."""
+    """Measures how many seconds each part of a step takes. Parts may alternate."""
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys(StepTimes._fields, 0.0)
         self._last = time.perf_counter()
 
     def end(self, part: str) -> None:
-        """Count the time since the last call as time of `part`."""
+        """Add the time since the last call to `part`."""
         now = time.perf_counter()
         self._seconds[part] += now - self._last
         self._last = now
 
     def times(self) -> StepTimes:
-        """Return what was counted."""
+        """Return the seconds of each part so far."""
         return StepTimes(**self._seconds)
 
 
 class Steps(NamedTuple):
-    """Steps that were trained one after the other.
+    """Results of consecutive training steps.
 
-    `logs` are those of the last one. `input_s` and `step_s` have an entry a step: the seconds that
-    it waited for its batch, and its seconds in all.
+    Attributes:
+        logs: the logs of the last step.
+        input_s: for each step, the seconds that it waited for its batch.
+        step_s: for each step, its total seconds, including `input_s`.
     """
 
     logs: dict[str, float]
@@ -94,15 +108,15 @@ class Steps(NamedTuple):
 
 
 class Strategy(ABC):
-    """A strategy, as one worker of a job runs it.
+    """A training strategy, as seen by one worker of a job.
 
-    Every worker builds its replica with the same initial weights. `step` is the fused form, which
-    is timed; `split_step` does the same update and times its four parts separately. If
-    `replicas_agree`, all workers have the same weights after every step, which the training loop
-    checks.
+    Every worker builds a replica with the same initial weights. `step` is used for timing whole
+    steps. `split_step` makes the same update, but times its four parts separately. If
+    `replicas_agree` is true, all workers have the same weights after every step; the training loop
+    checks this.
 
-    The worker module of a strategy names its class `Strategy`. With servers it also has a class
-    `Server`, which answers the workers from its creation on.
+    The worker module of a strategy calls its class `Strategy`. If the strategy has servers, the
+    module also has a class `Server`, which answers the workers as soon as it is created.
     """
 
     replicas_agree: bool = True
@@ -110,20 +124,20 @@ class Strategy(ABC):
 
     @abstractmethod
     def __init__(self, job: Job) -> None:
-        """Build the replica. Collective: all workers of the job must be there."""
+        """Build the replica. Collective: all workers of the job must call it."""
 
     @abstractmethod
     def step(self, batch: Batch) -> Logs:
-        """Train one step on the worker's own examples; return what the model's train_step does.
+        """Train one step on the worker's own examples; return the logs of the model's `train_step`.
 
-        A worker that sees no outputs of the model returns nothing.
+        A worker that does not see the outputs of the model returns an empty dict.
         """
 
     def train(self, stream: Iterator[Batch], steps: int) -> Iterator[Steps]:
-        """Train `steps` steps on what `stream` gives next; yield what is done, some at a time.
+        """Train `steps` steps on batches from `stream`; yield results for one or more steps each.
 
-        A step's time begins where that of the one before it ended. A strategy that loops over steps
-        itself has a `train` of its own; its `stream` is an iterator of tf.data.
+        The time of a step starts when the previous step ends. A strategy that runs its own loop
+        over steps overrides this method; its `stream` is then a tf.data iterator.
         """
         before = time.perf_counter()
         for _ in range(steps):
@@ -136,25 +150,25 @@ class Strategy(ABC):
 
     @abstractmethod
     def split_step(self, batch: Batch) -> StepTimes:
-        """Train one step like `step`, part by part. Its weights are those of `split_weights`.
+        """Train one step like `step`, but time its parts. It updates `split_weights`.
 
         Raises:
-            NotTimedError: the model does not permit it; nothing was trained.
+            NotTimedError: the parts of this model's step cannot be timed; nothing was trained.
         """
 
     @abstractmethod
     def barrier(self) -> None:
-        """Return when every worker has called it."""
+        """Wait until every worker has called this method."""
 
     @abstractmethod
     def agree(self) -> None:
-        """Make the replicas equal where steps leave them different.
+        """Make the replicas equal where training steps leave them different.
 
         The moving statistics of batch normalisation are averaged. Collective; not part of a step.
         """
 
     def trained(self) -> keras.Model:
-        """Return the trained model on plain variables of this process; after `agree`."""
+        """Return the trained model on plain variables of this process. Call it after `agree`."""
         return self.model
 
     def observations(self) -> dict[str, list[float]]:
@@ -166,19 +180,19 @@ class Strategy(ABC):
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
 
     def split_weights(self) -> list[np.ndarray]:
-        """Return the trainable weights that `split_step` updates; some have a copy for it."""
+        """Return the trainable weights that `split_step` updates, in some strategies a copy."""
         return self.weights()
 
     def weights_sha256(self) -> str:
-        """Return a digest of `weights`: equal on two workers if and only if every bit is."""
+        """Return the SHA-256 of `weights`. Two workers have the same one if every bit is equal."""
         return hashlib.sha256(b"".join(w.tobytes() for w in self.weights())).hexdigest()
 
     def state(self) -> list[np.ndarray]:
-        """Return a copy of all variables of model and optimizer that training changes."""
+        """Return copies of all model and optimizer variables that training changes."""
         return [np.array(v.numpy()) for v in self._variables()]
 
     def restore(self, state: list[np.ndarray]) -> None:
-        """Set the variables of model and optimizer to what `state` returned."""
+        """Set the model and optimizer variables to values returned by `state`."""
         for variable, value in zip(self._variables(), state, strict=True):
             variable.assign(value)
 
@@ -187,14 +201,14 @@ class Strategy(ABC):
 
 
 def plain(logs: Logs) -> dict[str, float]:
-    """Return logs as plain numbers."""
+    """Convert logs to Python floats."""
     return {name: float(value) for name, value in logs.items()}
 
 
 def numbers(logs: dict[str, Any]) -> Logs:
-    """Return the numbers in what `train_step` returned, those of dicts beside the others, as `fit`.
+    """Keep only the scalars of a `train_step` result; flatten nested dicts, as `fit` does.
 
-    Anything else, such as the outputs, is left out: nothing here shows it.
+    All other values, such as the model's outputs, are dropped: nothing here displays them.
     """
     found: Logs = {}
     for name, value in logs.items():
@@ -211,11 +225,11 @@ def numbers(logs: dict[str, Any]) -> Logs:
 
 
 def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Return the variables that training changes: all but those of metrics and frozen weights.
+    """Return the variables that training changes: all except metrics and frozen weights.
 
-    Those that Keras does not count among a model's variables are among them, too: states of
-    recurrent layers, TensorFlow's own variables, the state of Keras' random generator; and those of
-    `optimizers`, by default of the model's own.
+    This includes variables that Keras does not list as a model's variables: states of recurrent
+    layers, plain TensorFlow variables and the state of Keras' global random generator. It also
+    includes the variables of `optimizers`, by default those of the model.
     """
     left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
     kept = [variable for variable in model.variables if id(variable) not in left_out]
@@ -231,7 +245,7 @@ def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> lis
 
 
 def stateful(model: keras.Model) -> list[keras.layers.RNN]:
-    """Return the recurrent layers whose states go on from one batch to the next."""
+    """Return the recurrent layers that carry their states over from one batch to the next."""
     return [
         layer
         for layer in layers_in(model)
@@ -240,7 +254,7 @@ def stateful(model: keras.Model) -> list[keras.layers.RNN]:
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
-    """Return the variables that a step changes without a gradient, but for counters and seeds."""
+    """Return the variables that a step changes without a gradient, except counters and seeds."""
     frozen = {id(variable) for variable in _frozen(model)}
     return [
         variable
@@ -250,51 +264,55 @@ def moving_statistics(model: keras.Model) -> list[keras.Variable]:
 
 
 def agreed(model: keras.Model) -> list[keras.Variable]:
-    """Return what workers agree on in the end: the weights, then the moving statistics."""
+    """Return the variables that `agree` makes equal: trainable weights, then moving statistics."""
     return [*model.trainable_variables, *moving_statistics(model)]
 
 
 def seeds(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of the random generators, (2,) each: a seed, and what it counts.
+    """Return the states of the random generators, each of shape (2,): a seed and a counter.
 
-    They are those of the model, and the one by which Keras draws where it was given no seed.
+    They are the generators of the model, and Keras' global generator, which is used where no seed
+    was given.
     """
     own = [v for v in model.variables if v.path.endswith("seed_generator_state")]
     return [*own, unseeded().state]
 
 
 def draw_apart(job: Job) -> None:
-    """Have a worker's `tf.random` draw other numbers than the first worker's, if traced later."""
+    """Set a rank-dependent `tf.random` seed, so that functions traced later draw other numbers.
+
+    Rank 0 keeps its seed.
+    """
     if job.rank > 0:
         tf.random.set_seed(job.seed + job.rank)
 
 
 def own_masks(model: keras.Model, replica: int) -> None:
-    """Give a replica random numbers of its own, such as the masks of dropout.
+    """Give a replica its own random numbers, for example for the masks of dropout.
 
-    Built with one seed, all would drop the same units of their examples. Replica 0 keeps what it
-    has.
+    All replicas are built with the same seed, so they would otherwise drop the same units. Replica
+    0 keeps its generators.
     """
     for variable in seeds(model):
         variable.assign(variable.numpy() + np.array([replica, 0]))
 
 
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:
-    """Return the weights of frozen layers; their random generators go on."""
+    """Return the weights of frozen layers, without their random generators: those still change."""
     if not layer.trainable:
         return list(layer.weights)
     return [variable for inner in getattr(layer, "layers", ()) for variable in _frozen(inner)]
 
 
 def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return all entries of `tensors`, which may be none, in one buffer, (entries,), float32."""
+    """Concatenate all entries of `tensors` into one float32 tensor, (entries,). It may be empty."""
     if not tensors:
         return tf.zeros([0])
     return tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in tensors], axis=0)
 
 
 def unflat(buffer: tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return what `flat` made one buffer of, in the shapes and types of `like`."""
+    """Split a buffer made by `flat` into tensors with the shapes and types of `like`."""
     if not like:
         return []
     parts = tf.split(buffer, [math.prod(one.shape) for one in like])
@@ -305,6 +323,6 @@ def unflat(buffer: tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def assign(variables: Sequence[keras.Variable], buffer: tf.Tensor) -> None:
-    """Set `variables` to what `flat` made one buffer of."""
+    """Assign to `variables` the values in a buffer made by `flat`."""
     for variable, value in zip(variables, unflat(buffer, variables), strict=True):
         variable.assign(value)

@@ -1,4 +1,4 @@
-"""Bytes that a node sends per step by a strategy's formula: the mean over the nodes that train."""
+"""Formulas of the bytes that a node sends per step, as the mean over the nodes that train."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from nodewise.results.model_description import Layer
 
 @dataclass(frozen=True)
 class Trained:
-    """What a formula depends on.
+    """The inputs of a formula.
 
     Attributes:
-        cell: the measurement.
-        payload_bytes: the bytes of a gradient.
-        steps_per_epoch: the steps of an epoch of the cell.
-        layers: those of its model; empty if they are not known.
+        cell: the measured cell.
+        payload_bytes: the size of a gradient, in bytes.
+        steps_per_epoch: the number of steps in an epoch of the cell.
+        layers: the layers of its model; empty if they are not known.
     """
 
     cell: Cell
@@ -25,35 +25,35 @@ class Trained:
 
 
 BytesSent = Callable[[Trained], float | None]
-"""A formula. It returns None if the cell does not tell what the formula needs."""
+"""A formula. It returns None if the cell does not contain what the formula needs."""
 
 
 def nothing(_: Trained) -> float:
-    """Return 0: nothing leaves the process."""
+    """Return 0: nothing is sent between processes."""
     return 0.0
 
 
 def unknown(_: Trained) -> None:
-    """Return None: no cell tells what the formula needs."""
+    """Return None: no cell contains what the formula needs."""
 
 
 def ring(trained: Trained) -> float:
-    """Return what a ring all-reduce of the gradient sends; a star sends as much in all."""
+    """Return the bytes of a ring all-reduce of the gradient. A star sends as much in total."""
     return all_reduced(trained, trained.payload_bytes)
 
 
 def gradient(trained: Trained) -> float:
-    """Return the bytes of one gradient; servers send, but do not train."""
+    """Return the bytes of one gradient. Servers send, too, but do not train."""
     return float(trained.payload_bytes)
 
 
 def all_reduced(trained: Trained, payload_bytes: float) -> float:
-    """Return what an all-reduce of `payload_bytes` sends, in a ring or straight between all."""
+    """Return the bytes of an all-reduce of `payload_bytes`, in a ring or directly between all."""
     return 2 * (trained.cell.nodes - 1) / trained.cell.nodes * payload_bytes
 
 
 def dense_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, int, int]]:
-    """Yield the trained dense layers on rows of examples, with their inputs and outputs."""
+    """Yield the trainable dense layers on 1-D inputs, with their numbers of inputs and outputs."""
     shapes = {layer.name: layer.output_shape for layer in layers}
     for layer in layers:
         if layer.kind == "Dense" and layer.trainable and len(shapes[layer.inputs[0]]) == 1:

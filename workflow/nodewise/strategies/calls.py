@@ -1,4 +1,4 @@
-"""Calls of Python functions that send and receive, from inside TensorFlow's graphs."""
+"""Call Python functions that send and receive from inside TensorFlow graphs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ Array = NDArray[Any]
 
 
 class Calls:
-    """Calls of such functions, in the order in which they were traced.
+    """Runs Python functions inside graphs, in the order in which they were traced.
 
-    All workers trace them in the same order. They need it: a message does not say which call it
+    All workers must trace them in the same order, because a message does not say which call it
     belongs to.
     """
 
@@ -24,7 +24,10 @@ class Calls:
         self._last: tf.Operation | None = None
 
     def __call__(self, function: Callable[[Array], Array], values: tf.Tensor) -> tf.Tensor:
-        """Return `function(values)`, of their type; it is called each time that the graph runs."""
+        """Return `function(values)`, in the type of `values`.
+
+        The function is called each time that the graph runs.
+        """
 
         def call(values: Array) -> Array:
             try:
@@ -42,9 +45,9 @@ class Calls:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise what such a function raised, not TensorFlow's own error for it.
+        """Raise the function's own error instead of TensorFlow's error for it.
 
-        A context manager, and a decorator of functions that run such a graph.
+        Use it as a context manager, or as a decorator of a function that runs such a graph.
         """
         try:
             yield
@@ -55,7 +58,7 @@ class Calls:
 
 
 class CallsExchange(Exchange):
-    """An exchange by functions of Python, which the graph of a step calls."""
+    """An exchange made of Python functions that the graph of a step calls."""
 
     def __init__(self) -> None:
         self._calls = Calls()

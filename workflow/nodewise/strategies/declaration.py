@@ -1,7 +1,7 @@
-"""What is declared of a strategy, and the registry of all declarations.
+"""The declaration of a strategy, and the registry of all declarations.
 
-Configurations are checked and pages are rendered by it: neither this module nor a declaration
-imports TensorFlow.
+Configurations are checked and pages are rendered with declarations, so neither this module nor a
+declaration may import TensorFlow.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 
 
 class Options(Frozen):
-    """What can be chosen about a strategy: nothing, unless a subclass has fields."""
+    """The options of a strategy. Without a subclass there are none."""
 
     @property
     def server_nodes(self) -> int:
-        """Nodes that hold parameters, beside those that train."""
+        """The number of nodes that hold parameters, in addition to those that train."""
         return 0
 
     def check(self, nodes: int) -> None:
-        """See that the options make sense on `nodes` nodes.
+        """Check that the options are valid on `nodes` nodes.
 
         Raises:
-            ValueError: they do not; the text names the option and what is allowed.
+            ValueError: they are not; the text names the option and what is allowed.
         """
 
     def check_training(self, nodes: int, batch: int, model: str | None) -> None:
-        """See that a model can be trained so, as far as that is known before it is built.
+        """Check that a model can be trained with these options, as far as known before it is built.
 
         Args:
-            nodes: on which `check` has found nothing wrong.
+            nodes: the number of nodes, already checked by `check`.
             batch: examples per node and step.
-            model: one of this project's; None for any other.
+            model: the name of one of this project's models; None for any other model.
 
         Raises:
             ValueError: it cannot; the text names what is wrong and what is allowed.
         """
 
     def check_extent(self, extent: Extent) -> None:
-        """See that what the options ask for happens while steps are timed.
+        """Check that the options take effect during the timed steps.
 
         Raises:
-            ValueError: it does not; the text names the option and what is allowed.
+            ValueError: they do not; the text names the option and what is allowed.
         """
 
 
@@ -63,14 +63,14 @@ NO_OPTIONS = Options()
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """A strategy in short, in words and symbols that its page explains.
+    """A summary of a strategy, in words and symbols that its page explains.
 
     Attributes:
-        synchronous: whether its workers wait for each other.
+        synchronous: whether workers wait for each other.
         holds: who holds the parameters.
         sends: the formula of the bytes that a node sends per step.
-        needs: what it takes.
-        unknown: which part of that formula a cell does not tell, in a sentence.
+        needs: what the strategy requires.
+        unknown: a sentence that says which part of that formula cannot be derived from a cell.
     """
 
     synchronous: str
@@ -86,23 +86,23 @@ def _nothing_missing() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What is known of a strategy without training with it.
+    """Everything that is known about a strategy without training with it.
 
     Attributes:
-        module: the package that declares it, `__name__` there. Its module `worker` trains: it has a
+        module: the package that declares the strategy (`__name__` there). Its module `worker` has a
             class `Strategy`, and a class `Server` if the strategy has servers.
-        title: what it is called. Tables and sentences leave out what follows a comma.
-        max_nodes: the most nodes that train.
-        exchange: how what was computed is brought together: the name of a law of the step time, or
-            an alias of one; `none`, or `devices` of one process. An option `collective` says it
-            instead, if the strategy has one.
-        facts: what its page and the comparison of strategies say of it.
+        title: the display name. Tables and sentences use only the part before a comma.
+        max_nodes: the largest number of nodes that train.
+        exchange: how workers combine their results: the name of a step-time law or an alias of one,
+            `none`, or `devices` for devices of one process. If the strategy has an option
+            `collective`, that option is used instead.
+        facts: the summary shown on its page and in the comparison of strategies.
         bytes_sent: the formula of the bytes that a node sends per step.
-        options: what can be chosen about it.
-        whole_batches: whether every worker is given the whole global batch, not a part of its own.
+        options: the class of its options.
+        whole_batches: whether every worker gets the whole global batch instead of its part of it.
         one_process: whether the nodes are devices of one process.
-        packages: what it trains with beside TensorFlow; records tell their versions.
-        why_missing: returns in one line what this machine lacks for it, None if it lacks nothing.
+        packages: packages it trains with in addition to TensorFlow; records store their versions.
+        why_missing: returns one line that says what this machine lacks for it, or None.
     """
 
     module: str
@@ -119,12 +119,12 @@ class Declaration:
 
     @property
     def short_title(self) -> str:
-        """The title without what follows a comma."""
+        """The title up to its first comma."""
         return self.title.partition(",")[0]
 
     @property
     def nodes(self) -> str:
-        """The numbers of nodes that are allowed, in words."""
+        """The allowed numbers of nodes, in words."""
         return f"1 to {self.max_nodes}" if self.max_nodes > 1 else "1"
 
     @property
@@ -133,9 +133,10 @@ class Declaration:
         return Path(str(import_module(self.module).__file__)).parent
 
     def own_law(self) -> "type[Law] | None":
-        """Import the law of its steps that nothing is fitted to; None if it has none.
+        """Import the strategy's own law of the step time; return None if it has none.
 
-        It is the class `Step` of the strategy's module `law`, and its page shows it.
+        This is the class `Step` in the strategy's module `law`. It is shown on the strategy's page;
+        nothing is fitted to it.
         """
         if not (self.folder / "law.py").is_file():
             return None
@@ -143,24 +144,24 @@ class Declaration:
         return law
 
     def check_available(self) -> None:
-        """Check that this machine has what the strategy needs, before any worker starts.
+        """Check that this machine has what the strategy requires, before any worker starts.
 
         Raises:
-            NotPermittedError: it has not.
+            NotPermittedError: something is missing.
         """
         missing = self.why_missing()
         if missing:
             raise NotPermittedError(missing)
 
     def worker(self) -> ModuleType:
-        """Import the module that trains, and TensorFlow with it.
+        """Import the worker module, and TensorFlow with it.
 
-        Workers are forked after this: the module must start no thread and compute nothing.
+        Workers are forked after this, so the module must not start threads or compute anything.
         """
         return import_module(f"{self.module}.worker")
 
     def checked(self, options: dict[str, Any], nodes: int) -> Options:
-        """Return `options`, defaults filled in, for a job of `nodes` nodes.
+        """Validate `options` for a job of `nodes` nodes; return them with defaults filled in.
 
         Raises:
             ValueError: an option or the number of nodes is not allowed; the text names it.
@@ -179,11 +180,14 @@ class Declaration:
         return checked
 
     def exchange_of(self, options: Mapping[str, object]) -> str:
-        """Return how what was computed is brought together with these `options` of a cell."""
+        """Return how workers combine their results with these `options` of a cell."""
         return str(options.get("collective", self.exchange))
 
     def fields(self, options: Options, fed: Input) -> dict[str, Any]:
-        """Return the fields of a cell that follow from the strategy and its `options`."""
+        """Return the fields of a cell that follow from the strategy and its `options`.
+
+        `fed` is the input setting, used unless every worker gets the whole batch.
+        """
         return {
             "options": options.model_dump(),
             "exchange": self.exchange_of(options.model_dump()),
@@ -196,4 +200,4 @@ class Declaration:
 STRATEGIES: Registry[Declaration] = Registry(
     "strategy", "nodewise.strategies", "nodewise.strategies", packages_only=True
 )
-"""All strategies. Each is a package; another project names its own as entry points."""
+"""All strategies. Each is a package; other projects register theirs as entry points."""

@@ -1,6 +1,6 @@
-"""What strategies of tf.distribute share: the model is built in a scope and trains as in `fit`.
+"""Shared parts of tf.distribute strategies, which build a model in a scope and train as `fit` does.
 
-In there a Keras optimizer sums the gradients over the replicas itself.
+In that scope a Keras optimizer itself sums the gradients over the replicas.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,21 +26,25 @@ def build(
     title: str,
     make_variables: Callable[[keras.Model, api.Batch], None],
 ) -> keras.Model:
-    """Return the job's model, built in the scope of `strategy`; `title` is what people call that.
+    """Return the job's model, built in the scope of `strategy`.
 
-    `make_variables` has the model make those that it makes when it sees a batch.
+    Args:
+        job: the job of this worker.
+        strategy: the tf.distribute strategy.
+        title: the strategy's name in error messages.
+        make_variables: makes the model create the variables that it creates when it sees a batch.
 
     Raises:
-        RefusedError: its optimizer would look at the gradients of one replica, not at their sum, or
-            gets them in a graph of its own; or its weights have a type that TensorFlow's
-            collectives have not.
+        RefusedError: the optimizer would use the gradient of one replica instead of the sum, or
+            would get gradients in another graph than the step's; or the weights have a type that
+            TensorFlow's collectives do not support.
     """
     with strategy.scope():
         keras.utils.set_random_seed(job.seed)
         try:
             model = job.build()
         except (tf.errors.InvalidArgumentError, UserError) as error:
-            reason = str(error.__cause__ or error)  # a user's function has a line of its own for it
+            reason = str(error.__cause__ or error)  # errors in a user's function are wrapped
             if "Collective" in reason and "bfloat16" in reason:
                 raise RefusedError(
                     f"{title} cannot send the model's weights in bfloat16; mixed_bfloat16 keeps "
@@ -55,20 +59,20 @@ def build(
                 make_variables(model, job.batch)
         elif not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
-    _check(model, job, title)  # an optimizer may choose others when it is built
+    _check(model, job, title)  # again: an optimizer may choose inner optimizers when it is built
     return model
 
 
 @contextmanager
 def refusing(title: str) -> Iterator[None]:
-    """Say in one line what a step cannot do under the strategy that people call `title`.
+    """Raise a one-line error where the strategy called `title` cannot run the model's step.
 
     Raises:
         RefusedError: gradients are applied in another graph than that of the step.
     """
     try:
         yield
-    except (RuntimeError, UserError) as error:  # a user's function has a line of its own for it
+    except (RuntimeError, UserError) as error:  # errors in a user's function are wrapped
         if "merge_call" not in str(error.__cause__ or error):
             raise
         raise RefusedError(
@@ -100,7 +104,7 @@ def _check(model: keras.Model, job: api.Job, title: str) -> None:
 
 
 def plain_copy(job: api.Job, model: keras.Model) -> keras.Model:
-    """Return a model like that of the job, on plain variables with the same values."""
+    """Return a new model of the job on plain variables, with the values of `model`."""
     copy = job.build()
     if job.batch is not None:
         make_all_variables(copy, job.batch)

@@ -1,4 +1,4 @@
-"""Options that several strategies have in common. No TensorFlow here."""
+"""Options that several strategies share. This module must not import TensorFlow."""
 
 from pydantic import Field
 
@@ -10,7 +10,11 @@ UNKNOWN_CUTS = "The formula needs a, the bytes of an example at a cut, which rec
 
 
 class Served(Options):
-    """Of strategies with parameter servers: how many, of which each has a part."""
+    """Options of strategies with parameter servers.
+
+    Attributes:
+        servers: the number of servers; each holds a part of the parameters.
+    """
 
     servers: int = Field(default=1, ge=1, le=MAX_NODES)
 
@@ -24,16 +28,21 @@ class Served(Options):
 
 
 class Pipelined(Options):
-    """Of a pipeline: into how many micro-batches the examples of a step are cut; 1 is no pipeline.
+    """Options of pipelines.
 
-    They differ by one example at most.
+    Attributes:
+        micro_batches: the number of micro-batches that the examples of a step are split into. Their
+            sizes differ by at most one example. With 1, only one stage works at a time.
     """
 
     micro_batches: int = Field(default=1, ge=1, le=MAX_BATCH)
 
     @property
     def pipelines(self) -> int:
-        """Pipelines side by side, each with as many nodes, and a part of every batch."""
+        """The number of parallel pipelines.
+
+        All have the same number of nodes, and each trains a part of every batch.
+        """
         return 1
 
     def check_training(self, nodes: int, batch: int, model: str | None) -> None:

@@ -1,7 +1,7 @@
-"""What strategies need of a model that gives each node only a part of it.
+"""Checks and helpers for strategies that give each node only a part of the model.
 
-They compute the gradient themselves, of one loss of one output, and have an optimizer for the
-node's own variables. Whatever else a compiled model may do in its `train_step` is refused here.
+These strategies compute the gradient of one loss of one output themselves, and update each node's
+variables with an optimizer of its own. They refuse models that do anything else in `train_step`.
 """
 
 from collections.abc import Iterable
@@ -25,10 +25,11 @@ _OF_WHOLE_VARIABLES = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.
 
 
 def optimizer_of_parts(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return a model's optimizer for nodes of which each has parts of the variables.
+    """Return the model's optimizer if it can train nodes that each hold parts of the variables.
 
     Raises:
-        RefusedError: it may not treat each weight for itself, or the model does more in a step.
+        RefusedError: it is not known to update each weight independently, or the model does more in
+            a step than one gradient of one loss.
     """
     optimizer = optimizer_of_all(model)
     refuse_more_than_each_weight(optimizer)
@@ -36,17 +37,18 @@ def optimizer_of_parts(model: keras.Model) -> keras.optimizers.Optimizer:
 
 
 def refuse_more_than_each_weight(optimizer: keras.optimizers.Optimizer) -> None:
-    """Check that an optimizer trains parts of the variables as it would train all of them.
+    """Check that the optimizer trains parts of variables exactly as it would train whole ones.
 
     Raises:
-        RefusedError: it may not treat each weight for itself, or has a state, of whole variables.
+        RefusedError: it is not known to update each weight independently, or it already has a
+            state, which is that of whole variables.
     """
     _refuse_state(optimizer)
     if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
         raise RefusedError(
             "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
         )
-    if type(optimizer) not in _OF_EACH_WEIGHT:  # what a subclass does is not known
+    if type(optimizer) not in _OF_EACH_WEIGHT:  # a subclass could do anything
         kind = type(optimizer).__name__
         raise RefusedError(f"the optimizer {kind} is not known to treat each weight for itself")
 
@@ -60,10 +62,11 @@ def _refuse_state(optimizer: keras.optimizers.Optimizer) -> None:
 
 
 def optimizer_of_stage(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return a model's optimizer for nodes of which each has some variables, whole ones.
+    """Return the model's optimizer if it can train nodes that each hold some whole variables.
 
     Raises:
-        RefusedError: it may not treat each variable for itself.
+        RefusedError: it is not known to update each variable independently, or the model does more
+            in a step than one gradient of one loss.
     """
     optimizer = optimizer_of_all(model)
     if optimizer.global_clipnorm is not None:
@@ -77,10 +80,10 @@ def optimizer_of_stage(model: keras.Model) -> keras.optimizers.Optimizer:
 
 
 def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
-    """Check that variables of which a node has other ones, or parts, are under no constraint.
+    """Check that none of the variables has a constraint, since a node may not hold all of it.
 
     Raises:
-        RefusedError: one is.
+        RefusedError: one has.
     """
     for variable in variables:
         if variable.constraint is not None:
@@ -88,10 +91,10 @@ def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
 
 
 def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the optimizer of a model whose step consists of one gradient of one loss.
+    """Return the optimizer of a model whose training step is one gradient of one loss.
 
     Raises:
-        RefusedError: it does something else.
+        RefusedError: the model's training step does anything else.
     """
     for method in ("train_step", "compute_loss"):
         if getattr(type(model), method) is not getattr(keras.Model, method):
@@ -124,10 +127,10 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
 
 
 def unpacked(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return x and y of a batch, one tensor each.
+    """Return x and y of a batch, which must be one tensor each.
 
     Raises:
-        RefusedError: it has more.
+        RefusedError: the batch has any other structure.
     """
     parted = isinstance(batch, tuple) and len(batch) == 2
     if not parted or not all(tf.is_tensor(part) for part in batch):
@@ -137,7 +140,7 @@ def unpacked(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def scored(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor, loss: tf.Tensor) -> Logs:
-    """Update the metrics of a model as its `train_step` would; return their results.
+    """Update the model's metrics as its `train_step` would; return their results.
 
     `loss` is the mean over the examples of `outputs`.
     """
@@ -148,5 +151,5 @@ def scored(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor, loss: tf.Tensor
 
 
 def mean_loss(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    """Return the model's loss, its mean over the examples."""
+    """Return the model's loss, averaged over the examples."""
     return model.compute_loss(None, y, outputs, training=True)

@@ -1,4 +1,4 @@
-"""Models that several workers would train otherwise than one process does.
+"""Refuse models that several workers would train differently than a single process.
 
 Imports TensorFlow.
 """
@@ -13,10 +13,10 @@ _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 def check(model: keras.Model, workers: int) -> None:
-    """Check that the mean of the workers' gradients is what a model is to be trained with.
+    """Check that averaging the workers' gradients is the right way to train the model.
 
     Raises:
-        RefusedError: its loss is a sum, or a layer counts on the examples of other workers.
+        RefusedError: its loss is a sum, or a layer depends on the examples of other workers.
     """
     if workers == 1:
         return
@@ -31,10 +31,10 @@ def check(model: keras.Model, workers: int) -> None:
 
 
 def check_unsynchronized(model: keras.Model) -> None:
-    """Check that no layer counts on the examples of other workers.
+    """Check that no layer depends on the examples of other workers.
 
     Raises:
-        RefusedError: one does.
+        RefusedError: a layer does.
     """
     for layer in layers_in(model):
         if getattr(layer, "synchronized", False):

@@ -1,11 +1,11 @@
-"""Training a model in stages, one for each node of a pipeline: model_parallel and hybrid.
+"""Train a model in stages, one per node of a pipeline: the base of model_parallel and hybrid.
 
-Synchronous: a step is the one that a single process would do with the global batch. Cut into
-micro-batches, the batch fills the stages as a pipeline: all forward passes, then all backward
-passes, gradients added up, one update (GPipe: Huang et al., arXiv:1811.06965). With one micro-batch
-one stage works while the others wait.
+Training is synchronous: a step equals that of a single process with the global batch. The batch is
+split into micro-batches that fill the stages like a pipeline: all forward passes, then all backward
+passes; gradients are summed and applied in one update (GPipe: Huang et al., arXiv:1811.06965). With
+one micro-batch, one stage works while the others wait.
 
-Batch normalisation sees a micro-batch at a time, as it would see a worker's part of the batch.
+Batch normalisation sees one micro-batch at a time, as it would see a worker's part of the batch.
 """
 
 import math
@@ -32,11 +32,12 @@ class _Pass(NamedTuple):
 
 
 class Pipeline(api.Strategy):
-    """Train one stage of the model; every batch is the global one.
+    """Trains one stage of the model; every batch is the global one.
 
-    There may be several pipelines, each for its part of the global batch: worker `rank` is in
-    pipeline `rank` // stages. All workers build the whole model, so that it starts from the
-    same weights everywhere, but each computes, and keeps the optimizer's state, for its own stage.
+    There may be several pipelines, each with its part of the global batch: worker `rank` belongs to
+    pipeline `rank` // stages. All workers build the whole model, so that it starts from the same
+    weights everywhere. Each worker computes only its own stage, and keeps the optimizer's state
+    only for that stage.
     """
 
     replicas_agree = False
@@ -65,7 +66,11 @@ class Pipeline(api.Strategy):
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
-        """Return what the stage makes of x; the last one its part of the loss, and its logs."""
+        """Return the stage's output and its logs.
+
+        The last stage returns its part of the loss instead of an output. Only its logs are not
+        empty.
+        """
         made = self._stage(x, training=True)
         if not self._last:
             return made, {}
@@ -74,7 +79,7 @@ class Pipeline(api.Strategy):
         return loss * share, scored(self.model, y, made, loss)
 
     def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
-        # an embedding's has single rows, some of them twice, which Adam would square one by one
+        # a sparse gradient may have a row twice, and Adam would square both instead of their sum
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self.optimizer.apply(dense, self._stage.trainable_variables)
 
@@ -87,7 +92,7 @@ class Pipeline(api.Strategy):
             kept, logs = self._pass_forward(x[part], y[part], timer)
             passes.append(kept)
         gradients: list[tf.Tensor] = []
-        if self._trained or self._before_trains:  # else nobody needs a gradient of this stage
+        if self._trained or self._before_trains:  # otherwise nobody needs this stage's gradient
             while passes:
                 own = self._pass_backward(passes.pop(), timer)
                 gradients = self._add(gradients, own) if gradients else own
@@ -116,7 +121,7 @@ class Pipeline(api.Strategy):
         return _Pass(tape, x, made), logs
 
     def _pass_backward(self, kept: _Pass, timer: api.StepTimer) -> list[tf.Tensor]:
-        """Return the gradients of the stage's weights; send that of what it was given."""
+        """Return the gradients of the stage's weights; send its input's gradient one stage back."""
         gradient = None if self._last else self._receive(self._job.rank + 1, kept.made.shape, timer)
         sources = [*self._trained, kept.given] if self._before_trains else self._trained
         gradients = list(kept.tape.gradient(kept.made, sources, gradient))
@@ -136,7 +141,7 @@ class Pipeline(api.Strategy):
         return tf.constant(values, shape=shape)
 
     def _whole_gradients(self, gradients: list[tf.Tensor], timer: api.StepTimer) -> list[tf.Tensor]:
-        """Return the gradients over the whole global batch. One pipeline has seen all of it."""
+        """Return the gradients over the global batch. A single pipeline has seen all of it."""
         return gradients
 
     def step(self, batch: api.Batch) -> api.Logs:
@@ -147,12 +152,13 @@ class Pipeline(api.Strategy):
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step; its parts are sums over the micro-batches.
 
-        To wait is to wait until a neighbour begins to send, to communicate until all is here.
+        `wait` is the time until a neighbour begins to send, `communicate` the time until all has
+        arrived.
         """
         return self._train(batch)[1]
 
     def observations(self) -> dict[str, list[float]]:
-        """Return the share of each step in which this stage waited for others, or for its link."""
+        """Return the share of each step in which this stage waited for other stages or its link."""
         noted, self._bubbles = self._bubbles, []
         return {"bubble_share": noted}
 
@@ -160,14 +166,14 @@ class Pipeline(api.Strategy):
         self._peers.exchange(b"")
 
     def agree(self) -> None:
-        """Give every worker all stages, batch normalisation's statistics included."""
+        """Give every worker all stages, including the statistics of batch normalisation."""
         own = api.flat(api.agreed(self._stage)).numpy()
         found = [np.frombuffer(m, np.float32) for m in self._peers.exchange(own.tobytes())]
         for place, stage in enumerate(self._stages):
             of_stage = found[place :: len(self._stages)]
             weights = sum(math.prod(v.shape) for v in stage.trainable_variables)
             mean = np.stack(of_stage).mean(axis=0)
-            # the pipelines have their weights in common
+            # weights are equal in all pipelines; only statistics are averaged
             agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
             api.assign(api.agreed(stage), agreed)
 

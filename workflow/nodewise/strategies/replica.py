@@ -1,9 +1,9 @@
-"""A compiled model that trains by its own `train_step`, with the gradients of all workers.
+"""A compiled model that trains with its own `train_step` on the gradients of all workers.
 
-Whatever a model does in a step, it ends in its optimizer's `apply`. There, and nowhere else, a
-strategy comes in: it exchanges the gradients first. Clipping, accumulation, averages of weights and
-weight decay come after it, on the exchanged gradient. Horovod's Keras optimizer works this way
-(Sergeev and Del Balso, arXiv:1802.05799).
+Whatever a model does in a step, it ends with a call of its optimizer's `apply`. A strategy
+intervenes only there: it exchanges the gradients first. Clipping, gradient accumulation, weight
+averaging and weight decay follow, on the exchanged gradients. Horovod's Keras optimizer works the
+same way (Sergeev and Del Balso, arXiv:1802.05799).
 """
 
 import math
@@ -28,22 +28,23 @@ BUCKET_BYTES = 1_000_000
 
 
 class Exchange:
-    """How workers exchange gradients: sums, and concatenations of the rows that all have.
+    """How workers exchange gradients: by sums, and by concatenating the rows of sparse gradients.
 
-    Of an embedding's gradient only some rows are there. Without `keeps_rows` it is filled up.
+    The gradient of an embedding contains only the rows of the batch. If `keeps_rows` is false, it
+    is converted to a dense gradient before the exchange.
     """
 
     keeps_rows = True
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Return the sum of `values`, float32 (entries,) on every worker, over the workers."""
+        """Return the sum of `values` over all workers. They are float32, (entries,)."""
         raise NotImplementedError
 
     def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Return what all workers apply, in place of their `own` float32 gradients: their sums.
+        """Return the sums over all workers of their `own` float32 gradients.
 
-        They are summed in buckets, those of the last layers first, in the order in which
-        back-propagation makes them: sending a bucket begins when its gradients are there (Li et
+        Gradients are summed in buckets, starting with the last layers, in the order in which
+        back-propagation computes them. A bucket is sent as soon as its gradients are ready (Li et
         al., "PyTorch Distributed", VLDB 2020).
         """
         sums: list[tf.Tensor] = []
@@ -54,23 +55,24 @@ class Exchange:
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
         """Return the rows of all workers, (rows, …), in the order of ranks.
 
-        A worker may come with more or fewer than another.
+        Workers may have different numbers of rows.
         """
         raise NotImplementedError
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise the exchange's own error in place of TensorFlow's for it."""
+        """Raise the original error of the exchange instead of TensorFlow's error for it."""
         yield
 
 
 class Replica:
     """A compiled model on plain variables of this process.
 
-    `step` trains a step by the model's own `train_step`; `split_step` times its parts. With an
-    `exchange`, what is applied is the sum of the workers' gradients, each weighted by the worker's
-    share of the global batch: the mean over that, if each is the mean over the worker's examples.
-    Without one, a gradient is applied that is as large as such a sum.
+    `step` trains one step with the model's own `train_step`; `split_step` also times its parts.
+    With an `exchange`, the optimizer applies the sum of the workers' gradients, each weighted by
+    the worker's share of the global batch. If each gradient is the mean over the worker's examples,
+    that sum is the mean over the global batch. Without an exchange, the worker's own gradient is
+    scaled to the size of such a sum.
     """
 
     def __init__(self, job: api.Job, exchange: Exchange | None = None) -> None:
@@ -79,11 +81,11 @@ class Replica:
         self._job = job
         self._exchange = exchange
         self._marks: list[list[tf.Tensor]] | None = None
-        self._graph: tf.Graph | None = None  # of the step that is traced
-        self._inside = False  # gradients are applied in another graph, which the step runs
+        self._graph: tf.Graph | None = None  # of the step that is being traced
+        self._inside = False  # whether gradients are applied in another graph than the step's
         for optimizer in optimizers_of(self.model):
             before_apply(optimizer, self._exchanged)
-        # AutoGraph would leave a file per function: workers do not exit, they are ended
+        # workers are killed, so that AutoGraph would leave behind a temporary file per function
         self.step = tf.function(self._step, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
         build(self.model, self.step, job)
@@ -92,7 +94,7 @@ class Replica:
         api.own_masks(self.model, job.rank)
 
     def start_alike(self, exchange: Exchange) -> None:
-        """Give all workers the weights of the first one: an initializer may have no seed."""
+        """Give all workers the weights of worker 0, because initializers may have no seed."""
         known = [*api.agreed(self.model), *plain_variables(self.model)]
         weights = [v for v in known if tf.as_dtype(v.dtype).is_floating]
         own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in weights])
@@ -100,7 +102,7 @@ class Replica:
         api.assign(weights, tf.function(exchange.sum, autograph=False)(first))
 
     def like(self, variables: list[keras.Variable]) -> Self:
-        """Set what training changes to the values of `variables`, in their order."""
+        """Copy `variables`, in order, to the variables that training changes; return `self`."""
         for target, source in zip(api.changing(self.model), variables, strict=True):
             target.assign(source.numpy())
         return self
@@ -109,7 +111,7 @@ class Replica:
         return self._train(batch, None)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train a step; return, for each `apply` in it, the times of its marks, (applies, 3).
+        """Train one step; return the times of its marks for each `apply` in it, (applies, 3).
 
         Raises:
             NotTimedError: the marks are in other graphs.
@@ -121,20 +123,20 @@ class Replica:
         return tf.stack([tf.stack(times) for times in marks])
 
     def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
-        """Train a step; note its marks if there is a list for them."""
+        """Train one step; append the times of its marks to `marks`, if given."""
         self._share = examples_in(batch) / self._job.global_batch
         self._marks = marks
         self._graph = tf.compat.v1.get_default_graph()
         return api.numbers(self.model.train_step(batch))
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train a step, its parts timed apart."""
+        """Train one step and time its parts."""
         began = time.time()  # the clock of tf.timestamp
         marks: NDArray[np.float64] = self._marked(batch).numpy()
         return step_times(began, marks, time.time())
 
     def _exchanged(self, gradients: list[Gradient]) -> list[Gradient]:
-        """Return what an optimizer is to apply in place of its own `gradients`."""
+        """Return the gradients that the optimizer applies instead of its own `gradients`."""
         self._inside |= tf.compat.v1.get_default_graph() is not self._graph
         if self._marks is None:
             return self._sums(gradients)
@@ -142,7 +144,7 @@ class Replica:
         if self._exchange is None:
             self._marks.append([ready, ready, ready])
             return self._sums(gradients)
-        # a constant would be summed once, when TensorFlow simplifies the function
+        # not a constant: TensorFlow would sum it only once, when it simplifies the function
         met = after([self._exchange.sum(tf.reshape(tf.cast(ready, tf.float32), [1]))])
         with tf.control_dependencies([met]):
             total = self._sums([one if one is None else tf.identity(one) for one in gradients])
@@ -166,13 +168,13 @@ class Replica:
         ]
 
     def _rows(self, concat: Callable[[tf.Tensor], tf.Tensor], own: tf.IndexedSlices) -> Gradient:
-        """Return the rows of all workers: added up, Adam would take other steps with them."""
+        """Return the rows of all workers. They are not added up: that would change Adam's steps."""
         values = concat(own.values * tf.cast(self._share, own.values.dtype))
         return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
 
 
 def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
-    """Return float32 `tensors` in groups, each closed when it has `BUCKET_BYTES` or more."""
+    """Group float32 `tensors`. A bucket is closed once it has `BUCKET_BYTES` or more."""
     buckets: list[list[tf.Tensor]] = [[]]
     size = 0
     for one in tensors:
@@ -185,7 +187,7 @@ def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
 
 
 def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> None:
-    """Have `optimizer` apply what `change` makes of the gradients that it is given."""
+    """Make `optimizer` apply the result of `change` instead of the gradients it is given."""
     apply = optimizer.apply
 
     def changed(
@@ -197,7 +199,7 @@ def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> 
 
 
 def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:
-    """Return `gradients` times `weight`."""
+    """Return `gradients` multiplied by `weight`."""
     return [one if one is None or weight == 1 else _times(one, weight) for one in gradients]
 
 
@@ -208,7 +210,7 @@ def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor |
 
 
 def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
-    """Have a model and its optimizers make their variables; trace the `step` if it can be."""
+    """Create the variables of a model and its optimizers; trace `step` if `job.batch` is given."""
     api.draw_apart(job)
     if job.batch is not None:
         step.get_concrete_function(job.batch)
@@ -217,17 +219,22 @@ def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
 
 
 def after(values: Sequence[Gradient]) -> tf.Tensor:
-    """In a graph: return the time at which all of `values` were there."""
+    """Return, inside a graph, the time at which all of `values` were computed."""
     with tf.control_dependencies([one for one in tf.nest.flatten(values) if one is not None]):
         return tf.timestamp()
 
 
 def step_times(began: float, marks: NDArray[np.float64], ended: float) -> api.StepTimes:
-    """Return the parts of a step from the times in it.
+    """Return the parts of a step, computed from the times of its marks.
 
-    `marks` are, for each time that an optimizer applied gradients, when these were ready, when the
-    slowest worker had come, and when they were exchanged, (applies, 3). What is done between two
-    such times, an update among it, counts as computing; so does a step in which none did.
+    Time between an exchange and the next gradient, including an update, counts as computing. If no
+    gradient was applied, the whole step counts as computing.
+
+    Args:
+        began: when the step began, in seconds.
+        marks: (applies, 3): for each `apply`, when the gradients were ready, when the slowest
+            worker arrived, and when the gradients were exchanged.
+        ended: when the step ended, in seconds.
     """
     if not len(marks):
         return api.StepTimes(compute=ended - began, wait=0.0, communicate=0.0, apply=0.0)
@@ -246,7 +253,7 @@ def _is_sparse(gradient: Gradient) -> bool:
 
 
 class Strategy(api.Strategy):
-    """Synchronous data parallelism: the base of strategies that exchange gradients.
+    """Synchronous data parallelism: the base class of strategies that exchange gradients.
 
     Without an exchange, one worker trains alone.
     """

@@ -10,17 +10,17 @@ from nodewise.strategies.replica import BUCKET_BYTES, Exchange
 
 
 class Ring(Exchange):
-    """The strategy's scope, and ring all-reduces outside of it.
+    """MultiWorkerMirroredStrategy with ring all-reduces, in its scope and outside of it.
 
     No timeout is set: TensorFlow would start a thread per collective that sleeps until the timeout,
-    thousands of them where steps are short. A peer that is gone breaks its connection; one that
-    hangs is ended by the time limit of the cell.
+    which makes thousands of threads if steps are short. If a peer dies, its connection breaks. If
+    it hangs, the time limit of the cell ends it.
     """
 
     def __init__(self) -> None:
         self._options = tf.distribute.experimental.CommunicationOptions(
             implementation=tf.distribute.experimental.CommunicationImplementation.RING,
-            bytes_per_pack=BUCKET_BYTES,  # of what Keras' optimizer exchanges by itself
+            bytes_per_pack=BUCKET_BYTES,  # for the gradients that Keras' optimizer exchanges
         )
         self.workers = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=self._options
@@ -51,5 +51,5 @@ class Ring(Exchange):
             api.assign(variables, self._summed(own) / self.workers.num_replicas_in_sync)
 
     def barrier(self) -> None:
-        """Return when every worker has called it."""
+        """Wait until every worker has called this method."""
         self._summed(tf.zeros([1])).numpy()

@@ -8,11 +8,13 @@ from nodewise.strategies.options import Served
 
 
 class AsyncSgd(Served):
-    """Of asynchronous training: how staleness is handled.
+    """Options of asynchronous SGD: how staleness is handled.
 
-    With `scale_by_staleness` a gradient's learning rate is divided by its staleness, if above 1.
-    With `updates` the servers gather so many gradients and apply their mean, once. With `bound` a
-    worker that is more than so many steps ahead of the slowest waits.
+    Attributes:
+        scale_by_staleness: divide the learning rate of a gradient by its staleness, if above 1.
+        updates: the number of gradients that the servers gather into one update, their mean.
+        bound: the largest number of steps that a worker may be ahead of the slowest one; a worker
+            that is further ahead waits.
     """
 
     scale_by_staleness: bool = False

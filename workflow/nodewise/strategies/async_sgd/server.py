@@ -1,7 +1,7 @@
-"""A parameter server of asynchronous SGD, and what workers and servers send each other.
+"""A parameter server of asynchronous SGD, and the messages between workers and servers.
 
-A request is two messages, what is asked and a payload; so is its answer, a note and a payload. An
-empty note means: not yet, but others make progress.
+A request consists of two messages: its kind and a payload. So does the answer: a note and a
+payload. An empty note means that the answer is not ready yet, but other workers make progress.
 """
 
 import os
@@ -24,24 +24,30 @@ from nodewise.strategies.async_sgd.server_part import Part
 from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
 from nodewise.strategies.transport import Peers
 
-_SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
+_SIGNS = 4  # signs of progress that a waiting worker gets within its patience
 
 NOT_YET = b""
 NOTE_BYTES = struct.Struct(">IId")
 
 
 class Request(Enum):
-    """What a worker asks of a server."""
+    """The kind of a request from a worker to a server."""
 
-    PUSH = b"push"  # a gradient; gets the weights
-    PULL = b"pull"  # gets the weights
-    MEET = b"meet"  # values; gets the mean of all workers' values when all have come
-    SAVE = b"save"  # gets the server's state
-    RESTORE = b"restore"  # a state
+    PUSH = b"push"  # send a gradient, get the weights
+    PULL = b"pull"  # get the weights
+    MEET = b"meet"  # send values, get the mean of all workers' values once all have sent theirs
+    SAVE = b"save"  # get the server's state
+    RESTORE = b"restore"  # send a state
 
 
 class Note(NamedTuple):
-    """What a server says of a gradient: its staleness, its worker's lead, how long it was held."""
+    """What a server reports about a gradient.
+
+    Attributes:
+        staleness: the staleness of the gradient.
+        lead: how many steps its worker is ahead of the slowest one.
+        held_s: for how many seconds the server held the worker back.
+    """
 
     staleness: int = 0
     lead: int = 0
@@ -49,7 +55,7 @@ class Note(NamedTuple):
 
 
 class Server:
-    """Answers the workers from threads of its own, until its process is ended."""
+    """Answers the workers in its own threads until its process is ended."""
 
     def __init__(self, job: api.Job) -> None:
         options, number = cast(AsyncSgd, job.options), job.rank - job.size
@@ -57,8 +63,8 @@ class Server:
         self._part = Part(job, number, options.servers)
         self._ledger = Ledger(job.size, options.bound)
         self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
-        self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
-        self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on
+        self._held: dict[int, tuple[int, float]] = {}  # worker: gradient's staleness, held since
+        self._last_sign: dict[int, float] = {}  # worker: time of its request or of our last sign
         self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         for worker in range(job.size):
@@ -66,17 +72,17 @@ class Server:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _receive(self, worker: int) -> None:
-        """Receive what one worker asks, as slowly as its link is; others are served meanwhile."""
+        """Receive the requests of one worker. A slow link delays only its own worker."""
         arrival = select.poll()
         arrival.register(self._peers.fileno(worker), select.POLLIN)
-        with suppress(OSError):  # it is gone or stuck, which its launcher sees
+        with suppress(OSError):  # the worker is gone or stuck, which its launcher notices
             while True:
                 arrival.poll()  # between two requests a worker may take any time
                 request = Request(bytes(self._peers.receive(worker)))
                 self._inbox.put((worker, request, self._peers.receive(worker)))
 
     def _serve(self) -> None:
-        """Act on one request after the other, in the order in which they were complete."""
+        """Handle one request after the other, in the order in which they were fully received."""
         try:
             while True:
                 worker, request, payload = self._inbox.get()
@@ -86,7 +92,7 @@ class Server:
                 self._send_signs()
         except Exception:
             traceback.print_exc()
-            os._exit(1)  # nobody waits for this thread; the launcher sees that the process is gone
+            os._exit(1)  # nobody joins this thread; the launcher notices that the process is gone
 
     def _handle(self, worker: int, request: Request, payload: bytearray) -> None:
         match request:
@@ -118,7 +124,7 @@ class Server:
             self._give_weights(worker, Note(staleness, self._ledger.lead(worker)))
 
     def _release(self) -> None:
-        """Give the weights to those who are no longer too far ahead."""
+        """Send the weights to the workers that are no longer too far ahead."""
         for worker, (staleness, since) in list(self._held.items()):
             if not self._ledger.must_wait(worker):
                 del self._held[worker]
@@ -126,7 +132,7 @@ class Server:
                 self._give_weights(worker, Note(staleness, self._ledger.lead(worker), held_s))
 
     def _send_signs(self) -> None:
-        """Tell those who have waited for long that others make progress."""
+        """Tell workers that have waited for long that others make progress."""
         now = time.monotonic()
         for worker in (*self._held, *self._ledger.waiting()):
             if now - self._last_sign[worker] > self._patience_s / _SIGNS:

@@ -16,27 +16,28 @@ from nodewise.strategies.parts import refuse_constraints, refuse_more_than_each_
 
 
 class Part:
-    """Part `number` of `parts`: what `np.array_split` of the flat parameters gives.
+    """Part `number` of `parts` of the flat parameters, as `np.array_split` divides them.
 
-    The optimizer sees the model's own variables where they are whole in this part, else a piece of
-    one. Optimizers that treat each parameter for itself, such as SGD and Adam, do not notice.
+    The optimizer updates the model's own variables where they lie completely in this part, and
+    pieces of variables elsewhere. That makes no difference to optimizers that update each parameter
+    independently, such as SGD and Adam.
 
     Raises:
-        RefusedError: the optimizer would notice, or a constraint would.
+        RefusedError: it would make a difference to the optimizer or to a constraint.
     """
 
     def __init__(self, job: api.Job, number: int, parts: int) -> None:
         keras.utils.set_random_seed(job.seed)
         model = job.build()
         self._optimizer = model.optimizer
-        if job.batch is not None:  # a model may make its variables when it sees a batch
-            self._optimizer.apply = _do_nothing  # it is built for the variables of this part
+        if job.batch is not None:  # a model may create its variables when it sees a batch
+            self._optimizer.apply = _do_nothing  # it is built below, for this part's variables
             make_all_variables(model, job.batch)
             del self._optimizer.apply
         self._variables = _pieces(model.trainable_variables, number, parts)
         if parts > 1:
             refuse_more_than_each_weight(self._optimizer)
-        # the same rate, or schedule of rates, times a factor that each update has of its own
+        # the same learning rate or schedule, multiplied by the factor of each update
         self._rates, self._factor = job.build().optimizer, tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
         self._optimizer.build(self._variables)
@@ -45,7 +46,7 @@ class Part:
 
     def apply(self, gradient: NDArray[np.float32], factor: float) -> None:
         """Update `weights`, (parameters of this part,), with the learning rate times `factor`."""
-        # a number of Python would have each of its values traced
+        # a Python number would cause a new trace for each of its values
         self.weights = self._update(gradient, tf.constant(factor, tf.float32)).numpy()
 
     def _apply(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
@@ -58,13 +59,13 @@ class Part:
         return api.flat(self._variables)
 
     def saved(self) -> bytes:
-        """Return the parameters and the optimizer's variables, as `restore` takes them."""
+        """Return the parameters and the optimizer's variables, in the format of `restore`."""
         file = io.BytesIO()
         np.savez(file, *map(_storable, self._changing()))
         return file.getvalue()
 
     def restore(self, saved: bytes | bytearray) -> None:
-        """Set parameters and optimizer to what `saved` returned."""
+        """Set the parameters and the optimizer to the state that `saved` returned."""
         with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
             for variable, name in zip(self._changing(), arrays.files, strict=True):
                 variable.assign(arrays[name])
@@ -79,13 +80,13 @@ def _do_nothing(*_: object, **__: object) -> None:
 
 
 def _storable(variable: keras.Variable) -> NDArray[np.generic]:
-    """Return a variable's value; that of bfloat16, which files have no name for, in float32."""
+    """Return a variable's value; bfloat16 as float32, because .npz files have no name for it."""
     value = np.asarray(variable.numpy())
     return value.astype(np.float32) if value.dtype.kind == "V" else value
 
 
 def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[keras.Variable]:
-    """Return what of `variables` is in one part: whole ones as they are, others as flat pieces."""
+    """Return the variables of one part: whole ones as they are, and flat pieces of others."""
     flat = np.concatenate([variable.numpy().ravel() for variable in variables])
     ends = np.cumsum([len(part) for part in np.array_split(flat, parts)])
     stop = int(ends[number])

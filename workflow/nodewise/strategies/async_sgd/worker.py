@@ -1,10 +1,13 @@
 """Asynchronous SGD with parameter servers: every worker trains at its own pace.
 
-A worker computes a gradient on the weights it has, pushes it to the servers and gets the weights
-back as they are by then; it waits for no other worker, unless staleness is bounded. Servers are
-nodes of their own; with several, each has a part of the flat parameters and updates it for itself.
-Each counts the workers' steps, and holds back who is too far ahead: a worker trains on when all let
-it. Meetings are held by all, values are brought to the first.
+A worker computes a gradient on the weights it has, pushes it to the servers and gets back their
+current weights. It waits for no other worker, unless staleness is bounded. Servers are nodes of
+their own. If there are several, each holds a part of the flat parameters and updates that part
+independently.
+
+Each server counts the workers' steps and holds back a worker that is too far ahead; the worker
+trains on when all servers have answered. A meeting of all workers involves all servers, but only
+the first server receives values and averages them.
 """
 
 import time
@@ -30,12 +33,12 @@ from nodewise.strategies.transport import Peers
 
 __all__ = ["Server", "Strategy"]
 
-_CHECKED = 2  # pushes before which it is checked that only servers change weights
+_CHECKED = 2  # the first pushes, which check that nothing but the servers changes the weights
 _SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
 class Strategy(api.Strategy):
-    """Train as one of `job.size` workers; the addresses of the servers come after theirs."""
+    """Train as one of `job.size` workers. In `job.addresses` the servers come after the workers."""
 
     replicas_agree = False
 
@@ -44,13 +47,13 @@ class Strategy(api.Strategy):
         self._bounded = cast(AsyncSgd, job.options).bound is not None
         self._noted: dict[str, list[float]] = {}
         self._marks: list[tf.Tensor] | None = None
-        self._graph: tf.Graph | None = None  # of the step that is traced
-        self._inside = False  # gradients are pushed in another graph, which the step runs
-        self._held_s = 0.0  # in the last push
+        self._graph: tf.Graph | None = None  # of the step that is being traced
+        self._inside = False  # whether gradients are pushed in another graph than the step's
+        self._held_s = 0.0  # how long the servers held this worker back in the last push
         self._calls = Calls()
-        self._pushes = 0  # of a step
+        self._pushes = 0  # in the step that is being traced
         self._unchecked = _CHECKED
-        self._given = np.zeros(0, np.float32)  # by the servers, while that is checked
+        self._given = np.zeros(0, np.float32)  # the servers' last weights, while they are checked
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         _check_optimizer(self.model)
@@ -67,13 +70,13 @@ class Strategy(api.Strategy):
         api.own_masks(self.model, job.rank)
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._servers = range(job.size, len(job.addresses))
-        self._pull()  # an initializer may have no seed
+        self._pull()  # start with the servers' weights: an initializer may have no seed
 
     def _own_step(self, batch: api.Batch) -> api.Logs:
         return self._train(batch, None)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train a step; return when its gradient was ready, and when the weights were here."""
+        """Train one step; return when its gradient was ready and when the new weights arrived."""
         marks: list[tf.Tensor] = []
         self._train(batch, marks)
         if self._inside:
@@ -81,7 +84,7 @@ class Strategy(api.Strategy):
         return tf.stack(marks)
 
     def _train(self, batch: api.Batch, marks: list[tf.Tensor] | None) -> api.Logs:
-        """Train a step; note its marks if there is a list for them.
+        """Train one step; append the times of its marks to `marks`, if given.
 
         Raises:
             RefusedError: the model trains without its optimizer.
@@ -91,7 +94,7 @@ class Strategy(api.Strategy):
         self._marks = marks
         self._graph = tf.compat.v1.get_default_graph()
         logs = api.numbers(self.model.train_step(batch))
-        if not self._pushes and not self._inside:  # such a graph is traced once only
+        if not self._pushes and not self._inside:  # another graph is traced, and counted, only once
             raise RefusedError("the model's train_step applies no gradient by its optimizer")
         return logs
 
@@ -101,10 +104,10 @@ class Strategy(api.Strategy):
         grads: Iterable[Gradient],
         trainable_variables: Iterable[keras.Variable] | None = None,
     ) -> None:
-        """In place of an update by `optimizer`: have the servers make it, take their weights.
+        """Push gradients to the servers and take their weights, in place of `optimizer.apply`.
 
         Raises:
-            RefusedError: it is not the compiled optimizer, which servers have.
+            RefusedError: it is not the compiled optimizer, which is the one that the servers have.
         """
         if optimizer is not self.model.optimizer:
             raise RefusedError(_SEVERAL)
@@ -134,7 +137,7 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts, of which waiting is what the servers held the worker back."""
+        """Train one step in parts; `wait` is the time for which servers held this worker back."""
         began = time.time()  # the clock of tf.timestamp
         with self._calls.raising():
             ready, here = self._marked(batch).numpy()
@@ -147,7 +150,7 @@ class Strategy(api.Strategy):
         """Send each server its part of the gradient; return the new weights.
 
         Raises:
-            RefusedError: weights are not those that the servers gave.
+            RefusedError: the weights are not those that the servers sent.
         """
         if self._unchecked:
             self._unchecked -= 1
@@ -159,7 +162,7 @@ class Strategy(api.Strategy):
                 )
         parts = [part.data for part in np.array_split(gradient, len(self._servers))]
         answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
-        # of each the most: who is held back by one server waits for all
+        # the maximum of each field: a worker that one server holds back waits for all answers
         note = Note(*map(max, zip(*(note for note, _ in answers), strict=True)))
         self._note("staleness", note.staleness)
         if self._bounded:
@@ -176,13 +179,13 @@ class Strategy(api.Strategy):
         self._load(self._taken(self._ask(Request.PULL, dict.fromkeys(self._servers, b""))))
 
     def _taken(self, answers: list[tuple[Note, bytearray]]) -> Flat:
-        """Return the weights in the servers' answers; keep them while that is checked."""
+        """Join the weights in the servers' answers; remember them as long as they are checked."""
         weights = np.concatenate([np.frombuffer(part, np.float32) for _, part in answers])
         self._given = weights if self._unchecked else self._given[:0]
         return weights
 
     def _meet(self, values: Flat) -> Flat:
-        """Return, when every worker has come, the mean of their values."""
+        """Wait until every worker has called this; return the mean of their values."""
         nothing = dict.fromkeys(self._servers, b"")
         answers = self._ask(Request.MEET, nothing | {self._servers[0]: values.tobytes()})
         return np.frombuffer(answers[0][1], np.float32)
@@ -195,7 +198,7 @@ class Strategy(api.Strategy):
             self._peers.send(server, request.value)
             self._peers.send(server, payload)
         answers = [self._answer(server) for server in payloads]
-        self._peers.flush()  # who has answered has got the request
+        self._peers.flush()  # does not block: a server that answered has received the request
         return answers
 
     def _answer(self, server: int) -> tuple[Note, bytearray]:
@@ -207,23 +210,24 @@ class Strategy(api.Strategy):
         self._meet(np.zeros(0, np.float32))
 
     def agree(self) -> None:
-        """Take the servers' weights and the mean of the workers' moving statistics."""
+        """Take the servers' weights, and the mean of the workers' moving statistics."""
         statistics = api.moving_statistics(self.model)
         api.assign(statistics, self._meet(api.flat(statistics).numpy()))
         self._pull()
         self.barrier()
 
     def observations(self) -> dict[str, list[float]]:
-        """Return the staleness of each gradient; if the lead is bounded, leads and waits, too.
+        """Return the staleness of each gradient, and leads and waits if the lead is bounded.
 
-        `lead` is how many steps the worker was ahead of the slowest whenever it was free to begin
-        the next step; `held_s`, how long it had to wait for that, if it had to.
+        `lead` is the number of steps that the worker was ahead of the slowest one when it was
+        allowed to begin its next step. `held_s` has an entry for each time the worker had to wait
+        for that: the seconds that it waited.
         """
         noted, self._noted = self._noted, {}
         return noted
 
     def state(self) -> list[np.ndarray]:
-        """Return this worker's variables and, on the first worker, what each server has.
+        """Return this worker's variables; on the first worker also the state of each server.
 
         Collective: no worker trains on before the servers' state is read.
         """
@@ -235,13 +239,13 @@ class Strategy(api.Strategy):
         return state
 
     def restore(self, state: list[np.ndarray]) -> None:
-        """Set this worker to `state`; the first worker sets the servers, too. Collective.
+        """Set this worker to `state`; the first worker also sets the servers. Collective.
 
-        All workers then have the servers' weights. Gradients that wait for others to make an update
-        with are forgotten.
+        Afterwards all workers have the servers' weights. Gradients that servers gathered for an
+        update are discarded.
         """
         own = len(self._variables())
-        self.barrier()  # no gradient comes after it
+        self.barrier()  # no more gradients are pushed until the state is restored
         super().restore(state[:own])
         if self._job.rank == 0:
             saved = [part.tobytes() for part in state[own:]]
@@ -254,8 +258,8 @@ def _check_optimizer(model: keras.Model) -> None:
     """Check that servers can do what the compiled optimizer does.
 
     Raises:
-        RefusedError: it consists of several, scales the loss or averages weights, or callbacks
-            change it.
+        RefusedError: it consists of several optimizers, scales the loss or averages weights; or the
+            model comes with callbacks, which may change it.
     """
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):

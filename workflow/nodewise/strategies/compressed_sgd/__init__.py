@@ -1,4 +1,4 @@
-"""Compressed gradients: each worker sends the others a small message in place of its gradient."""
+"""Compressed gradients: workers send each other small messages instead of their gradients."""
 
 from typing import Literal
 
@@ -10,11 +10,16 @@ from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Opti
 
 
 class CompressedSgd(Options):
-    """What a worker sends of its gradient, and how many do in the first steps.
+    """Options of compressed gradients: what a worker sends, and how many workers count at first.
 
-    With method threshold: the sign of entries of at least ±`threshold`, in units of the worker's
-    own mean gradient. With top_k: the `share` of entries that are largest, as `values`. With
-    float16: all. In the first `warmup_steps` steps only `warmup_nodes` workers' updates count.
+    Attributes:
+        method: `threshold` sends the sign of each entry of at least ±`threshold`, `top_k` the
+            largest entries, `float16` all entries.
+        threshold: the threshold, in units of the worker's own mean gradient.
+        share: the share of entries that `top_k` sends.
+        values: the type in which `top_k` sends them.
+        warmup_steps: the number of first steps in which only some workers' updates count.
+        warmup_nodes: the number of workers whose updates count in these steps.
     """
 
     method: Literal["threshold", "top_k", "float16"] = "threshold"
@@ -44,7 +49,7 @@ class CompressedSgd(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return half a gradient for each of the others; None if the size depends on the gradient."""
+    """Return half a gradient per other worker; None if the size depends on the gradient."""
     if trained.cell.options.get("method") != "float16":
         return None
     return (trained.cell.nodes - 1) * trained.payload_bytes / 2

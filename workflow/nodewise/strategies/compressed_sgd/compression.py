@@ -1,11 +1,11 @@
-"""How a gradient is compressed for the wire: thresholds, largest entries or half precision.
+"""Compression of gradients by a threshold, by the largest entries or by half precision.
 
-A codec encodes float32 values as bytes that stand for an approximation of them. What the bytes
-leave out is for the caller to keep and to add to the next gradient (error feedback; Strom,
-"Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015).
+A codec encodes float32 values as bytes that represent an approximation of them. The caller keeps
+what the bytes leave out, and adds it to the next gradient (error feedback; Strom, "Scalable
+distributed DNN training using commodity GPU cloud computing", Interspeech 2015).
 
-Which entries were sent is a set of indices, written as the gaps between them in a Golomb–Rice code.
-No TensorFlow here.
+The indices of the entries that are sent are encoded as gaps between them, in a Golomb–Rice code.
+This module must not import TensorFlow.
 """
 
 import math
@@ -30,7 +30,7 @@ _HALF = np.dtype("<f2")
 
 
 class Update(NamedTuple):
-    """What a message stands for: `values` at `indices`, and zero elsewhere.
+    """The content of a message: `values` at `indices`, and zero elsewhere.
 
     `indices` are sorted, or a slice of all entries.
     """
@@ -40,7 +40,7 @@ class Update(NamedTuple):
 
 
 class Codec(ABC):
-    """Encodes float32 values, (size,), and decodes what it encoded."""
+    """Encodes float32 values, (size,), and decodes its own messages."""
 
     def __init__(self, size: int) -> None:
         if size > MAX_SIZE:
@@ -49,19 +49,19 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, values: Floats) -> bytes:
-        """Return the bytes for `values`, all finite."""
+        """Return `values`, which must be finite, as bytes."""
 
     @abstractmethod
     def decode(self, message: Octets) -> Update:
-        """Return what `message` stands for.
+        """Return the update that `message` represents.
 
         Raises:
-            ValueError: it is none of this codec's messages.
+            ValueError: it is not a message of this codec.
         """
 
 
 class Threshold(Codec):
-    """Entries of at least ±`threshold` are sent as just that: a sign and an index each."""
+    """Sends entries of at least ±`threshold`, each as an index and a sign, meaning ±`threshold`."""
 
     def __init__(self, size: int, threshold: float) -> None:
         super().__init__(size)
@@ -81,7 +81,7 @@ class Threshold(Codec):
 
 
 class TopK(Codec):
-    """The `share` of entries with the largest magnitudes are sent, in float16 or float32."""
+    """Sends the `share` of entries with the largest magnitudes, in float16 or float32."""
 
     def __init__(self, size: int, share: float, values: str) -> None:
         super().__init__(size)
@@ -101,7 +101,7 @@ class TopK(Codec):
 
 
 class Half(Codec):
-    """All entries are sent, in float16."""
+    """Sends all entries in float16."""
 
     def encode(self, values: Floats) -> bytes:
         return _to_units(values, _HALF)
@@ -114,10 +114,10 @@ class Half(Codec):
 
 
 def _to_units(values: Floats, kind: FloatType) -> bytes:
-    """Return a unit, a power of two, and `values` in it as numbers of type `kind`.
+    """Return a scale, and `values` divided by it as numbers of type `kind`.
 
-    The largest comes near the largest number of that type; those that would be subnormal, which
-    are coarse and slow to make, become zero.
+    The scale is a power of two, chosen so that the largest value comes close to the largest number
+    of that type. Values that would be subnormal, which are imprecise and slow, become zero.
     """
     limits = np.finfo(kind)
     _, exponent = math.frexp(np.abs(values).max(initial=0))
@@ -135,7 +135,11 @@ def _from_units(octets: memoryview, kind: FloatType) -> Floats:
 
 
 def _counted(message: Octets, size: int) -> tuple[int, memoryview]:
-    """Split a message into the number of its entries, `size` at most, and the rest."""
+    """Split a message into its number of entries and the rest.
+
+    Raises:
+        ValueError: there are more than `size` entries.
+    """
     count, rest = _cut(memoryview(message), _COUNT.size)
     (number,) = _COUNT.unpack(count)
     if number > size:
@@ -150,10 +154,10 @@ def _cut(octets: memoryview, length: int) -> tuple[memoryview, memoryview]:
 
 
 def rice_width(count: int, size: int) -> int:
-    """Return the best Rice parameter for the gaps between `count` of `size` indices, in bits.
+    """Return the best Rice parameter, in bits, for the gaps between `count` of `size` indices.
 
-    Gaps between indices taken with probability p = count/size are geometrically distributed; the
-    formula for those is of Kiely, "Selecting the Golomb parameter in Rice coding" (2004).
+    If indices are chosen with probability p = count/size, the gaps are geometrically distributed.
+    For those the formula is that of Kiely, "Selecting the Golomb parameter in Rice coding" (2004).
     """
     if count in (0, size):
         return 0
@@ -162,11 +166,11 @@ def rice_width(count: int, size: int) -> int:
 
 
 def encode_indices(indices: Indices, size: int) -> bytes:
-    """Return a code of `indices`, sorted, different, each at least 0 and less than `size`.
+    """Encode `indices`: sorted, all different, each at least 0 and less than `size`.
 
-    Of each gap the lower bits come first, `rice_width` of them, padded to whole bytes at the end;
-    then the rest of each gap as so many zeros and a one. That takes less than one bit per index
-    more than any code of as many random indices must.
+    The lower `rice_width` bits of all gaps come first, padded to whole bytes at the end. The rest
+    of each gap follows in unary code, as that many zeros and a one. This takes less than one bit
+    per index more than the shortest possible code of as many random indices.
     """
     width = rice_width(len(indices), size)
     gaps = np.diff(indices, prepend=-1) - 1
@@ -178,15 +182,15 @@ def encode_indices(indices: Indices, size: int) -> bytes:
 
 
 def decode_indices(code: Octets, count: int, size: int) -> Indices:
-    """Return the `count` indices less than `size` that `code` stands for.
+    """Decode `count` indices less than `size` from `code`.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: `code` is not a valid code of them.
     """
     width = rice_width(count, size)
     start = _bytes(count * width)
     octets = np.frombuffer(code, np.uint8)
-    # no gaps within `size` take more; it also keeps sums of hostile ones within 64 bits
+    # valid gaps take at most this; the limit also keeps the sum of malicious gaps within 64 bits
     if not start <= len(octets) <= start + _bytes(count + (size >> width)):
         raise ValueError(f"{len(octets)} bytes cannot be {count} of {size} indices")
     lower = np.unpackbits(octets[:start], count=count * width).reshape(count, width)

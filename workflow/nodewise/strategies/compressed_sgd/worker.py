@@ -1,13 +1,14 @@
-"""Decentralised SGD with compressed gradients: everybody sends a little to everybody, no server.
+"""Decentralised SGD with compressed gradients: every worker sends to every other, without servers.
 
 Every worker sends a compressed form of its gradient to all others, the same bytes to each. What the
-compression leaves out, the residual, is added to its next gradient: nothing is lost, small entries
-come later (Strom, "Scalable distributed DNN training using commodity GPU cloud computing",
-Interspeech 2015). All workers apply the mean of the same decoded updates, their own included, in
-the order of ranks: the replicas stay equal, bit by bit.
+compression leaves out, the residual, is added to the worker's next gradient: nothing is lost, small
+entries only arrive later (Strom, "Scalable distributed DNN training using commodity GPU cloud
+computing", Interspeech 2015). All workers, in the order of ranks, add up the same decoded updates,
+including their own, and apply their mean: the replicas stay equal in every bit.
 
-Of a message of M bytes a worker sends (n−1)·M a step. For float32 gradients of S bytes a ring
-all-reduce sends 2(n−1)/n·S; float16, with M = S/2, sends less than that up to three workers only.
+With messages of M bytes, a worker sends (n−1)·M per step. With float32 gradients of S bytes, a ring
+all-reduce sends 2(n−1)/n·S. The method float16, with M = S/2, sends less than that only up to three
+workers.
 """
 
 import struct
@@ -27,7 +28,7 @@ _EXAMPLES = struct.Struct(">I")
 
 
 class Updates(CallsExchange):
-    """The exchange of compressed gradients, and of whole arrays where that is meant."""
+    """The exchange of compressed gradients, and of whole arrays where no compression is wanted."""
 
     keeps_rows = False
 
@@ -38,22 +39,22 @@ class Updates(CallsExchange):
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._codec: compression.Codec | None = None
         self._graph: tf.Graph | None = None  # of the step that was traced last
-        self.examples = 0  # of the worker's own batch
+        self.examples = 0  # in the worker's own batch
         self.residual = np.zeros(0, np.float32)
         self.steps = 0
         self.bytes_counted: list[float] = []
 
     def total(self, values: Array) -> Array:
-        """Return the sum of `values`, float32 and uncompressed."""
+        """Return the sum of `values`, float32, over all workers. They are not compressed."""
         everyone = self._peers.exchange(values.tobytes())
         total: Array = np.sum([np.frombuffer(one, np.float32) for one in everyone], axis=0)
         return total
 
     def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Return the mean updates; the largest entries are those of the whole gradient.
+        """Return the mean updates. The gradients are compressed as one vector.
 
         Raises:
-            RefusedError: there is another gradient in the step.
+            RefusedError: the step applies more than one gradient.
         """
         graph = tf.compat.v1.get_default_graph()
         if graph is self._graph:
@@ -65,7 +66,7 @@ class Updates(CallsExchange):
         return api.unflat(tf.ensure_shape(self._calls(self._mean, gradient), gradient.shape), own)
 
     def _mean(self, gradient: Floats) -> Floats:
-        """Return the mean of all updates in place of the sum of the `gradient`s. Collective."""
+        """Return the mean of all workers' updates, in place of the sum of gradients. Collective."""
         if self._codec is None:
             self._codec = codec_of(self._options, gradient.size)
         if self.residual.size != gradient.size:
@@ -74,7 +75,9 @@ class Updates(CallsExchange):
         return self._decoded(self._codec, messages)
 
     def _message(self, codec: compression.Codec, gradient: Floats) -> bytes:
-        """Return what tells the others of this step's gradient: examples, and the update of them.
+        """Return this worker's message: its number of examples, and its update encoded.
+
+        A worker whose update does not count in this step only sends the number 0.
 
         Raises:
             FloatingPointError: the gradient is not finite, and would never leave the residual.
@@ -89,7 +92,7 @@ class Updates(CallsExchange):
         return _EXAMPLES.pack(self.examples) + codec.encode(self.residual)
 
     def _decoded(self, codec: compression.Codec, messages: list[bytes | bytearray]) -> Floats:
-        """Return the mean of the updates; keep what is left of the own gradient."""
+        """Return the mean of the updates; subtract the own update from the residual."""
         own = messages[self._job.rank]
         self.bytes_counted.append((self._job.size - 1) * (LENGTH_BYTES + len(own)))
         examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
@@ -98,17 +101,18 @@ class Updates(CallsExchange):
             if examples[rank]:
                 update = codec.decode(memoryview(message)[_EXAMPLES.size :])
                 total[update.indices] += update.values * np.float32(examples[rank] / sum(examples))
-                if rank == self._job.rank:  # seen as the others see it
+                if rank == self._job.rank:  # what the others decode, not what was encoded
                     self.residual[update.indices] -= update.values
         return total
 
 
 class Strategy(replica.Strategy):
-    """Train on `job.size` workers, each connected to all others.
+    """Trains on `job.size` workers, each connected to all others.
 
-    What is compressed is the mean gradient over the worker's own examples; updates are weighted by
-    examples. In the first `warmup_steps` steps only the first `warmup_nodes` workers' updates
-    count, the mean over their examples; the others send none, and keep nothing of their gradients.
+    The mean gradient over a worker's own examples is compressed, and updates are weighted by
+    numbers of examples. In the first `warmup_steps` steps only the updates of the first
+    `warmup_nodes` workers count; the mean is over their examples. The other workers send no update,
+    and their gradients do not go into the residual.
     """
 
     def __init__(self, job: api.Job) -> None:
@@ -120,7 +124,7 @@ class Strategy(replica.Strategy):
         return super().step(batch)
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts; encoding and decoding belong to communicating."""
+        """Train one step in parts; encoding and decoding count as communicating."""
         self._updates.examples = examples_in(batch)
         return super().split_step(batch)
 
@@ -128,7 +132,7 @@ class Strategy(replica.Strategy):
         self._updates.total(np.zeros(0, np.float32))
 
     def observations(self) -> dict[str, list[float]]:
-        """Return `bytes_counted`: bytes that this worker handed to the wire, per step."""
+        """Return `bytes_counted`: the bytes that this worker sent in each step."""
         noted, self._updates.bytes_counted = self._updates.bytes_counted, []
         return {"bytes_counted": noted}
 
@@ -142,7 +146,7 @@ class Strategy(replica.Strategy):
 
 
 def codec_of(options: CompressedSgd, size: int) -> compression.Codec:
-    """Return the codec that `options` choose, for `size` entries."""
+    """Return the codec chosen by `options`, for `size` entries."""
     if options.method == "threshold":
         return compression.Threshold(size, options.threshold)
     if options.method == "top_k":

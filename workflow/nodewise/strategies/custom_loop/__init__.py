@@ -1,4 +1,4 @@
-"""A training loop in one graph: synchronous data parallelism with little overhead per step."""
+"""Synchronous data parallelism with a training loop in one graph, for little overhead per step."""
 
 from nodewise.strategies.bytes_sent import ring
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts

@@ -1,7 +1,7 @@
-"""A training loop of our own: synchronous data parallelism with little overhead per step.
+"""Synchronous data parallelism with a custom training loop that has little overhead per step.
 
 It uses the ring all-reduce of MultiWorkerMirroredStrategy, but plain variables. `_AT_ONCE` steps
-run in one `tf.while_loop`, which takes the batches from the input pipeline itself, so Python is
+run in one `tf.while_loop`, which reads batches directly from the input pipeline, so that Python is
 called only once per loop.
 """
 
@@ -15,13 +15,13 @@ import tensorflow as tf
 from nodewise.strategies import api, replica
 from nodewise.strategies.ring import Ring
 
-# More would gain less than measurements scatter. The same on all workers: messages of a loop carry
-# the number of the turn.
+# More steps per loop would gain less than the scatter of measurements. All workers need the same
+# number, because messages in a loop carry the number of the iteration.
 _AT_ONCE = 50
 
 
 class Strategy(replica.Strategy):
-    """Train on `job.size` workers that find each other through TF_CONFIG."""
+    """Trains on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
         self._ring = Ring()
@@ -31,7 +31,10 @@ class Strategy(replica.Strategy):
     def _steps(
         self, stream: tf.data.Iterator, steps: tf.Tensor
     ) -> tuple[api.Logs, tf.Tensor, tf.Tensor]:
-        """Train `steps` steps; return the last logs, and when each began and had its batch."""
+        """Train `steps` steps; return the last logs and two times per step.
+
+        The times are when each step began and when it had its batch, (steps,) each.
+        """
         step = self._replica.step.get_concrete_function(stream.element_spec)
         none = tf.nest.map_structure(
             lambda spec: tf.zeros(spec.shape, spec.dtype), step.structured_outputs
@@ -50,7 +53,7 @@ class Strategy(replica.Strategy):
             return done + 1, logs, began, fed
 
         began, fed = (tf.TensorArray(tf.float64, size=steps) for _ in range(2))
-        # one turn at a time: a step begins when all of the one before it is done
+        # one iteration at a time: a step begins when the previous one is completely done
         _, logs, began, fed = tf.while_loop(
             lambda done, *_: done < steps, turn, (0, none, began, fed), parallel_iterations=1
         )
@@ -59,7 +62,7 @@ class Strategy(replica.Strategy):
     def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
         parts = tf.nest.flatten(cast(tf.data.Iterator, stream).element_spec)
         if any(isinstance(part, tf.RaggedTensorSpec) for part in parts):
-            # in a loop TensorFlow gathers rows of embeddings only if there are as many in each turn
+            # in a loop TensorFlow gathers embedding rows only if their number is always the same
             yield from super().train(stream, steps)
             return
         before = time.time()  # the clock of tf.timestamp

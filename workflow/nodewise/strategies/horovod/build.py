@@ -1,8 +1,9 @@
-"""Build Horovod 0.28.1, its last release, for the TensorFlow that is installed.
+"""Build Horovod 0.28.1, its last release, for the installed TensorFlow.
 
-There is no wheel of it, and its source needs changes; its version is then 0.28.1+nodewise. pip
-downloads, checks and compiles it into a folder of its own, which Horovod's cells add to their path;
-the project's environment stays as it is. Horovod is under the Apache License 2.0, like the project.
+There is no wheel of this release, and its source needs changes; the changed version is called
+0.28.1+nodewise. pip downloads, checks and compiles it into a separate folder, which Horovod's cells
+add to their path. The project's environment is not changed. Horovod is under the Apache License
+2.0, like this project.
 """
 
 import json
@@ -26,25 +27,25 @@ from nodewise.core.files import check_writable, write_json
 VERSION = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 FOLDER = Path("results/horovod")
-_LABEL = "nodewise"  # ends the version, so that records tell that this is not the release as it was
-# file -> a text in it, how often it is there, and what the last one of them becomes
+_LABEL = "nodewise"  # suffix of the version, so that records tell this from the original release
+# file -> a text in it, how often it occurs, and the replacement of its last occurrence
 _CHANGES = {
-    # the same code without what debuggers read
+    # the same code without debug information
     "setup.py": ("'RelWithDebInfo'", 1, "'Release'"),
-    # TensorFlow needs a copy of it for C++17 only
+    # TensorFlow only needs its copy for C++17
     "CMakeLists.txt": (
         "add_subdirectory(third_party/gloo)",
         1,
         "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)",
     ),
-    # kernels for GPUs only, whose includes TensorFlow does not ship
+    # these kernels are for GPUs only, and TensorFlow does not ship the headers they include
     "horovod/tensorflow/CMakeLists.txt": (
         'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")',
         1,
         "",
     ),
-    # the context that carries the collectives forgets the interface, and takes that of the host's
-    # name: workers on different nodes do not find each other
+    # the context of the collectives ignores the given interface and takes the one of the host's
+    # name, so that workers on different nodes do not find each other
     "horovod/common/gloo/gloo_context.cc": (
         "device_attr.iface = gloo_iface_;",
         3,
@@ -52,8 +53,8 @@ _CHANGES = {
     ),
 }
 _TOOLS = ("setuptools==80.9.0", "wheel==0.48.0", "cmake==3.31.10", "packaging==25.0")
-_ROOM_MB = 500  # while it is built; 6 in the end
-_NEEDED = ("cloudpickle==3.1.2",)  # what Horovod imports and the environment has not
+_ROOM_MB = 500  # disk space needed during the build; the result takes 6 MB
+_NEEDED = ("cloudpickle==3.1.2",)  # imported by Horovod, but missing in the environment
 _SETTINGS = {
     "HOROVOD_LOCAL_VERSION": _LABEL,
     "HOROVOD_WITH_TENSORFLOW": "1",
@@ -68,13 +69,13 @@ _SETTINGS = {
 
 
 def build(out: Path) -> str | None:
-    """Build Horovod into `out/site`; do nothing if it is there already.
+    """Build Horovod into `out/site`, unless it is already there.
 
-    `out/manifest.json` is written last and says what it was built from and for, or why it could not
-    be built: then its cells are refused, and all others measured.
+    `out/manifest.json` is written last. It says what Horovod was built from and for, or why it
+    could not be built. In the latter case Horovod's cells are refused and all others are measured.
 
     Returns:
-        None, or in one line why there is no Horovod; `out/build.log` tells more.
+        None, or one line that says why there is no Horovod; details are in `out/build.log`.
 
     Raises:
         OSError: `out` cannot be written.
@@ -83,10 +84,10 @@ def build(out: Path) -> str | None:
     if missing(out) is None:
         return None
     check_writable(manifest)
-    with FileLock(out / ".lock"):  # wait for another run that builds it
+    with FileLock(out / ".lock"):  # wait if another run is building it
         if missing(out) is None:
             return None
-        manifest.unlink(missing_ok=True)  # from here until it is back, there is no Horovod
+        manifest.unlink(missing_ok=True)  # without a manifest, Horovod counts as not built
         try:
             with (out / "build.log").open("w", encoding="utf-8") as log:
                 _build(out, _Steps(log.fileno(), Path(log.name)))
@@ -98,13 +99,13 @@ def build(out: Path) -> str | None:
 
 
 def why_missing() -> str | None:
-    """Return why cells cannot train with Horovod, and the command that builds it, in one line."""
+    """Return one line that says why cells cannot use Horovod and how to build it, or None."""
     reason = missing()
     return reason and f"{reason}; what would permit it: nodewise build-horovod --out {FOLDER}"
 
 
 def missing(out: Path = FOLDER) -> str | None:
-    """Return None if `out/site` is Horovod for what is installed, or in one line why not."""
+    """Return None if `out/site` has Horovod for the installed packages, else one line why not."""
     try:
         manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -122,7 +123,7 @@ def _build(out: Path, steps: "_Steps") -> None:
     if shutil.disk_usage(out).free < _ROOM_MB * 10**6:
         raise UserError(f"building Horovod needs {_ROOM_MB} MB of room in {out}")
     folder = out.resolve() / ".build"
-    shutil.rmtree(folder, ignore_errors=True)  # of a build that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left behind if a build was killed
     folder.mkdir()
     try:
         built = _built(folder, steps)
@@ -133,7 +134,7 @@ def _build(out: Path, steps: "_Steps") -> None:
 
 
 def wanted() -> dict[str, object]:
-    """Return what a build is made from and for: with anything else it is another one."""
+    """Return what Horovod is built from and for. If any of it changes, it must be built again."""
     return {
         "horovod": f"{VERSION}+{_LABEL}",
         "sha256": SHA256,
@@ -144,7 +145,7 @@ def wanted() -> dict[str, object]:
 
 
 class _Steps:
-    """Runs pip, step by step; all that it says goes to a log."""
+    """Runs pip step by step; its output goes to a log."""
 
     def __init__(self, log: int, path: Path) -> None:
         self._log, self._path = log, path
@@ -154,7 +155,7 @@ class _Steps:
         """Run `pip` with `arguments`.
 
         Raises:
-            UserError: it failed; the text says at what.
+            UserError: pip failed; the text says in which step.
         """
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
         with (
@@ -174,8 +175,8 @@ class _Steps:
 
 @contextmanager
 def _ended_with_us(group: int) -> Iterator[None]:
-    """Kill a group of processes if the block raises, or if this process ends, however."""
-    # a pipe of ours that nobody writes to ends when we do
+    """Kill a process group if the block raises or this process ends, in whatever way."""
+    # the guard reads from a pipe that nobody writes to; the pipe closes when this process ends
     with subprocess.Popen(
         ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(group)],
         stdin=subprocess.PIPE,
@@ -184,7 +185,7 @@ def _ended_with_us(group: int) -> Iterator[None]:
     ) as guard:
         try:
             yield
-        except BaseException:  # the compilers, too
+        except BaseException:  # the group includes the compilers
             os.killpg(group, signal.SIGKILL)
             raise
         finally:
@@ -192,7 +193,7 @@ def _ended_with_us(group: int) -> Iterator[None]:
 
 
 def _built(folder: Path, steps: _Steps) -> Path:
-    """Do all of it in `folder`; return the folder to import Horovod from."""
+    """Run all build steps in `folder`; return the folder to import Horovod from."""
     tools, site = folder / "tools", folder / "site"
     steps.environment["TMPDIR"] = str(folder)
     steps.pip("fetching the build tools", "install", "--target", str(tools), *_TOOLS, *_NEEDED)
@@ -202,7 +203,7 @@ def _built(folder: Path, steps: _Steps) -> Path:
     }
     source = _patched(_fetched(folder, steps), folder / "source")
     steps.environment |= _SETTINGS
-    # no cache: pip would take the wheel of another source that was in the same folder
+    # no cache: pip would reuse the wheel of a different source from the same folder
     options = ["--no-deps", "--no-build-isolation", "--no-cache-dir"]
     steps.pip("compiling", "wheel", *options, "--wheel-dir", str(folder), str(source))
     (wheel,) = folder.glob("horovod-*.whl")
@@ -212,7 +213,7 @@ def _built(folder: Path, steps: _Steps) -> Path:
 
 
 def _fetched(folder: Path, steps: _Steps) -> Path:
-    """Fetch the source; pip sees to it that its content is the one that is known."""
+    """Download the source; pip checks its hash."""
     requirement = folder / "horovod.txt"
     requirement.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
     options = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod", "--require-hashes"]

@@ -1,8 +1,8 @@
-"""Horovod: the gradients of all workers are summed by its all-reduce, over Gloo.
+"""Horovod: its all-reduce, over Gloo, sums the gradients of all workers.
 
-Synchronous data parallelism like MultiWorkerMirroredStrategy, with another library underneath
-(Sergeev and Del Balso, arXiv:1802.05799). Horovod's own thread asks about once a millisecond which
-gradients are ready everywhere; those messages are part of what is measured.
+This is synchronous data parallelism like MultiWorkerMirroredStrategy, with another library
+underneath (Sergeev and Del Balso, arXiv:1802.05799). About once a millisecond, Horovod's own thread
+asks which gradients are ready on all workers; these messages are part of what is measured.
 """
 
 import os
@@ -31,7 +31,7 @@ from horovod.runner.http.http_server import (  # type: ignore[import-not-found] 
 
 
 class Horovod(Exchange):
-    """Horovod's all-reduce and all-gather. Names are the same on all workers."""
+    """Horovod's all-reduce and all-gather. Operations have the same names on all workers."""
 
     def __init__(self) -> None:
         self._traced = 0
@@ -44,7 +44,7 @@ class Horovod(Exchange):
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise a ConnectionError for what Horovod could not do because a peer is gone."""
+        """Raise ConnectionError for Horovod's errors that occur because a peer is gone."""
         try:
             yield
         except tf.errors.UnknownError as error:
@@ -58,7 +58,7 @@ class Horovod(Exchange):
 
 
 class Strategy(replica.Strategy):
-    """Train on `job.size` workers that meet at a server of worker 0."""
+    """Trains on `job.size` workers, which find each other through a server in worker 0."""
 
     def __init__(self, job: api.Job) -> None:
         _start(job)
@@ -67,18 +67,18 @@ class Strategy(replica.Strategy):
 
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
     daemon_threads = True
-    request_queue_size = 128  # all workers ask at once, a hundred times a second
+    request_queue_size = 128  # all workers ask at the same time, a hundred times a second
 
     def server_bind(self) -> None:
-        """Do not look for a name of the address: a node knows no name server."""
+        """Bind without looking up the host name: a node has no name server."""
         socketserver.TCPServer.server_bind(self)
 
 
 def _start(job: api.Job) -> None:
-    """Connect Horovod on all workers, as its own launcher would, each on a node of its own.
+    """Connect Horovod on all workers like its own launcher, with each worker on its own node.
 
     Raises:
-        OSError: a worker did not come.
+        OSError: a worker did not connect.
     """
     peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
     if job.rank > 0:
@@ -88,7 +88,7 @@ def _start(job: api.Job) -> None:
         return
     others = range(1, job.size)
     with _Rendezvous((_host(job), 0), RendezvousHandler, verbose=False) as server:
-        polling = {"poll_interval": 0.01}  # seconds that `shutdown` may take
+        polling = {"poll_interval": 0.01}  # `shutdown` takes at most so many seconds
         threading.Thread(target=server.serve_forever, kwargs=polling, daemon=True).start()
         port = server.server_address[1]
         for peer in others:
@@ -120,5 +120,5 @@ def _init(job: api.Job, port: int) -> None:
 
 
 def _host(job: api.Job) -> str:
-    """Return the address of worker 0, where the others ask for each other."""
+    """Return the address of worker 0, which runs the rendezvous server."""
     return parsed(job.addresses[0])[0]

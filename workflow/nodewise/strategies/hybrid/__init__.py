@@ -1,4 +1,4 @@
-"""Hybrid parallelism: groups of nodes are pipelines and share the global batch."""
+"""Hybrid parallelism: groups of nodes form pipelines, which share the global batch."""
 
 from pydantic import Field
 
@@ -8,7 +8,11 @@ from nodewise.strategies.options import UNKNOWN_CUTS, Pipelined
 
 
 class Hybrid(Pipelined):
-    """Of several pipelines: how many, `groups`, into whose stages the nodes are divided."""
+    """Options of hybrid parallelism.
+
+    Attributes:
+        groups: the number of pipelines. The nodes of each are its stages.
+    """
 
     groups: int = Field(default=2, ge=1, le=MAX_NODES)
 

@@ -1,4 +1,4 @@
-"""The step of pipelines side by side, for its page: no coefficients are fitted to it."""
+"""The law of the step time of parallel pipelines, for its page. Nothing is fitted to it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +18,8 @@ p, g = positive("p"), positive("g")
 class Step(GPipe):
     """A pipeline of p stages, then a ring all-reduce of a stage's gradient over g groups.
 
-    A stage's gradient is taken as S/p: stages are cut by their operations, so that some have more
-    weights than others.
+    The size of a stage's gradient is taken as S/p. In fact stages are cut by their operations, so
+    that some have more weights than others.
     """
 
     stages: int = setting("p", "1", "stages of a pipeline", least=1, default=1)

@@ -1,8 +1,8 @@
-"""Hybrid parallelism: groups of nodes are pipelines, and share the global batch among themselves.
+"""Hybrid parallelism: groups of nodes form pipelines, which share the global batch.
 
-Model parallelism within a group, data parallelism between the groups: after its backward passes
-every stage sums its gradients with the same stage of the other groups, so that a step is still the
-one that a single process would do with the global batch.
+This is model parallelism within a group and data parallelism between groups. After its backward
+passes, every stage sums its gradients with the same stage of the other groups, so that a step still
+equals that of a single process with the global batch.
 """
 
 import tensorflow as tf
@@ -13,7 +13,7 @@ from nodewise.strategies.transport import Direct
 
 
 class Strategy(Pipeline):
-    """Train one stage of one group's pipeline; every batch is the global one."""
+    """Trains one stage of one group's pipeline; every batch is the global one."""
 
     def __init__(self, job: api.Job) -> None:
         super().__init__(job)

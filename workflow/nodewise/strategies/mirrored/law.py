@@ -1,4 +1,4 @@
-"""The step on devices of one process, for its page: no coefficients are fitted to it."""
+"""The law of the step time on devices of one process, for its page. Nothing is fitted to it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ COPY = Parameter("mu", "copy_s", "s/B", "line", "summing a byte in memory")
 
 @dataclass(frozen=True)
 class Step(PartsLaw):
-    """The gradients of the other devices are copied to one, and summed there."""
+    """The gradients of the other devices are copied to one device and summed there."""
 
     title: ClassVar[str] = "Devices of one process"
     source: ClassVar[str] = "a count of the copies to one device"

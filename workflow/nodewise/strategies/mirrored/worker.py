@@ -1,9 +1,10 @@
 """TensorFlow's MirroredStrategy: the nodes are devices of one process.
 
-Synchronous data parallelism inside one machine: every device has a replica and takes its part of
-the global batch; gradients are summed over the devices, and nothing goes over a network. Devices
-are GPUs if there are enough of them, else logical CPU devices. Those share the process's pool of
-threads, one thread for each device: which thread computes for which device is TensorFlow's choice.
+Synchronous data parallelism within one machine: every device has a replica and takes its part of
+the global batch. Gradients are summed over the devices, and nothing is sent over a network. Devices
+are GPUs if there are enough of them, otherwise logical CPU devices. CPU devices share the process's
+thread pool, which has one thread per device; TensorFlow chooses which thread computes for which
+device.
 """
 
 import time
@@ -22,7 +23,7 @@ _TITLE = "MirroredStrategy"
 
 
 class Strategy(api.Strategy):
-    """Train on `job.size` devices of this process; every batch is the global one."""
+    """Trains on `job.size` devices of this process; every batch is the global one."""
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
@@ -34,14 +35,14 @@ class Strategy(api.Strategy):
             )
         self._own_masks()
         self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
-        self._marks: list[list[tf.Tensor]] | None = None  # of each device
+        self._marks: list[list[tf.Tensor]] | None = None  # one list per device
         for optimizer in optimizers_of(self.model):
             before_apply(optimizer, self._before_apply)
         self._step = tf.function(self._fused, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
 
     def _own_masks(self) -> None:
-        """Give each device random numbers of its own: what the first one has, and its number."""
+        """Give each device its own random numbers: the first device's seed plus a device number."""
         for variable in api.seeds(self.model):
             copies = self._mirrored.experimental_local_results(variable.value)
             for device, copy in enumerate(copies):
@@ -64,13 +65,13 @@ class Strategy(api.Strategy):
         }
 
     def _own_part(self, batch: api.Batch) -> api.Batch:
-        """In a device's own context: return its part of the global batch."""
+        """In the context of a device, return its part of the global batch."""
         rows = _parts(self._job.global_batch, self._job.size)[_device()]
         part: api.Batch = tf.nest.map_structure(lambda one: one[rows[0] : rows[-1] + 1], batch)
         return part
 
     def _before_apply(self, gradients: list[Gradient]) -> list[Gradient]:
-        """In a device's own context: weight its gradients by its examples; note marks if asked."""
+        """In the context of a device, weight its gradients by its examples; add marks if asked."""
         share = self._job.size * self._shares[_device()] / self._job.global_batch
         gradients = weighted(gradients, share)
         if self._marks is None:
@@ -83,11 +84,11 @@ class Strategy(api.Strategy):
         exchanged = after(total)
         self._marks[_device()].append(tf.stack([ready, ready, exchanged]))
         with tf.control_dependencies([exchanged]):
-            # the optimizer sums over the devices once more
+            # divide, because the optimizer sums over the devices once more
             return weighted(total, 1 / self._job.size)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train a step; return the times of its marks on each device, (devices, applies, 3)."""
+        """Train one step; return the times of its marks on each device, (devices, applies, 3)."""
         marks: list[list[tf.Tensor]] = [[] for _ in range(self._job.size)]
         self._marks = marks
 
@@ -103,10 +104,11 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts, of which waiting is 0: it cannot be told from computing.
+        """Train one step in parts; `wait` is 0, because it cannot be told from computing.
 
-        Gradients are ready when the slowest device has its own. They are summed twice, once to time
-        it, then by the optimizer, whose second sum is taken to need as long as the first.
+        Gradients count as ready when the slowest device has its own. They are summed twice: once to
+        measure the time, then by the optimizer. The second sum is assumed to take as long as the
+        first.
         """
         began = time.time()  # the clock of tf.timestamp
         marks = self._marked(batch).numpy().max(axis=0)
@@ -114,7 +116,7 @@ class Strategy(api.Strategy):
         return times._replace(apply=max(0.0, times.apply - times.communicate))
 
     def barrier(self) -> None:
-        """Return: a step has ended on all devices when it returns."""
+        """Do nothing: when a step returns, it has ended on all devices."""
 
     def agree(self) -> None:
         for variable in api.moving_statistics(self.model):
@@ -139,10 +141,10 @@ class Strategy(api.Strategy):
 
 
 def _make_variables(model: keras.Model, batch: api.Batch) -> None:
-    """Have a model and its optimizers make their variables: a step on several devices cannot.
+    """Make a model and its optimizers create their variables: a step on several devices cannot.
 
     Raises:
-        RefusedError: Keras cannot have them made.
+        RefusedError: Keras cannot create them.
     """
     if type(model).call is keras.Model.call:
         raise RefusedError(f"{_TITLE} builds a model by its call(), which this one has not")
@@ -152,7 +154,7 @@ def _make_variables(model: keras.Model, batch: api.Batch) -> None:
         lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), batch
     )
     try:
-        model._symbolic_build(data_batch=symbols)  # private, but what `fit` calls
+        model._symbolic_build(data_batch=symbols)  # private, but `fit` calls it, too
     except (RuntimeError, ValueError) as error:
         raise RefusedError(
             f"Keras cannot build the model for {_TITLE}: {reason_of(error.__context__ or error)}"
@@ -169,18 +171,21 @@ def _make_variables(model: keras.Model, batch: api.Batch) -> None:
 
 
 def _device() -> int:
-    """Return which device this is, in its own context."""
+    """Return the number of the current device, in its context."""
     context = tf.distribute.get_replica_context()
     return int(tf.get_static_value(context.replica_id_in_sync_group))
 
 
 def _parts(examples: int, size: int) -> list[np.ndarray]:
-    """Return the rows of each of `size` parts of a batch, which differ by one example at most."""
+    """Split the rows of a batch into `size` parts that differ by at most one example."""
     return np.array_split(np.arange(examples), size)
 
 
 def _on_devices(size: int) -> tf.distribute.MirroredStrategy:
-    """Return the strategy of `size` devices, each with a thread; before TensorFlow's first step."""
+    """Return a strategy with `size` devices, one thread each.
+
+    Call it before TensorFlow computes anything.
+    """
     kind = "GPU" if len(tf.config.list_physical_devices("GPU")) >= size else "CPU"
     if kind == "CPU":
         (processor,) = tf.config.list_physical_devices("CPU")

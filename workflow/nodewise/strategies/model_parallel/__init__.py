@@ -1,4 +1,4 @@
-"""Model parallelism: the model is cut into stages, one for each node of a pipeline."""
+"""Model parallelism: the model is cut into stages, one per node of a pipeline."""
 
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
 from nodewise.strategies.options import UNKNOWN_CUTS, Pipelined

@@ -1,4 +1,4 @@
-"""Model parallelism: every node holds one stage of the model, and the batch passes through them."""
+"""Model parallelism: every node holds one stage of the model, through which each batch passes."""
 
 from nodewise.strategies.pipeline import Pipeline as Strategy
 

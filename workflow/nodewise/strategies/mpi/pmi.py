@@ -1,8 +1,8 @@
-"""How MPICH's ranks find each other where its own launcher, mpiexec, has not started them.
+"""A process manager for MPICH's ranks, which are started without MPICH's launcher, mpiexec.
 
-The library asks a process manager over a descriptor that it inherits, in lines such as
-`cmd=get kvsname=job key=address0` (PMI-1, the process management interface of MPICH). Here a thread
-of the rank's own process is that manager, and exchanges what the ranks have put with its peers.
+MPICH talks to its process manager over an inherited file descriptor, in lines such as `cmd=get
+kvsname=job key=address0` (PMI-1, MPICH's process management interface). Here the manager is a
+thread in the rank's own process, which exchanges the keys and values of all ranks with its peers.
 """
 
 import json
@@ -15,7 +15,7 @@ from nodewise.strategies.transport import Peers
 
 _ANSWERS = {
     "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
-    # the longest names, keys and values; the library cuts what is longer into several
+    # the longest names, keys and values; the library splits longer values
     "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
     "get_appnum": "cmd=appnum appnum=0 rc=0",
     "put": "cmd=put_result rc=0 msg=success",
@@ -25,10 +25,9 @@ _ANSWERS = {
 
 
 class Space:
-    """The keys and values of a job, as one rank knows them.
+    """The keys and values of a job, as one rank knows them. Creating it is collective.
 
-    Collective: the job's name, from which MPICH makes names that are the whole machine's, is one
-    that no other launch has.
+    MPICH derives machine-wide names from the job's name, so that name is unique to this launch.
 
     Raises:
         OSError: a peer is gone or stuck.
@@ -37,17 +36,18 @@ class Space:
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._name = f"job~{peers.exchange(secrets.token_hex(8).encode())[0].decode()}"
-        # in PMI's notation: from node 0 on, `size` nodes of one process each
+        # in PMI's notation: `size` nodes with one process each, starting at node 0
         self._known = {"PMI_process_mapping": f"(vector,(0,{peers.size},1))"}
         self._put: dict[str, str] = {}
 
     def answer(self, line: str) -> str:
-        """Return the answer to one line of the library, without the end of the line.
+        """Return the answer to one line from the library, without a line ending.
 
-        A barrier is answered when all ranks have come to it; what they have put is known then.
+        A barrier is answered when all ranks have reached it. All values put before it are then
+        known.
 
         Raises:
-            ValueError: the line says nothing that a library which only starts up would say.
+            ValueError: the line is not a request that MPICH makes when it starts.
             OSError: a peer is gone or stuck.
         """
         request = dict(word.partition("=")[::2] for word in line.split())
@@ -73,9 +73,10 @@ class Space:
 
 
 def manage(peers: Peers) -> None:
-    """Answer the MPI library that this process is about to initialise, on a thread of its own.
+    """Start a thread that answers the MPI library, which this process is about to initialise.
 
-    Collective. `peers` belongs to that thread from now on. If it fails the library's line is cut.
+    Collective. From now on only that thread may use `peers`. If it fails, the library's connection
+    to it is closed.
 
     Raises:
         OSError: a peer is gone or stuck.

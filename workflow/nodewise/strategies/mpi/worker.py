@@ -1,12 +1,12 @@
-"""MPI: the gradients of all workers are summed by an all-reduce of MPICH, over TCP.
+"""MPI: an all-reduce of MPICH, over TCP, sums the gradients of all workers.
 
-Synchronous data parallelism like MultiWorkerMirroredStrategy, with the message passing interface of
-high-performance computing underneath, called through mpi4py. MPI waits by asking without a pause,
-which would use up a node's share of a core; here a rank starts a collective, then asks whether it
-is done and sleeps in between.
+This is synchronous data parallelism like MultiWorkerMirroredStrategy, but it uses the message
+passing interface of high-performance computing, called through mpi4py. MPI normally waits by
+polling without a pause, which would use up a node's share of a core. Here a rank starts a
+collective, then polls whether it is done and sleeps in between.
 
-The all-reduce is a ring: every worker sends 2(n−1)/n of the gradient. What MPICH chooses of itself
-is as good where n is a power of two; of three workers it makes one send all of its gradient twice.
+The all-reduce is a ring: every worker sends 2(n−1)/n of the gradient. MPICH's default algorithm is
+as good if n is a power of two, but of three workers it makes one send its whole gradient twice.
 """
 
 import ctypes
@@ -28,20 +28,22 @@ from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.mpi import pmi
 from nodewise.strategies.transport import Peers, interface
 
-mpi4py.rc.initialize = False  # a rank must know its peers first
+mpi4py.rc.initialize = False  # MPI is initialised later, when a rank knows its peers
 from mpi4py import MPI  # noqa: E402
 
-_PAUSE = 0.02  # of the quiet time
+_PAUSE = 0.02  # a pause between two polls, as a share of the quiet time so far
 _LONGEST_PAUSE_S = 0.005
-_MOVED_S = 50e-6  # asking takes a tenth of it where there is nothing to do, else several times it
+_MOVED_S = 50e-6  # a longer poll has moved data: a poll with nothing to do takes a tenth of this
 _SHARED_FOLDER = "/dev/shm"  # noqa: S108
-_SHARED_MEMORY = f"{_SHARED_FOLDER}/mpich_"  # begins the names that MPICH makes
-_SHARED_BYTES = 2_000_000  # of a rank; MPICH 5 takes 1.1 MB
-_QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
+_SHARED_MEMORY = f"{_SHARED_FOLDER}/mpich_"  # prefix of the files that MPICH creates
+_SHARED_BYTES = 2_000_000  # per rank; MPICH 5 takes 1.1 MB
+# The share of the quiet time that is kept when data moved. It is not 0, because a poll may also be
+# slow due to the kernel.
+_QUIET_LEFT = 0.25
 
 
 class Ranks(CallsExchange):
-    """All ranks of the job, each on a node of its own."""
+    """All ranks of the job, each on its own node."""
 
     def __init__(self, job: api.Job) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class Ranks(CallsExchange):
         self._ranks = _connected(job)
 
     def total(self, values: Array) -> Array:
-        total = np.array(values)  # to be kept until the all-reduce is done: mpi4py does not
+        total = np.array(values)  # keep a reference until the all-reduce is done: mpi4py does not
         finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._patience_s)
         return total
 
@@ -58,7 +60,7 @@ class Ranks(CallsExchange):
 
     def _gathered(self, own: Array) -> Array:
         own = np.ascontiguousarray(own)
-        rows = np.empty(self._ranks.size, np.int64)  # of ragged data, other ones on each rank
+        rows = np.empty(self._ranks.size, np.int64)  # with ragged data, they differ between ranks
         count = np.array([len(own)], np.int64)
         finish(lambda: self._ranks.Iallgather(count, rows), self._patience_s)
         found = np.empty((int(rows.sum()), *own.shape[1:]), own.dtype)
@@ -67,18 +69,18 @@ class Ranks(CallsExchange):
         return found
 
     def to_first(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, in rank 0, the sum of `values` over the ranks."""
+        """Return the sum of `values` over the ranks, on rank 0 only."""
         total = np.empty_like(values)
         finish(lambda: self._ranks.Ireduce(values, total, root=0), self._patience_s)
         return total
 
     def barrier(self) -> None:
-        """Return when every worker has called it."""
+        """Wait until every worker has called this method."""
         finish(self._ranks.Ibarrier, self._patience_s)
 
 
 class Strategy(replica.Strategy):
-    """Train on `job.size` ranks."""
+    """Trains on `job.size` ranks."""
 
     def __init__(self, job: api.Job) -> None:
         self._ranks = Ranks(job)
@@ -95,7 +97,7 @@ class Strategy(replica.Strategy):
         self._ranks.barrier()
 
     def observations(self) -> dict[str, list[float]]:
-        """Return, in rank 0, `mean_step_s`: the seconds of each step, their mean over the ranks.
+        """Return, on rank 0, `mean_step_s`: the seconds of each step, averaged over the ranks.
 
         Collective.
         """
@@ -105,9 +107,9 @@ class Strategy(replica.Strategy):
 
 
 def finish(begin: Callable[[], MPI.Request], timeout_s: float) -> None:
-    """Begin a collective and return when it is done.
+    """Begin a collective and wait until it is done.
 
-    Sleeps between asking, the longer the longer it was quiet. Asking also sends and receives.
+    Sleeps between polls; pauses get longer while nothing happens. Polling also sends and receives.
 
     Raises:
         ConnectionError: a peer is gone.
@@ -115,7 +117,7 @@ def finish(begin: Callable[[], MPI.Request], timeout_s: float) -> None:
     """
     try:
         _wait(begin(), timeout_s)
-    except MPI.Exception as error:  # what it was given is right: only a peer can be missing
+    except MPI.Exception as error:  # the arguments are correct, so a peer must be missing
         raise ConnectionError(f"MPI: {' '.join(str(error).split())}") from error
 
 
@@ -135,12 +137,12 @@ def _connected(job: api.Job) -> MPI.Intracomm:
     """Initialise MPI as one rank of the job; return the communicator of all ranks.
 
     Raises:
-        OSError: a worker did not come, or is gone.
-        NotPermittedError: there is no room for shared memory.
+        OSError: a worker did not connect, or is gone.
+        NotPermittedError: there is not enough room for shared memory.
     """
     addresses = job.addresses[: job.size]
     os.environ |= {
-        "MPIR_CVAR_PMI_VERSION": "1",  # also where a batch system offers another
+        "MPIR_CVAR_PMI_VERSION": "1",  # even if a batch system offers another version
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": "tsp_ring",
         "FI_PROVIDER": "tcp",
@@ -148,23 +150,24 @@ def _connected(job: api.Job) -> MPI.Intracomm:
     }
     _check_room(job.size)
     pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
-    # ctypes releases the interpreter's lock. MPI.Init of mpi4py holds it, so that the thread which
-    # has to answer MPI's questions meanwhile could not run
-    # a thread of TensorFlow calls MPI within a step, this one in between: never two at a time
+    # Call MPI_Init_thread through ctypes, which releases the GIL. MPI.Init of mpi4py holds it, and
+    # the thread that answers MPI's PMI requests could not run.
+    # THREAD_SERIALIZED: a TensorFlow thread calls MPI within a step and this thread in between, but
+    # never both at the same time.
     provided = ctypes.c_int()
     ctypes.CDLL(MPI.__file__).MPI_Init_thread(
         None, None, MPI.THREAD_SERIALIZED, ctypes.byref(provided)
     )
     _forget_shared_memory()
-    MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned
+    MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises returned errors
     return MPI.COMM_WORLD
 
 
 def _check_room(ranks: int) -> None:
-    """Find out now whether there is room for shared memory: a rank without it is killed by SIGBUS.
+    """Check that there is room for shared memory: a rank without it would be killed by SIGBUS.
 
     Raises:
-        NotPermittedError: there is not.
+        NotPermittedError: there is not enough.
     """
     free, needed = shutil.disk_usage(_SHARED_FOLDER).free, ranks * _SHARED_BYTES
     if free < needed:
@@ -175,10 +178,10 @@ def _check_room(ranks: int) -> None:
 
 
 def _forget_shared_memory() -> None:
-    """Remove the names of the memory that MPICH has made to share with ranks on the same node.
+    """Unlink the shared memory that MPICH creates for ranks on the same node.
 
-    There are none, so nobody is to find it; it stays until this process ends, which may be by force
-    and leaves the names behind.
+    No other rank is on this node, so none needs to find it. The memory itself stays until this
+    process ends. Without this, a process that is killed would leave the files behind.
     """
     mapped = Path("/proc/self/maps").read_text(encoding="utf-8").split()
     for name in {word for word in mapped if word.startswith(_SHARED_MEMORY)}:

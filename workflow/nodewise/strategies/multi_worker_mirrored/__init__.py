@@ -7,10 +7,12 @@ from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Opti
 
 
 class MultiWorkerMirrored(Options):
-    """Of MultiWorkerMirroredStrategy: how the gradients of n workers, S bytes each, are summed.
+    """Options of MultiWorkerMirroredStrategy.
 
-    In a ring every worker sends 2(n-1)/n·S. In a star worker 0 is the driver and sends (n-1)·S, the
-    others S.
+    Attributes:
+        collective: how the gradients of n workers, S bytes each, are summed. In a ring every worker
+            sends 2(n-1)/n·S. In a star worker 0 is the driver and sends (n-1)·S, and the others
+            send S.
     """
 
     collective: Literal["ring", "star"] = "ring"

@@ -1,4 +1,4 @@
-"""An all-reduce through one driver: worker 0 sums the arrays of all and sends the sum back."""
+"""An all-reduce through one driver: worker 0 sums all workers' arrays and sends the sum back."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +14,7 @@ class Star(CallsExchange):
     def __init__(self, job: api.Job) -> None:
         """Connect. Collective.
 
-        The workers' ports are free again after this, for a server of TensorFlow.
+        Afterwards the workers' ports are free again, for a TensorFlow server.
         """
         super().__init__()
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
@@ -22,7 +22,8 @@ class Star(CallsExchange):
     def total(self, values: Array) -> Array:
         """Return the sum of `values`, float32.
 
-        Of S bytes every worker sends S; the driver sends S to each of them.
+        With arrays of S bytes, every worker sends S to the driver, and the driver sends S to each
+        worker.
         """
         if self._peers.rank > 0:
             self._peers.send(0, values.data)
@@ -30,7 +31,7 @@ class Star(CallsExchange):
         else:
             others = range(1, self._peers.size)
             total = values.copy()
-            for peer in others:  # in this order always, so that sums are rounded alike
+            for peer in others:  # always in this order, so that the rounding does not change
                 total += self._peers.receive_array(peer)
             for peer in others:
                 self._peers.send(peer, total.data)

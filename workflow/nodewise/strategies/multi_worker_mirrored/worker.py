@@ -1,9 +1,10 @@
-"""TensorFlow's MultiWorkerMirroredStrategy with ring collectives and a loop of our own.
+"""TensorFlow's MultiWorkerMirroredStrategy with a custom training loop.
 
-Synchronous data parallelism: every worker computes the gradient of its part of the global batch,
-an all-reduce sums them, every worker applies the same update. The all-reduce is TensorFlow's ring;
-or a star of our own, in which one worker is the driver, between models on plain variables. (Keras'
-`fit` cannot drive this strategy from two workers on; the loop here can.)
+Synchronous data parallelism: every worker computes the gradient of its part of the global batch, an
+all-reduce sums the gradients, and every worker applies the same update. The all-reduce is
+TensorFlow's ring, or a star implemented here, in which one worker is the driver and models have
+plain variables. (Keras' `fit` does not support this strategy on two or more workers, so there is a
+training loop here.)
 """
 
 from typing import cast
@@ -21,13 +22,13 @@ from nodewise.strategies.ring import Ring
 
 
 class Strategy(api.Strategy):
-    """Train on `job.size` workers that find each other through TF_CONFIG."""
+    """Trains on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
         self._replica: Replica | None = None
         if cast(MultiWorkerMirrored, job.options).collective == "star":
-            # before the ring, whose server listens where the star's workers find each other
+            # create the star before the ring, whose server listens on the same addresses
             star = Star(job)
             self._ring = Ring()
             self._replica = Replica(job, star)
@@ -48,7 +49,7 @@ class Strategy(api.Strategy):
         self._split = self._copied_split_step
 
     def _make_variables(self, model: keras.Model, batch: api.Batch) -> None:
-        """Trace a step: Keras' `test_on_batch` cannot do one with this strategy."""
+        """Create the variables by tracing a step: `test_on_batch` fails with this strategy."""
 
         def train(batch: api.Batch) -> api.Logs:
             logs: api.Logs = self._ring.workers.run(model.train_step, (batch,))
@@ -57,7 +58,7 @@ class Strategy(api.Strategy):
         tf.function(train, autograph=False).get_concrete_function(batch)
 
     def _fused(self, batch: api.Batch) -> api.Logs:
-        # Keras takes all workers to have as many examples
+        # Keras assumes that all workers have the same number of examples
         self._weight = self._job.size * examples_in(batch) / self._job.global_batch
         logs: api.Logs = self._ring.workers.run(
             lambda batch: api.numbers(self.model.train_step(batch)), args=(batch,)
@@ -72,15 +73,16 @@ class Strategy(api.Strategy):
         return self._split(batch)
 
     def _copied_split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train a copy of the model on plain variables, made at the first call.
+        """Train a copy of the model on plain variables, which is created at the first call.
 
-        On mirrored variables a Keras optimizer would sum the gradients once more. On plain ones a
-        synchronized batch normalization is not timed, and a loss that is a sum counts as a mean.
+        On mirrored variables a Keras optimizer would sum the gradients a second time. On plain
+        variables a synchronized batch normalization is not timed, and a loss that is a sum counts
+        as a mean.
         """
         if self._replica is None:
             variables, generator = self._variables(), unseeded()
             self._replica = Replica(self._job, self._ring).like(variables)
-            draw_unseeded_by(generator)  # the copy began another one
+            draw_unseeded_by(generator)  # creating the copy has started another generator
         return self._replica.split_step(batch)
 
     def split_weights(self) -> list[np.ndarray]:

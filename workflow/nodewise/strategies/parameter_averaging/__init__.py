@@ -1,4 +1,4 @@
-"""Parameter averaging: workers train alone and average their weights now and then."""
+"""Parameter averaging: workers train alone and average their weights from time to time."""
 
 from typing import Annotated, Literal
 
@@ -18,10 +18,13 @@ def _is_a_period(value: object) -> object:
 
 
 class ParameterAveraging(Options):
-    """Of parameter averaging: after how many steps weights are averaged, and what then happens.
+    """Options of parameter averaging.
 
-    What an optimizer remembers of gradients, such as momentum, is `kept` by each worker, `averaged`
-    like the weights, or, with the count of its steps, `reset` to its beginning.
+    Attributes:
+        period: the number of steps between two averages, or `epoch`.
+        optimizer_state: what happens to an optimizer's memory of gradients, such as momentum: each
+            worker's is `kept`, they are `averaged` like the weights, or they are `reset` to their
+            initial values, together with the step count.
     """
 
     period: Annotated[
@@ -42,7 +45,7 @@ class ParameterAveraging(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return a ring all-reduce of the weights once in a period; None with optimizer states, too."""
+    """Return a ring all-reduce of the weights, per step; None if optimizer states are averaged."""
     options = trained.cell.options
     if options.get("optimizer_state") == "averaged":
         return None

@@ -1,11 +1,14 @@
-"""Parameter averaging: workers train on their own, and average their weights once in a while.
+"""Parameter averaging: workers train alone and average their weights from time to time.
 
-Also known as local SGD (Stich, arXiv:1805.09767). Let g be the global batch's mean gradient, the
-sum over the n workers of their parts g_k as everywhere here. A worker steps along n·g_k, for parts
-of equal size the mean gradient of its own examples. The mean of w - η·n·g_k over the workers is
-w - η·g: averaged after every step, plain SGD is synchronous SGD, whatever the sizes of the parts.
-Averaged after every τ steps, a ring all-reduce of S bytes of weights sends 2(n-1)/n·S/τ a step, but
-the replicas move apart in between, and an optimizer with memory remembers another path on each.
+Also known as local SGD (Stich, arXiv:1805.09767). Let g be the mean gradient of the global batch,
+which is the sum over the n workers of their parts g_k, as everywhere in this package. A worker
+steps along n·g_k, which is the mean gradient of its own examples if all parts have equal size. The
+mean of w - η·n·g_k over the workers is w - η·g: if weights are averaged after every step, plain SGD
+equals synchronous SGD, whatever the sizes of the parts.
+
+If they are averaged after every τ steps, a ring all-reduce of S bytes of weights sends 2(n-1)/n·S/τ
+per step. In between the replicas drift apart, and an optimizer with memory remembers a different
+path on each worker.
 """
 
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ from nodewise.strategies.ring import Ring
 
 
 class Strategy(api.Strategy):
-    """Train on `job.size` workers that find each other through TF_CONFIG."""
+    """Trains on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
         chosen = cast(ParameterAveraging, job.options)
@@ -50,7 +53,7 @@ class Strategy(api.Strategy):
         self._load = tf.function(self._load_mean, autograph=False)
         self._sum = tf.function(self._ring.sum, autograph=False)
         initial = self.state()
-        self._average()  # trace and connect: when the first one is due, the clock is running
+        self._average()  # trace and connect now, because the first average due is timed
         self._load(self._sum(self._flat()))
         self.restore(initial)
 
@@ -66,7 +69,7 @@ class Strategy(api.Strategy):
         self._load_mean(self._ring.sum(self._averaged_flat()))
 
     def _due(self) -> bool:
-        """Count a step; tell whether the weights are to be averaged after it."""
+        """Count a step; return whether the weights must be averaged after it."""
         self._since = (self._since + 1) % self._period
         return self._since == 0
 
@@ -77,9 +80,9 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts; it waits and communicates only if averaging is due.
+        """Train one step in parts; it waits and communicates only if an average is due.
 
-        The weights' way into the buffer and back belongs to the update.
+        Copying the weights to the buffer and back counts as the update.
         """
         own_step = self._replica.split_step(batch)
         if not self._due():
@@ -113,7 +116,10 @@ class Strategy(api.Strategy):
 
 
 def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
-    """Return what an optimizer remembers of gradients: all but step count and learning rate."""
+    """Return the variables in which an optimizer remembers gradients.
+
+    These are all of its variables except step counts and learning rates.
+    """
     others = {
         id(kept)
         for one in inner_optimizers(optimizer)
@@ -123,18 +129,21 @@ def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
 
 
 def averages(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
-    """Return the averages that an optimizer makes the weights in the end, with all it remembers."""
+    """Return all that an optimizer remembers if it averages weights (`use_ema`), else nothing.
+
+    This includes the averages by which Keras replaces the weights at the end of training.
+    """
     averaged = any(one.use_ema for one in inner_optimizers(optimizer))
     return memory(optimizer) if averaged else []
 
 
 def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Return what an optimizer remembers and counts, which it can do without from time to time.
+    """Return the variables of an optimizer that `reset` sets to their initial values.
 
-    The learning rate is not among it: a callback may have changed that.
+    The learning rate is not among them, because a callback may have changed it.
 
     Raises:
-        RefusedError: it cannot.
+        RefusedError: the optimizer cannot train with variables that are reset repeatedly.
     """
     inner = inner_optimizers(optimizer)
     rates = [one.learning_rate for one in inner]

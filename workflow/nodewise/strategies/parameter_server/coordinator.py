@@ -22,7 +22,7 @@ from nodewise.strategies.parts import (
 
 
 class Coordinator:
-    """Holds the variables on the servers and dispatches steps to whichever worker is free."""
+    """Creates the variables on the servers and dispatches steps to whichever worker is free."""
 
     def __init__(self, job: api.Job, cluster: dict[str, list[str]]) -> None:
         self._job = job
@@ -36,7 +36,7 @@ class Coordinator:
             rpc_layer="grpc",
         )
         servers = len(cluster["ps"])
-        # large variables are cut along their first axis: else one server could have nearly all
+        # split large variables along their first axis, or one server could hold nearly everything
         partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=servers)
         self._strategy = tf.distribute.ParameterServerStrategy(resolver, partitioner)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
@@ -60,13 +60,13 @@ class Coordinator:
             self.optimizer.build([*itertools.chain(*self._pieces)])
 
     def trace_step(self, steps: StepQueue) -> None:
-        """Trace the step that is dispatched, which takes its batch from a queue like this one."""
+        """Define the step that is dispatched; it takes its batch from a queue like `steps`."""
         train = tf.function(
             lambda x, y: self._strategy.run(self._step, args=(x, y, steps)), autograph=False
         )
 
         def done(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-            # this function is done when its variables are updated
+            # `train` returns after its variables are updated
             loss, outputs, staleness = train(x, y)
             with tf.control_dependencies([loss]):
                 finished = steps.finish(loss, outputs, staleness)
@@ -83,7 +83,8 @@ class Coordinator:
     def dispatch(self) -> None:
         """Dispatch steps from now on.
 
-        Every worker has one, even if it has no batch for it now, and as many are there to be taken.
+        Two steps per worker are scheduled at any time: each worker has one, even if it has no batch
+        for it yet, and as many more are ready to be taken.
         """
         self._stop.clear()
         for _ in range(2 * self._job.size):
@@ -92,7 +93,9 @@ class Coordinator:
             thread.start()
 
     def drain(self) -> None:
-        """Return when no step is under way; the workers' queues must let them go by.
+        """Stop dispatching, and wait until no step is running.
+
+        The queues of all workers must be closed, so that steps end without a batch.
 
         Raises:
             TimeoutError: a step was not done in time.
@@ -107,16 +110,16 @@ class Coordinator:
     def _supply(self) -> None:
         try:
             while not self._stop.is_set():
-                with self._one_at_a_time:  # the first one traces
+                with self._one_at_a_time:  # the first call traces the step
                     done = self._coordinator.schedule(self._function)
                 done.get()
-        except Exception as error:  # nobody waits for this thread
+        except Exception as error:  # nobody would see an error of this thread
             self._steps.fail(error)
 
     def _step(
         self, x: tf.Tensor, y: tf.Tensor, steps: StepQueue
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Pull, compute, push; return the loss, the outputs and the gradient's staleness."""
+        """Pull, compute, push; return the loss, the outputs and the staleness of the gradient."""
         draw_unseeded_by(_NoGenerator())
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
@@ -128,9 +131,10 @@ class Coordinator:
         with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
             tape.watch(weights)
             outputs, changed = self._forward(x, weights, rest)
-            # Keras divides by the number of replicas
+            # undo Keras' division by the number of replicas
             loss = mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
-            # as a part of the global batch's mean; an update of its own takes a whole one
+            # weight by the worker's share of the global batch, times the number of workers: each
+            # gradient is an update of its own
             weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
         gradients = tape.gradient(weighted, weights)
         with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
@@ -148,10 +152,10 @@ class Coordinator:
     def _forward(
         self, x: tf.Tensor, weights: list[tf.Tensor], rest: list[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return the outputs, and what `rest`, the variables without a gradient, become.
+        """Return the outputs, and the new values of `rest`, the variables without a gradient.
 
         Raises:
-            RefusedError: the model does more than that, which the servers would not get.
+            RefusedError: the model does more than that, which would not reach the servers.
         """
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         mapping = [*zip(trained, weights, strict=True), *zip(others, rest, strict=True)]
@@ -167,22 +171,22 @@ class Coordinator:
         return outputs, [scope.get_current_value(variable) for variable in others]
 
     def variables(self) -> list[keras.Variable]:
-        """Return what training changes, on the servers."""
+        """Return the variables on the servers that training changes."""
         return api.changing(self.model, self.optimizer)
 
 
 class _NoGenerator:
-    """Refuses to draw in place of the generator for what has no seed."""
+    """A random generator that refuses to draw, in place of Keras' global one."""
 
     def next(self, ordered: bool = True) -> None:
         raise RefusedError("the model draws random numbers without a seed, which servers do not")
 
 
 def _refuse_tables(model: keras.Model) -> None:
-    """Check that no layer has a lookup table, which other processes do not get.
+    """Check that no layer has a lookup table, which other processes would not get.
 
     Raises:
-        RefusedError: one has.
+        RefusedError: a layer has one.
     """
     for layer in layers_in(model):
         if getattr(layer, "lookup_table", None) is not None:
@@ -190,20 +194,20 @@ def _refuse_tables(model: keras.Model) -> None:
 
 
 def _pulled(variable: keras.Variable) -> tf.Tensor:
-    """Return a copy of a variable, whose pieces are put together here."""
+    """Return a copy of a variable, joined from its pieces."""
     return tf.identity(tf.convert_to_tensor(variable.value))
 
 
 def _pieces(variable: keras.Variable) -> list[tf.Variable]:
-    """Return what the servers have of a variable: all of it, or some rows each."""
+    """Return a variable as the servers hold it: whole, or in pieces of some rows each."""
     return list(getattr(variable.value, "variables", [variable]))
 
 
 def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
-    """Return the gradient of a variable, cut as the variable is."""
+    """Split the gradient of a variable like the variable itself."""
     if len(pieces) == 1:
         return [gradient]
-    if isinstance(gradient, tf.IndexedSlices):  # of an embedding, the rows of this batch
+    if isinstance(gradient, tf.IndexedSlices):  # an embedding's: only the rows of this batch
         return list(_cut_rows(gradient, pieces))
     parts: list[tf.Tensor] = tf.split(gradient, [piece.shape[0] for piece in pieces])
     return parts

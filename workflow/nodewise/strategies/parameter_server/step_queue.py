@@ -1,4 +1,4 @@
-"""The queue through which a worker gives batches to the steps that its TensorFlow server runs."""
+"""A queue that hands a worker's batches to the steps that its TensorFlow server runs."""
 
 import queue
 import time
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class StepResult(NamedTuple):
-    """What a dispatched step leaves; `marks` are the times at which its parts ended."""
+    """The result of a dispatched step. `marks` are the times at which its parts ended."""
 
     loss: NDArray[np.float32]
     outputs: NDArray[np.float32]
@@ -19,10 +19,10 @@ class StepResult(NamedTuple):
 
 
 class StepQueue:
-    """Hands batches from the worker's loop to the steps that its server runs in the same process.
+    """Hands batches from the worker's loop to steps that its server runs in the same process.
 
-    Functions of TensorFlow call Python by a token. A step is traced by the coordinator, and finds
-    the functions of the worker that runs it if they have the same tokens there.
+    TensorFlow graphs call Python functions by tokens. The coordinator traces the step; on another
+    worker the step finds that worker's functions if they have the same tokens there.
     """
 
     def __init__(self, x: tf.Tensor, y: tf.Tensor, patience_s: float) -> None:
@@ -32,24 +32,24 @@ class StepQueue:
         self._marks: list[float] = []
         self._x, self._y = (tf.TensorSpec.from_tensor(tensor) for tensor in (x, y))
         calls = tf.function(self._calls, autograph=False).get_concrete_function()
-        self._kept = calls  # the tokens are valid as long as it is
+        self._kept = calls  # the tokens are valid as long as this object exists
         called = [op for op in calls.graph.get_operations() if op.type == "PyFunc"]
         self._tokens = {op.name: op.get_attr("token") for op in called}
         self.tokens = b" ".join(self._tokens.values())
 
     def _calls(self) -> None:
-        """Register the three functions."""
+        """Register the three Python functions."""
         tf.numpy_function(self._take, [], [tf.bool, self._x.dtype, self._y.dtype], name="take")
         tf.numpy_function(self._mark, [], [], name="mark")
         made = [tf.zeros([]), tf.zeros([]), tf.zeros([], tf.int64)]
         tf.numpy_function(self._finish, made, [], name="finish")
 
     def train(self, x: tf.Tensor, y: tf.Tensor) -> StepResult:
-        """Return what the next step that the coordinator dispatches to this worker has done.
+        """Provide a batch for the next step dispatched to this worker; return that step's result.
 
         Raises:
-            TimeoutError: none was done in time.
-            Exception: what the coordinator failed for.
+            TimeoutError: no step was done in time.
+            Exception: the error with which the coordinator failed.
         """
         self._marks = [time.perf_counter()]
         self._asked.put((x, y))
@@ -62,30 +62,30 @@ class StepQueue:
         return done
 
     def fail(self, error: Exception) -> None:
-        """Let the worker's next step, or the one that it waits for, fail for `error`."""
+        """Make the worker's current or next step fail with `error`."""
         self._done.put(error)
 
     def close(self) -> None:
-        """Let steps go by without a batch from now on."""
+        """Let dispatched steps end without a batch from now on."""
         self._asked.put(None)
 
     def open(self) -> None:
-        """Let steps wait for a batch again. None is under way."""
+        """Let dispatched steps wait for a batch again. No step may be running."""
         self._asked.get()
 
     def take(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """In a step: return whether there is a batch, and the worker's batch."""
+        """Inside a step: return whether there is a batch, and the worker's batch."""
         kinds = [tf.bool, self._x.dtype, self._y.dtype]
         there, x, y = tf.raw_ops.PyFunc(input=[], token=self._tokens["take"], Tout=kinds)
         x, y = tf.ensure_shape(x, self._x.shape), tf.ensure_shape(y, self._y.shape)
         return tf.ensure_shape(there, []), x, y
 
     def mark(self) -> tf.Operation:
-        """In a step: note the time."""
+        """Inside a step: record the time."""
         return tf.raw_ops.PyFunc(input=[], token=self._tokens["mark"], Tout=[])
 
     def finish(self, loss: tf.Tensor, outputs: tf.Tensor, staleness: tf.Tensor) -> tf.Operation:
-        """In a step: note the time and tell the worker that the step is done."""
+        """Inside a step: record the time and tell the worker that the step is done."""
         given = [loss, outputs, staleness]
         return tf.raw_ops.PyFunc(input=given, token=self._tokens["finish"], Tout=[])
 

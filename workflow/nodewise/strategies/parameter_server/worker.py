@@ -1,14 +1,15 @@
-"""TensorFlow's ParameterServerStrategy: variables on servers, steps handed out by a coordinator.
+"""TensorFlow's ParameterServerStrategy: variables on servers, steps dispatched by a coordinator.
 
-Asynchronous: a worker pulls the variables, computes the gradient of its own batch and pushes it;
-the servers apply what comes when it comes, without a lock, so that two updates may overlap. The
-coordinator, in the process of worker 0, dispatches every step from Python, which is what limits
-this strategy: a worker waits for its next step longer the more workers there are, and so gradients
-are hardly stale. (Keras' `fit` cannot drive this strategy; the loop here can.)
+Training is asynchronous: a worker pulls the variables, computes the gradient of its own batch and
+pushes it. The servers apply each gradient when it arrives, without a lock, so that two updates may
+overlap. The coordinator, in the process of worker 0, dispatches every step from Python. This limits
+the strategy: the more workers there are, the longer each waits for its next step. It also means
+that gradients are hardly stale. (Keras' `fit` does not support this strategy, so there is a
+training loop here.)
 
-A dispatched step takes its batch from the worker's own loop, and waits until there is one. Where
-workers meet, such steps are ended: to set a seed TensorFlow waits until none is under way, and
-keeps all of Python waiting with it.
+A dispatched step takes its batch from the worker's own loop, and waits until there is one. At a
+meeting of the workers all dispatched steps are ended first: to set a seed, TensorFlow waits until
+no step is running, and blocks all of Python meanwhile.
 """
 
 import threading
@@ -24,15 +25,15 @@ from nodewise.strategies.parameter_server.step_queue import StepQueue, StepResul
 from nodewise.strategies.parts import scored, unpacked
 from nodewise.strategies.transport import Peers
 
-_SIGNS = 4  # who trains tells those who may wait for it, so often before they lose their patience
+_SIGNS = 4  # signs of progress that a training worker sends within the patience of the others
 
 _HERE, _TRAINING = b"here", b"training"
 
 
 class Strategy(api.Strategy):
-    """Train as one of `job.size` workers; the first one is the coordinator, too.
+    """Trains as one of `job.size` workers; the first one is also the coordinator.
 
-    `model` is what the servers have only after `agree`.
+    `model` has the servers' weights only after `agree`.
     """
 
     replicas_agree = False
@@ -43,7 +44,7 @@ class Strategy(api.Strategy):
         self._others = [worker for worker in range(job.size) if worker != job.rank]
         self._server = _server(job, self._peers)
         self._coordinator: Coordinator | None = None
-        if job.rank == 0:  # first of all that computes: it makes this process one of the cluster
+        if job.rank == 0:  # before anything computes: this makes the process part of the cluster
             for place in range(1, len(job.addresses)):
                 self._peers.receive(place)
             self._coordinator = Coordinator(job, _cluster(job))
@@ -53,7 +54,7 @@ class Strategy(api.Strategy):
             lambda y, outputs, loss: scored(self.model, y, outputs, loss), autograph=False
         )
         self._steps: StepQueue | None = None
-        self._under_way = False  # steps are dispatched
+        self._under_way = False  # whether steps are being dispatched
         self._staleness: list[float] = []
         self._last_sign = time.monotonic()
 
@@ -65,8 +66,8 @@ class Strategy(api.Strategy):
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts.
 
-        To wait is to wait until the coordinator's step begins; to communicate, to pull the
-        variables; to apply, to push the gradients and have them applied.
+        `wait` is the time until the coordinator's step begins, `communicate` the time to pull the
+        variables, and `apply` the time to push the gradients and have them applied.
         """
         wait, communicate, compute, apply = np.diff(self._train(batch).marks).tolist()
         return api.StepTimes(compute, wait, communicate, apply)
@@ -87,7 +88,7 @@ class Strategy(api.Strategy):
         return done
 
     def _step_queue(self, x: tf.Tensor, y: tf.Tensor) -> StepQueue:
-        """Return the queue for batches like this one. Collective."""
+        """Return a queue for batches of this shape and type. Collective."""
         steps = StepQueue(x, y, self._job.patience_s)
         self._send_all(steps.tokens)
         for other in self._others:
@@ -102,12 +103,12 @@ class Strategy(api.Strategy):
             self._peers.send(other, message)
 
     def weights(self) -> list[np.ndarray]:
-        """Return the servers' weights on the first worker, elsewhere those last agreed on."""
+        """Return the servers' weights on the first worker, and the last agreed ones elsewhere."""
         model = self.model if self._coordinator is None else self._coordinator.model
         return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
 
     def barrier(self) -> None:
-        """Return when every worker has called it; one that still trains is waited for."""
+        """Wait until every worker has called this, including workers that still train."""
         self._meet()
         if self._steps is not None and self._under_way:
             self._under_way = False
@@ -125,7 +126,7 @@ class Strategy(api.Strategy):
         self._peers.flush()
 
     def agree(self) -> None:
-        """Take weights and moving statistics of the servers, by way of the coordinator."""
+        """Fetch the servers' weights and moving statistics by way of the coordinator."""
         self.barrier()
         mine = api.agreed(self.model)
         if self._coordinator is not None:
@@ -139,19 +140,22 @@ class Strategy(api.Strategy):
         self._peers.flush()
 
     def observations(self) -> dict[str, list[float]]:
-        """Return, for each update, how many others came between its pull and its push."""
+        """Return, for each update, how many others were made between its pull and its push."""
         noted, self._staleness = self._staleness, []
         return {"staleness": noted}
 
     def state(self) -> list[np.ndarray]:
-        """Return, on the first worker, what the servers have. Collective."""
+        """Return the servers' state on the first worker, and an empty list elsewhere.
+
+        Collective.
+        """
         self.barrier()
         state = super().state()
         self.barrier()
         return state
 
     def restore(self, state: list[np.ndarray]) -> None:
-        """Set, on the first worker, the servers to `state`. Collective."""
+        """Set the servers to `state`, on the first worker. Collective."""
         self.barrier()
         super().restore(state)
         self.barrier()
@@ -165,7 +169,7 @@ class Server:
 
     def __init__(self, job: api.Job) -> None:
         server = _server(job, Peers(job.rank, job.addresses, timeout_s=job.patience_s))
-        threading.Thread(target=server.join, daemon=True).start()  # it lives as long as this thread
+        threading.Thread(target=server.join, daemon=True).start()  # keeps the server alive
 
 
 def _cluster(job: api.Job) -> dict[str, list[str]]:
@@ -174,9 +178,9 @@ def _cluster(job: api.Job) -> dict[str, list[str]]:
 
 
 def _server(job: api.Job, peers: Peers) -> tf.distribute.Server:
-    """Return the running server of this place, which was told to the first one.
+    """Start this process's TensorFlow server, and tell worker 0 that it runs; return it.
 
-    It listens where `peers` found each other.
+    It listens on the address at which `peers` connected.
     """
     is_worker = job.rank < job.size
     server = tf.distribute.Server(

@@ -1,4 +1,4 @@
-"""One process: the base of every speed-up."""
+"""Training in a single process: the baseline of every speed-up."""
 
 from nodewise.strategies.bytes_sent import nothing
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts

@@ -1,4 +1,7 @@
-"""One process, no communication: the same loop as everywhere, and the base of every speed-up."""
+"""Training in a single process, without communication: the baseline of every speed-up.
+
+It uses the same loop as all other strategies.
+"""
 
 from nodewise.strategies.replica import Strategy
 

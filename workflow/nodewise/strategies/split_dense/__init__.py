@@ -6,15 +6,16 @@ from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
 
 
 def fewer_bytes(inputs: int, outputs: int, *, own: int, nodes: int) -> bool:
-    """Return whether a dense layer that is split over `nodes` sends less than its gradient is.
+    """Return whether splitting a dense layer over `nodes` sends less than its gradient.
 
-    A worker sends the inputs of its `own` examples instead of weights, and outputs to each other.
+    Instead of the gradient of the weights, a worker sends the inputs of its `own` examples, and
+    outputs to each other worker.
     """
     return nodes > 1 and own * (inputs + nodes * outputs) < inputs * outputs
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return a sum of gradients; of a split layer its inputs and outputs instead."""
+    """Return the bytes of a gradient all-reduce; for split layers, inputs and outputs instead."""
     if not trained.layers:
         return None
     own, nodes = trained.cell.batch, trained.cell.nodes

@@ -1,4 +1,4 @@
-"""The step with split dense layers, for its page: no coefficients are fitted to it."""
+"""The law of the step time with split dense layers, for its page. Nothing is fitted to it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ x, a, z = positive("x"), positive("a"), positive("z")
 
 @dataclass(frozen=True)
 class Step(PartsLaw):
-    """Eight exchanges for each split layer, and one all-reduce of all other gradients."""
+    """Eight exchanges per split layer, and one all-reduce of all other gradients."""
 
     split_layers: int = setting("x", "1", "layers that are split", least=0)
     exchanged_bytes: float = setting(

@@ -1,13 +1,13 @@
 """Data parallelism in which large dense layers are split over the workers.
 
-Convolutions have few weights and much work, dense layers have many weights and little work. So
-every worker trains convolutions on its own examples, and an all-reduce sums their gradients. The
-kernel of a dense layer is split by rows: each worker holds the weights of some of the inputs, and
-computes with them for the examples of all workers (Krizhevsky, arXiv:1404.5997). The layer's inputs
-and outputs and their gradients are sent instead of the gradient of its kernel. That is less if a
-worker's batch is smaller than the number of outputs.
+Convolutions have few weights and much work, dense layers have many weights and little work.
+Therefore every worker trains convolutions on its own examples, and an all-reduce sums their
+gradients. The kernel of a dense layer is split by rows: each worker holds the weights of some of
+the inputs, and computes with them for the examples of all workers (Krizhevsky, arXiv:1404.5997).
+Instead of the gradient of its kernel, the inputs and outputs of the layer and their gradients are
+sent. That is less if a worker's batch is smaller than the number of outputs.
 
-The step equals that of a single process. A layer is split only where that saves bytes; if none is
+A step equals that of a single process. A layer is split only where that saves bytes. If no layer is
 split, this is plain data parallelism.
 """
 
@@ -40,7 +40,7 @@ OnArrays = Callable[[Floats], Floats]
 
 
 class Strategy(api.Strategy):
-    """Train this worker's part of each split layer, and all other layers whole.
+    """Trains this worker's part of each split layer, and all other layers as a whole.
 
     `model` has the trained weights of split layers only after `agree`.
     """
@@ -72,7 +72,7 @@ class Strategy(api.Strategy):
         self._step = raising(tf.function(self._fused, autograph=False))
 
     def _with_parts(self) -> keras.Model:
-        """Return the model that this worker trains, its split layers being parts of the whole."""
+        """Return the model that this worker trains, in which parts replace the split layers."""
         if not self._parts:
             return self.model
         split = keras.models.clone_model(
@@ -88,16 +88,16 @@ class Strategy(api.Strategy):
     def _gradients(self, batch: api.Batch) -> tuple[list[tf.Tensor], api.Logs]:
         x, y = unpacked(batch)
         trained = self._trained.trainable_variables
-        # a tape of its own accord watches frozen variables, too, and keeps what they need
+        # by default a tape would also watch frozen variables and keep what their gradients need
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([variable.value for variable in trained])
             outputs = self._trained(x, training=True)
             loss = mean_loss(self.model, y, outputs)
             part = loss * (examples_in(batch) / self._job.global_batch)
-        # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
+        # an embedding's gradient is sparse, and Adam treats sparse and dense gradients differently
         grads = [tf.convert_to_tensor(one) for one in tape.gradient(part, trained)]
         logs = scored(self.model, y, outputs, loss)
-        # of these a gradient is of everybody's examples already
+        # the gradients of these kernels already include the examples of all workers
         whole = {id(part.kernel) for part in self._parts.values()}
         weights = self._split.trainable_variables
         own = [grad for grad, w in zip(grads, weights, strict=True) if id(w) not in whole]
@@ -120,9 +120,10 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts; communicating is what exchanges take, in between computing.
+        """Train one step in parts; `communicate` is the time of the exchanges between computations.
 
-        Waiting is that of a barrier before the step; in the step it is part of communicating.
+        `wait` is the time of a barrier before the step. Waiting within the step counts as
+        communicating.
         """
         timer = api.StepTimer()
         self.barrier()
@@ -157,8 +158,8 @@ class Strategy(api.Strategy):
 class Halves:
     """A model that computes the two halves of a batch one after the other.
 
-    While one half's exchange in a split layer is under way, TensorFlow computes the other half. Not
-    for models with batch normalisation, which needs the whole batch.
+    While one half is being exchanged in a split layer, TensorFlow computes the other half. This is
+    not for models with batch normalisation, which needs the whole batch.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -166,7 +167,7 @@ class Halves:
         self.trainable_variables = model.trainable_variables
 
     def __call__(self, x: tf.Tensor, *, training: bool) -> tf.Tensor:
-        """Return what the model makes of x."""
+        """Return the model's outputs for x."""
         half = tf.shape(x)[0] // 2
         return tf.concat(
             [self._model(x[:half], training=training), self._model(x[half:], training=training)],
@@ -175,9 +176,9 @@ class Halves:
 
 
 def saves_bytes(layer: keras.Layer, model: keras.Model, job: api.Job) -> bool:
-    """Tell whether a layer of `model` can be split, and sends less then than its gradient is."""
-    own = job.global_batch // job.size  # or one more
-    # a subclass, or a layer with LoRA, may make something else of its inputs
+    """Return whether a layer of `model` can be split and then sends less than its gradient."""
+    own = job.global_batch // job.size  # some workers may have one more
+    # a subclass, or a layer with LoRA, may compute something else
     if type(layer) is not layers.Dense or layer.lora_enabled or not layer.trainable:
         return False
     if layer.kernel_constraint or layer.bias_constraint:
@@ -190,7 +191,7 @@ def saves_bytes(layer: keras.Layer, model: keras.Model, job: api.Job) -> bool:
 
 
 def _nodes(model: keras.Model) -> list[Any]:
-    """Return the calls of a model's layers, inner models included; none without a graph."""
+    """Return the calls of a model's layers, including inner models; empty without a graph."""
     if not getattr(model, "inputs", None):
         return []
     nodes = graph_calls(model)
@@ -199,10 +200,10 @@ def _nodes(model: keras.Model) -> list[Any]:
 
 
 class Part(layers.Layer):  # type: ignore[misc]
-    """What one worker has of a dense layer: the weights of its `columns` of the inputs.
+    """One worker's part of a dense layer: the weights of its `columns` of the inputs.
 
-    Each worker comes with inputs of its own examples, (own, inputs), and leaves with their outputs,
-    (own, outputs); in between it computes for the examples of all.
+    Each worker passes in the inputs of its own examples, (own, inputs), and gets their outputs,
+    (own, outputs). In between it computes for the examples of all workers.
     """
 
     def __init__(self, whole: layers.Dense, direct: Direct, calls: Calls) -> None:
@@ -214,17 +215,17 @@ class Part(layers.Layer):  # type: ignore[misc]
         self.columns = [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        """Make the variables: as those of the whole layer, but for the kernel's rows."""
+        """Create the variables of the layer, with only this worker's rows of the kernel."""
         mine = self.columns[self._direct.rank]
         self.kernel = self.add_weight(shape=(mine.stop - mine.start, self._units), name="kernel")
         self.bias = self.add_weight(shape=(self._units,), name="bias") if self._use_bias else None
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
-        """Return the shape of the outputs of the worker's own examples."""
+        """Return the shape of the outputs for the worker's own examples."""
         return input_shape[0], self._units
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Return the outputs of the worker's own examples."""
+        """Return the outputs for the worker's own examples."""
         examples = _Examples(self._direct, self.columns)
         mine = self._operation(examples.spread, examples.gather)(inputs)
         outputs = self._operation(examples.add_up, examples.repeat)(mine @ self.kernel)
@@ -234,7 +235,7 @@ class Part(layers.Layer):  # type: ignore[misc]
         return self._activation(outputs)
 
     def _operation(self, forward: OnArrays, backward: OnArrays) -> Operation:
-        """Return an operation on matrices, and its gradient, made of two functions on arrays."""
+        """Return a differentiable matrix operation, given functions on arrays for both passes."""
 
         def operation(values: tf.Tensor) -> tuple[tf.Tensor, Operation]:
             def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -246,17 +247,18 @@ class Part(layers.Layer):  # type: ignore[misc]
 
 
 class _Examples:
-    """The examples that go through a split layer together: their ways between the workers.
+    """Exchanges of one batch of examples in a split layer.
 
-    `own` of them are this worker's, `all` are everybody's, in the order of ranks.
+    In the shapes below, `own` is the number of this worker's examples, and `all` that of all
+    workers' examples, in the order of ranks.
     """
 
     def __init__(self, direct: Direct, columns: Sequence[slice]) -> None:
         self._direct, self._columns = direct, columns
-        self._ends: NDArray[np.int64]  # of each worker's examples, known when they have been spread
+        self._ends: NDArray[np.int64]  # where each worker's examples end, known after `spread`
 
     def spread(self, inputs: Floats) -> Floats:
-        """(own, inputs) -> (all, width): this worker's columns."""
+        """(own, inputs) -> (all, width): this worker's columns of everybody's inputs."""
         mine = self._columns[self._direct.rank]
         found = self._direct.all_to_all([inputs[:, columns] for columns in self._columns])
         everybodys = np.concatenate(found).reshape(-1, mine.stop - mine.start)
@@ -264,7 +266,7 @@ class _Examples:
         return everybodys
 
     def gather(self, gradient: Floats) -> Floats:
-        """(all, width) -> (own, inputs): all columns; the gradient of `spread`."""
+        """(all, width) -> (own, inputs): all columns of own examples; the gradient of `spread`."""
         found = self._direct.all_to_all(self._by_worker(gradient))
         return np.concatenate(
             [
@@ -275,11 +277,11 @@ class _Examples:
         )
 
     def add_up(self, outputs: Floats) -> Floats:
-        """(all, units) -> (own, units): the sums of what all workers' columns make of them."""
+        """(all, units) -> (own, units): the sum over the workers, that is, over all columns."""
         return self._direct.reduce_scatter(self._by_worker(outputs))
 
     def repeat(self, gradient: Floats) -> Floats:
-        """(own, units) -> (all, units): everybody's; the gradient of `add_up`."""
+        """(own, units) -> (all, units): the rows of all workers; the gradient of `add_up`."""
         found = self._direct.all_gather(gradient)
         return np.concatenate(found).reshape(-1, gradient.shape[1])
 

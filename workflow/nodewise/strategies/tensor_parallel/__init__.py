@@ -1,4 +1,4 @@
-"""Tensor parallelism by DTensor: two dense layers in a row are split over the nodes."""
+"""Tensor parallelism with DTensor: pairs of consecutive dense layers are split over the nodes."""
 
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
@@ -10,7 +10,7 @@ _BETWEEN_PAIRS = {"Dropout", "BatchNormalization", "ReLU", "LeakyReLU"}
 
 
 class TensorParallel(Options):
-    """Of tensor parallelism: nothing can be chosen."""
+    """Options of tensor parallelism: there are none to choose."""
 
     def check_training(self, nodes: int, batch: int, model: str | None) -> None:
         if model is not None and not facts(model).dense_pairs:
@@ -21,9 +21,10 @@ class TensorParallel(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return sums of each pair's outputs, and of its inputs if anything before it is trained.
+    """Return the bytes of an all-reduce of each pair's outputs, and in most cases of its inputs.
 
-    Both are of the global batch.
+    The inputs' gradients are summed only if a layer before the pair is trained. Both are for the
+    global batch.
     """
     if not trained.layers:
         return None

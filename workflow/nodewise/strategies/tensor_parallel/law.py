@@ -14,7 +14,7 @@ x, a, s = positive("x"), positive("a"), positive("s")
 
 @dataclass(frozen=True)
 class Step(PartsLaw):
-    """Every node computes the global batch, of split layers its share; sums are rings."""
+    """Every node computes the global batch, but only its share of split layers; sums are rings."""
 
     exchanges: int = setting(
         "x", "1", "exchanges of activations per step, forward and backward", least=0

@@ -1,13 +1,13 @@
-"""Tensor parallelism by DTensor: two dense layers in a row are split over the nodes.
+"""Tensor parallelism with DTensor: pairs of consecutive dense layers are split over the nodes.
 
-Of the first layer every node has some of the units, of the second one the weights of these units'
-outputs (Shoeybi et al., arXiv:1909.08053). DTensor is told only where weights are; it finds out
-what each node has to compute and puts the collectives in: in such a pair one sum of the second
-layer's outputs and one of the gradient of the first one's inputs. All other layers, and so
-convolutions, are computed by every node for the whole global batch.
+Every node has some of the units of the first layer, and the weights of the second layer that belong
+to these units' outputs (Shoeybi et al., arXiv:1909.08053). DTensor is only told where the weights
+are. It works out what each node computes and inserts the collectives: for each pair, one sum of the
+second layer's outputs and one sum of the gradients of the first layer's inputs. Every node computes
+all other layers, including convolutions, for the whole global batch.
 
-Keras cannot keep its variables in DTensors. Each node has plain ones of its own parts, which are
-put together as DTensors for a step; the optimizer sees the parts.
+Keras cannot keep its variables in DTensors. Each node has plain variables for its own parts, which
+are packed into DTensors for each step; the optimizer sees the parts.
 """
 
 import faulthandler
@@ -35,9 +35,9 @@ _NODES = "nodes"  # the mesh's only dimension
 
 
 class Strategy(api.Strategy):
-    """Train parts of the weights; every batch is the global one.
+    """Trains parts of the weights; every batch is the global one.
 
-    `model` has all weights, but what was trained only after `agree`.
+    `model` has all weights, but the trained ones only after `agree`.
     """
 
     replicas_agree = False
@@ -48,7 +48,7 @@ class Strategy(api.Strategy):
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         refuse_constraints(self.model.trainable_variables)
-        self._split = widened(self.model, job.size)  # the model whose parts are equally large
+        self._split = widened(self.model, job.size)  # padded so that all parts have equal size
         self._widened = self._split is not self.model
         for own, wide in zip(_all(self.model), _all(self._split), strict=True):
             wide.assign(padded(own.numpy(), wide.shape))
@@ -70,7 +70,7 @@ class Strategy(api.Strategy):
         self._sum = tf.function(tf.reduce_sum, autograph=False)
 
     def _laid_out(self) -> list[dtensor.Layout]:
-        """Return where the trainable weights are: those of dense pairs split, others everywhere."""
+        """Return the layouts of the trainable weights: dense pairs are split, others replicated."""
         split: dict[int, list[str]] = {}
         for first, second in pairs(self._split):
             split[id(first.kernel)] = [dtensor.UNSHARDED, _NODES]
@@ -95,7 +95,7 @@ class Strategy(api.Strategy):
         return values
 
     def _where_weights_are(self) -> list[tf.Tensor]:
-        """Return this node's parts of 1 where there is a weight, 0 where the model is widened."""
+        """Return this node's parts of masks: 1 for a weight of the model, 0 for padding."""
         ones = [np.ones(variable.shape, np.float32) for variable in self.model.trainable_variables]
         return [
             tf.constant(self._part(padded(own, wide.shape), layout))
@@ -107,7 +107,7 @@ class Strategy(api.Strategy):
     def _computed(
         self, weights: list[tf.Tensor], others: list[tf.Tensor], x: tf.Tensor, y: tf.Tensor
     ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
-        """On DTensors: return gradients, what else a step changes, and logits."""
+        """On DTensors, return the gradients, other changed variables, and the logits."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             logits, after = self._split.stateless_call(weights, others, x, training=True)
@@ -120,7 +120,7 @@ class Strategy(api.Strategy):
         return gradients, moved, self._gathered([logits])[0]
 
     def _applied(self, gradients: list[tf.Tensor], moved: list[tf.Tensor]) -> None:
-        if self._widened:  # what was added stays 0, whatever the activation makes of 0
+        if self._widened:  # keep padding at 0, even if the activation of 0 is not 0
             gradients = [one * real for one, real in zip(gradients, self._real, strict=True)]
         self.optimizer.apply(gradients, self._parts)
         for number, value in zip(self._moving, moved, strict=True):
@@ -130,13 +130,13 @@ class Strategy(api.Strategy):
         return scored(self.model, y, logits, mean_loss(self.model, y, logits))
 
     def _gathered(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Return DTensors of which every node has all."""
+        """Return DTensors that are replicated on every node."""
         return [dtensor.relayout(one, self._replicated(one.shape.rank)) for one in tensors]
 
     def _local_step(
         self, x: tf.Tensor, y: tf.Tensor
     ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
-        """Return this node's gradients, what else changed, and the logits of all examples."""
+        """Return this node's gradients, other changed variables, and the logits of all examples."""
         same = [*(tf.convert_to_tensor(other.value) for other in self._others), x, y]
         *others, x, y = (dtensor.pack([one], self._replicated(one.shape.rank)) for one in same)
         gradients, moved, logits = self._compute(self._packed(), others, x, y)
@@ -149,7 +149,7 @@ class Strategy(api.Strategy):
         ]
 
     def step(self, batch: api.Batch) -> api.Logs:
-        """Train one step; the logs of all examples are those of the first worker."""
+        """Train one step; the first worker returns the logs of all examples, others return none."""
         x, y = unpacked(batch)
         with _in_time(self._job.patience_s):
             gradients, moved, logits = self._local_step(x, y)
@@ -157,10 +157,10 @@ class Strategy(api.Strategy):
         return self._score(logits, y) if self._job.rank == 0 else {}
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts, of which communicating is 0.
+        """Train one step in parts; `communicate` is 0.
 
-        It cannot be told from computing, which it is in between, nor can waiting within the step:
-        to wait is the barrier before it.
+        Communicating and waiting take place during the computation and cannot be told from it.
+        `wait` is only the time of a barrier before the step.
         """
         x, y = unpacked(batch)
         timer = api.StepTimer()
@@ -196,9 +196,9 @@ def _all(model: keras.Model) -> list[keras.Variable]:
 
 @contextmanager
 def _in_time(patience_s: float) -> Iterator[None]:
-    """End this process if what is done inside takes too long.
+    """End this process if the block takes too long.
 
-    A collective would wait for a stuck node without end, and keep all of Python waiting with it.
+    Otherwise a collective would wait endlessly for a stuck node, and would block all of Python.
     """
     faulthandler.dump_traceback_later(patience_s, exit=True)
     try:
@@ -213,7 +213,7 @@ def _local(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _mesh(job: api.Job) -> dtensor.Mesh:
-    """Connect the workers; return the mesh of their processors, one of each."""
+    """Connect the workers; return a mesh with one processor of each."""
     os.environ |= {
         "DTENSOR_JOB_NAME": "worker",
         "DTENSOR_JOBS": ",".join(job.addresses[: job.size]),
