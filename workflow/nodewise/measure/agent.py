@@ -1,8 +1,8 @@
-"""What runs on each host of a cluster: python -m nodewise.measure.agent.
+"""The agent that runs on each host of a cluster: `python -m nodewise.measure.agent`.
 
-It reads a job and then heartbeats from its standard input, and starts the worker. When the input
-ends or falls silent, the worker and what it started are killed: so ends everything on all hosts
-when anything dies where the cell was started, or the network is cut.
+It reads a job and then heartbeats from its standard input, and starts the worker. If the input ends
+or falls silent, it kills the worker and all processes that the worker started. In this way all
+processes on all hosts end if anything dies where the cell was started, or if the network is cut.
 """
 
 import json
@@ -35,12 +35,12 @@ _REACH_WITHIN_S = 3.0
 
 
 def main() -> None:
-    """Do one job."""
+    """Run one job."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     launcher = Connection(os.dup(0), writable=False)
     answers = Connection(os.dup(1), readable=False)
-    os.dup2(2, 1)  # what is printed goes to the log
+    os.dup2(2, 1)  # printed text goes to the log
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.write(answers.fileno(), GREETING)
     send(answers, _facts())
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _facts() -> Message:
-    """Return what the other side has to know of this host."""
+    """Return what the launcher must know about this host."""
     return {
         "versions": versions(),
         "now": time.monotonic(),
@@ -77,7 +77,7 @@ def _facts() -> Message:
 
 
 def _try_ports(port: int, launcher: Connection, answers: Connection) -> None:
-    """Listen on a port, and say which addresses cannot be reached, until the launcher ends."""
+    """Listen on `port` and report which addresses cannot be reached, until the launcher is done."""
     try:
         listener = socket.create_server(("", port))
     except OSError:
@@ -88,7 +88,7 @@ def _try_ports(port: int, launcher: Connection, answers: Connection) -> None:
         addresses = receive(launcher)["connect"]
         reached = [_reaches(address) for address in addresses]
         send(answers, {"unreached": [place for place, can in enumerate(reached) if not can]})
-        receive(launcher)  # the others may still try
+        receive(launcher)  # keep listening: other hosts may still try to connect
 
 
 def _reaches(address: str) -> bool:
@@ -100,7 +100,7 @@ def _reaches(address: str) -> bool:
 
 
 def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: Connection) -> None:
-    """Pass messages on between worker and launcher, until one of them ends.
+    """Pass messages between worker and launcher until one of them ends or the launcher is silent.
 
     Raises:
         EOFError, ConnectionError: the launcher has ended.
@@ -124,7 +124,7 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
 
 
 def _end_of(worker: int) -> Message:
-    """Return the failure of a worker that did not say why it ended."""
+    """Return the failure of a worker that ended without giving a reason."""
     _, status = os.waitpid(worker, 0)
     code = os.waitstatus_to_exitcode(status)
     text = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -132,7 +132,7 @@ def _end_of(worker: int) -> Message:
 
 
 def _work(rank: int, channel: Channel, *, job: Message) -> Message:
-    """Do the part of the job that falls to worker `rank`: of a cell, or of a calibration."""
+    """Do the part of worker `rank` in a job: of a cell or of a calibration."""
     from nodewise.measure.environment import settle_environment
 
     settle_environment()
@@ -153,7 +153,7 @@ def _calibrate(rank: int, channel: Channel, job: Message, addresses: list[str]) 
 
 
 def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
-    from nodewise import data  # NumPy, which reads the settled environment
+    from nodewise import data  # imports NumPy, which reads the environment set above
     from nodewise.measure.cell import run_process
     from nodewise.study.memory_fit import check_host
 
@@ -169,7 +169,7 @@ def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> M
 
 
 def _check_address(addresses: list[str], rank: int) -> None:
-    """Check that the others can reach this host, and that its port is free.
+    """Check that other hosts can reach this one, and that its port is free.
 
     Raises:
         RefusedError: they cannot, or it is not.
@@ -185,7 +185,7 @@ def _check_address(addresses: list[str], rank: int) -> None:
 
 
 def _resolved(address: str) -> str:
-    """Return `host:port` with the number of the host, which MPI and Horovod have to know.
+    """Return `host:port` with the host's IP address, which MPI and Horovod require.
 
     Raises:
         RefusedError: the host's name is not known here.

@@ -1,4 +1,4 @@
-"""Call a user's callbacks between epochs, with the logs that `fit` would give them.
+"""Call a user's callbacks between epochs, with the logs that `fit` would pass to them.
 
 Imports TensorFlow.
 """
@@ -15,21 +15,22 @@ from nodewise.core.user_function import user_errors
 from nodewise.models import fit_options
 
 Scores = tuple[dict[str, float], int]
-"""Logs by name, and how many examples they are of."""
+"""Logs by name, and the number of examples that they are computed from."""
 
 
 class Callbacks:
-    """The callbacks of a worker's model: each worker calls its own.
+    """The callbacks of a worker's model. Each worker calls its own.
 
-    All of them see the same logs, which are means over the workers: so they do the same.
+    All callbacks get the same logs, which are means over the workers, and so do the same.
 
     Args:
-        model: what is trained.
-        channel: the worker's own.
-        workers: how many workers train.
-        epochs: how many are trained.
-        steps: of an epoch.
-        validate: scores the worker's part of the test examples, as the model is; None without any.
+        model: the model that is trained.
+        channel: the worker's channel.
+        workers: the number of workers that train.
+        epochs: the number of epochs.
+        steps: the number of steps in an epoch.
+        validate: evaluates the current model on the worker's part of the test examples; None if
+            there are no test examples.
     """
 
     def __init__(
@@ -50,17 +51,21 @@ class Callbacks:
         )
 
     def begin(self) -> None:
-        """Begin the training and its first epoch."""
+        """Call the callbacks at the start of the training and of the first epoch."""
         with self._user_errors():
             self._model.stop_training = False
             self._list.on_train_begin()
             self._list.on_epoch_begin(0)
 
     def between(self, ended: int, logs: dict[str, float]) -> None:
-        """End an epoch, counted from 0, and begin the next; the worker's own `logs` are its last.
+        """Call the callbacks at the end of an epoch and at the start of the next.
+
+        Args:
+            ended: the number of the epoch that ended, counted from 0.
+            logs: the worker's own last logs of that epoch.
 
         Raises:
-            UserError: a callback failed, or watches what is not among the logs.
+            UserError: a callback failed, or monitors something that is not in the logs.
             RefusedError: a callback wants to end the training.
         """
         self._end(ended, logs)
@@ -68,7 +73,7 @@ class Callbacks:
             self._list.on_epoch_begin(ended + 1)
 
     def end(self, ended: int, logs: dict[str, float]) -> None:
-        """End the last epoch and the training; see `between`."""
+        """Call the callbacks at the end of the last epoch and of the training; see `between`."""
         self._end(ended, logs)
         with self._user_errors():
             self._list.on_train_end()
@@ -94,7 +99,7 @@ class Callbacks:
             )
 
     def _mean(self, own: Scores) -> dict[str, float]:
-        """Return the mean of all workers' logs, each weighted by its examples."""
+        """Return the mean of all workers' logs, weighted by their numbers of examples."""
         shared: list[Scores] = [
             (logs, weight) for logs, weight in self._channel.share(own, self._workers) if weight
         ]
@@ -109,7 +114,7 @@ class Callbacks:
 
 
 def _watches_tests(callback: Any) -> bool:  # noqa: ANN401
-    """Tell whether a callback may want to know of the test examples: all but some of Keras do."""
+    """Return whether a callback may use validation logs: all but some of Keras' callbacks may."""
     if isinstance(callback, keras.callbacks.LearningRateScheduler):
         return False
     return str(getattr(callback, "monitor", "val_")).startswith("val_")

@@ -1,6 +1,6 @@
-"""Measure one cell: start its processes, hear what they report, write its record.
+"""Measure one cell: start its processes, receive their reports, write its record.
 
-TensorFlow is imported in the workers only.
+Only the workers import TensorFlow.
 """
 
 import time
@@ -39,20 +39,20 @@ from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
 
-if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
+if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
     from nodewise.models.weights import Pretrained
 
 Progress = Callable[[float], None]
 
-# what every worker of a cell needs; with the command line, in which workers find their launcher
+# needed by every worker of a cell; includes the command line, in which workers find their launcher
 _PRELOAD = (
     "nodewise.data.quiet_tensorflow",
     "nodewise.cli",
     "nodewise.measure.worker",
     "nodewise.measure.data_service",
 )
-# what a measurement may end with instead of a result; its record says why
+# errors that end a measurement without a result; the record stores the reason
 NO_RESULT = (api.NotPermittedError, RefusedError, process.WorkerError, MemoryError)
 
 
@@ -70,13 +70,20 @@ def measure(
 ) -> Record:
     """Train `cell` on the dataset of `manifest` and write its record to `output`.
 
-    `weights` is the manifest of pretrained weights if the model is to start from such; `config`
-    the study, if there is one; `command` what repeats the measurement.
+    A cell that cannot be measured gets a record, too. Its status is `refused` if this machine does
+    not permit what the cell asks for or the strategy cannot train its model, and `failed` if a
+    worker did not finish. Only one cell is measured on a machine at a time.
 
-    A cell that cannot be measured gives a record too: `refused` if this machine does not permit
-    what it asks for or the strategy cannot train its model, `failed` if a worker did not finish.
-    Worker logs go to `logs/rank~R.log`. Only one cell is measured on a machine at a time; `on_wait`
-    is called if another is.
+    Args:
+        cell: the cell to measure.
+        manifest: the manifest of the prepared dataset.
+        weights: the manifest of pretrained weights, if the model starts from them.
+        output: the file of the record.
+        logs: the folder of the workers' logs, `rank~R.log`.
+        config: the study, if there is one.
+        command: the command that repeats the measurement.
+        progress: called with the share that is done.
+        on_wait: called if another cell is being measured on this machine.
 
     Raises:
         UserError: a manifest cannot be read, is not one that the cell and its study permit, or the
@@ -121,7 +128,7 @@ def measure(
 def _checked_inputs(
     cell: Cell, manifest: Path, weights: Path | None, config: Path | None
 ) -> tuple["Manifest", "Pretrained | None"]:
-    """Return the data and the weights that the manifests describe; see `measure` for errors."""
+    """Return the data and weights that the manifests describe. Errors are those of `measure`."""
     from nodewise import data
     from nodewise.measure.inputs import check_inputs
 
@@ -136,7 +143,11 @@ def _checked_inputs(
 
 @dataclass
 class _RecordWriter:
-    """Writes the record of a cell, however it ends. `period` begins when its processes may."""
+    """Writes the record of a cell, however it ends.
+
+    Attributes:
+        period: begins when the processes of the cell may start.
+    """
 
     output: Path
     cell: Cell
@@ -181,7 +192,7 @@ def _check_examples(cell: Cell, examples: int) -> None:
 
 
 def failure_of(error: BaseException) -> tuple[str, Failure]:
-    """Return the status, `refused` or `failed`, and the reason of one of `NO_RESULT`."""
+    """Return the status, `refused` or `failed`, and the reason for an error in `NO_RESULT`."""
     match error:
         case process.WorkerError():
             failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
@@ -195,10 +206,10 @@ def failure_of(error: BaseException) -> tuple[str, Failure]:
 
 
 def _run_processes(launch: "_Launch", *, logs: Path, began: float) -> Measurement:
-    """Run the processes of a cell; return what they measured.
+    """Run the processes of a cell; return their measurement.
 
     Raises:
-        NotPermittedError, RefusedError, WorkerError: they did not.
+        NotPermittedError, RefusedError, WorkerError: there is none.
     """
     cell, cluster = launch.task.cell, launch.task.cluster
     parts = process.run(
@@ -225,7 +236,7 @@ def _run_processes(launch: "_Launch", *, logs: Path, began: float) -> Measuremen
 
 
 def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
-    """Have a host do the part of the process with this rank: what `run_process` does here."""
+    """Run the process with this rank on a host, where it does what `run_process` does here."""
     cell, weights = task.cell, task.weights
     job = {
         "cell": cell.model_dump(mode="json"),
@@ -245,14 +256,17 @@ def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
 
 
 def _user_files(cell: Cell) -> list[Path]:
-    """Return the files of a user's own model and data; what is installed is so on hosts, too."""
+    """Return the files of a user's own model and data.
+
+    Installed files are left out, because hosts have them installed, too.
+    """
     specs = [spec for spec in (cell.build, cell.load) if spec]
     files = [Path(file) for spec in specs for file in source_files(spec)]
     return [file for file in files if "site-packages" not in file.parts]
 
 
 def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
-    """Do what the process with this rank does in a cell: train, hold parameters or read data."""
+    """Run the process with this rank: train, hold parameters or preprocess data."""
     from nodewise.measure import data_service, worker
 
     channel.send({"event": "imported", "at": time.monotonic()})
@@ -264,21 +278,21 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
 
 
 class _Launch:
-    """What the launcher hears from its workers, and does when they meet."""
+    """The launcher's side of a cell: receives messages and acts when the workers meet."""
 
     def __init__(
         self, task: Task, progress: Progress, on_out_of_memory: Callable[[int], None]
     ) -> None:
         from nodewise.measure import quiet_machine  # imports NumPy
 
-        # whole epochs are long, and their accuracy needs no quiet machine
+        # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
         cell = task.cell
         limit = MAX_BLOCKS if cell.extent.epochs is None else 1
         self.task, self.on_out_of_memory = task, on_out_of_memory
         self.blocks = quiet_machine.Blocks(
             task.cluster, limit=limit, time_limit_s=cell.time_limit_s
         )
-        self.reached: dict[str, float] = {}  # event -> when the last worker had reached it
+        self.reached: dict[str, float] = {}  # event -> when the last worker reached it
         self._replicas: set[str] = set()
         self._progress = progress
 
@@ -287,7 +301,7 @@ class _Launch:
             self._progress(message["progress"])
         elif "replica" in message:
             self._replicas.add(message["replica"])
-        elif not self.blocks.seen:  # of the first block
+        elif not self.blocks.seen:  # only events of the first block
             event = message["event"]
             self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
 
@@ -298,10 +312,10 @@ class _Launch:
 
 
 def check_replicas(digests: set[str]) -> None:
-    """Check that all workers have sent the same digest of their weights after two steps.
+    """Check that all workers sent the same digest of their weights after two steps.
 
     Raises:
-        RefusedError: they have not.
+        RefusedError: the digests differ.
     """
     if len(digests) > 1:
         raise RefusedError(

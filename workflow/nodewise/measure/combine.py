@@ -1,4 +1,4 @@
-"""Put together what the processes of a cell report: one measurement."""
+"""Combine the reports of the processes of a cell into one measurement."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from nodewise.results.measurement import (
 )
 from nodewise.results.model_description import FLOAT32_BYTES
 
-# how Keras names what people call accuracy, by the kind of labels
+# Keras' names of accuracy, which depend on the kind of labels
 _ACCURACIES = (
     "accuracy",
     "sparse_categorical_accuracy",
@@ -28,11 +28,11 @@ _ACCURACIES = (
 def combine(
     cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
 ) -> Measurement:
-    """Put the parts of all processes together, those of the workers first.
+    """Combine the reports of all processes, which are ordered with the workers first.
 
     Raises:
         WorkerError: the replicas drifted apart, the training diverged, or devices differ.
-        ValidationError: what was measured fits no record.
+        ValidationError: the measurement is not valid in a record.
     """
     others, parts = parts[cell.workers :], parts[: cell.workers]
     if len({part["weights_sha256"] for part in parts}) > 1:
@@ -56,7 +56,7 @@ def combine(
         epochs=_epochs(cell, parts),
         test=_evaluation([part["test"] for part in parts if part["test"]]),
         oversubscribed=cell.cores > cgroup.cores(),
-        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
+        # a meter counts the whole machine, where time does not pass as it does in emulated nodes
         energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
         others_cpu_s=sum(part["cpu_s"] for part in others),
         conditions=blocks[-1],
@@ -65,7 +65,11 @@ def combine(
 
 
 def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
-    """Put the workers' epochs together; refuse those of a training that diverged."""
+    """Combine the workers' epochs.
+
+    Raises:
+        WorkerError: the training diverged.
+    """
     epochs = []
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
         loss, accuracy = _scores([(part["logs"], 1) for part in of_workers])
@@ -84,7 +88,7 @@ def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
 
 
 def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
-    """Put together what the workers scored; None if nothing was."""
+    """Combine the workers' scores on test examples; return None if there are none."""
     tested = sum(part["examples"] for part in parts)
     if not tested:
         return None
@@ -93,9 +97,9 @@ def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
 
 
 def _scores(of_workers: list[tuple[dict[str, float], int]]) -> tuple[float | None, float | None]:
-    """Return loss and accuracy, means over workers with their logs and weights.
+    """Return the mean loss and accuracy of workers, given their logs and weights.
 
-    None is what no worker has: a stage of a model that is not its last has neither.
+    Each is None if no worker has it. For example, only the last stage of a model has a loss.
     """
 
     def mean(names: tuple[str, ...]) -> float | None:

@@ -1,6 +1,7 @@
-"""TensorFlow's data service: nodes that read and prepare examples for the nodes that train.
+"""TensorFlow's data service: nodes that read and preprocess examples for the nodes that train.
 
-Imports TensorFlow. The first preprocessing node dispatches, too: it tells the others what to do.
+Imports TensorFlow. The first preprocessing node is also the dispatcher, which assigns work to the
+others.
 """
 
 import time
@@ -20,15 +21,17 @@ _PROTOCOL = "grpc"
 
 
 def address(cell: Cell, cluster: Cluster) -> str:
-    """Return where the workers of `cell` find its data service; empty if it has none."""
+    """Return the address of the data service of `cell`; empty if it has none."""
     return f"{_PROTOCOL}://{_dispatcher(cell, cluster)}" if cell.preprocessing_nodes else ""
 
 
 def serve(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
-    """Read and prepare examples as node `rank`, until the launcher ends this process.
+    """Read and preprocess examples as node `rank`, until the launcher ends this process.
 
-    Meets the others as `worker.train_cell` does, and sends the same `{"event": "ready"}`.
-    Returns the CPU seconds that it spent between those meetings.
+    Meets the other processes like `worker.train_cell`, and also sends `{"event": "ready"}`.
+
+    Returns:
+        The CPU seconds that this process spent between the meetings "warm" and "timed".
     """
     cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)
@@ -44,7 +47,7 @@ def serve(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     return {"cpu_s": idle_through_blocks(channel)}
 
 
-_RUNNING: list[object] = []  # a server ends when nothing refers to it
+_RUNNING: list[object] = []  # keeps servers alive: a server ends when nothing refers to it
 
 
 def _dispatcher(cell: Cell, cluster: Cluster) -> str:

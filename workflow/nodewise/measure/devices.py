@@ -1,4 +1,4 @@
-"""What a worker on a host computes with: a GPU of its own, or its part of the cores."""
+"""The devices of a worker on a host: a GPU of its own, or its part of the cores."""
 
 import os
 from collections.abc import Sequence
@@ -7,13 +7,14 @@ from pathlib import Path
 from nodewise.cluster.api import NO_GPU
 from nodewise.core.errors import RefusedError
 
-_NVIDIA = Path("/proc/driver/nvidia/gpus")  # a folder for each
+_NVIDIA = Path("/proc/driver/nvidia/gpus")  # contains a folder per GPU
 
 
 def gpus_of_host() -> list[str]:
-    """Return the GPUs that programs on this host may use, in the words of CUDA_VISIBLE_DEVICES.
+    """Return the GPUs that programs on this host may use, as written in CUDA_VISIBLE_DEVICES.
 
-    Slurm, or whoever shares a host with others, sets that variable.
+    That variable is set by Slurm, or by anyone who shares a host with others. Without it, these are
+    all GPUs of the host.
     """
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is None:
@@ -23,10 +24,10 @@ def gpus_of_host() -> list[str]:
 
 
 def gpu_of_worker(gpus: Sequence[str], place: int, workers: int) -> str:
-    """Return which of a host's `gpus` the worker in `place` of its `workers` sees: one, or none.
+    """Return the GPU, out of `gpus`, for the worker in `place` of the host's `workers`, or none.
 
     Raises:
-        RefusedError: the host has some, but fewer than workers.
+        RefusedError: the host has GPUs, but fewer than workers.
     """
     if not gpus:
         return NO_GPU
@@ -39,8 +40,8 @@ def gpu_of_worker(gpus: Sequence[str], place: int, workers: int) -> str:
 
 
 def threads_of_worker(workers: int) -> int:
-    """Return how many threads each of the `workers` on this host computes with: all cores are used.
+    """Return the number of threads per worker, so that `workers` use all cores of this host.
 
-    Slurm may have given us some of the cores only.
+    These are the cores that this process may use: Slurm may have allocated only some of them.
     """
     return max(1, len(os.sched_getaffinity(0)) // workers)

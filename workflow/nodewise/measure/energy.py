@@ -1,6 +1,6 @@
-"""Energy meters of the machine, where they can be read.
+"""Read the machine's energy meters, where permitted.
 
-They count whole processors or graphics cards, whoever uses them.
+They count whole processors or graphics cards, whichever process uses them.
 """
 
 from contextlib import suppress
@@ -11,23 +11,23 @@ _POWERCAP = Path("/sys/class/powercap")
 
 
 class Reading(NamedTuple):
-    """What one meter showed: joules, and how many it counts before it starts again from 0."""
+    """A reading of one meter: its joules, and the value at which it wraps around to 0."""
 
     joules: float
     turns_at: float
 
 
 def readings(powercap: Path = _POWERCAP) -> dict[str, Reading]:
-    """Return the present reading of every meter: RAPL's of each processor, NVML's of each GPU.
+    """Return the current reading of every meter: RAPL of each processor, NVML of each GPU.
 
     Source: the kernel's power capping framework (`energy_uj`, `max_energy_range_uj`) and NVML's
-    `nvmlDeviceGetTotalEnergyConsumption`. Empty where none may be read.
+    `nvmlDeviceGetTotalEnergyConsumption`. The result is empty if no meter can be read.
     """
     return _processors(powercap) | _graphics()
 
 
 class Meters:
-    """All meters of the machine together, from now on."""
+    """The sum of all meters of the machine since this object was created."""
 
     def __init__(self, powercap: Path = _POWERCAP) -> None:
         self._powercap = powercap
@@ -35,9 +35,10 @@ class Meters:
         self._joules: float | None = 0.0
 
     def joules(self) -> float | None:
-        """Return the joules since this was made; None if there are no meters.
+        """Return the joules since this was created; None if there are no meters.
 
-        To be asked at least once a minute: meters that turned over are taken to have done so once.
+        Call it at least once a minute: a meter is assumed to wrap around at most once between two
+        calls.
         """
         now = readings(self._powercap)
         more = spent(self._seen, now)
@@ -49,7 +50,7 @@ class Meters:
 def spent(before: dict[str, Reading], after: dict[str, Reading]) -> float | None:
     """Return the joules between two readings of the same meters; None if there are no meters.
 
-    A meter that turned over did so once.
+    A meter with a lower value than before has wrapped around once.
     """
     if not before or before.keys() != after.keys():
         return None
@@ -60,7 +61,7 @@ def _processors(powercap: Path) -> dict[str, Reading]:
     found = {}
     for package in sorted(powercap.glob("intel-rapl:*")):
         with suppress(OSError, ValueError):
-            # not its parts, nor a whole computer, of which it is a part
+            # skip domains that are parts of a package or contain it
             if not (package / "name").read_text().startswith("package"):
                 continue
             microjoules, most = (
@@ -72,7 +73,7 @@ def _processors(powercap: Path) -> dict[str, Reading]:
 
 def _graphics() -> dict[str, Reading]:
     try:
-        import pynvml  # type: ignore[import-not-found] # not one of ours: it is there or it is not
+        import pynvml  # type: ignore[import-not-found] # optional: not a dependency of this project
     except ImportError:
         return {}
     found = {}

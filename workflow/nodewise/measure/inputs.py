@@ -1,4 +1,4 @@
-"""Is what a cell is about to train on what it names, and what its study permits?"""
+"""Check that a cell trains on the inputs that it names and that its study permits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from nodewise.core.errors import UserError
 from nodewise.models.registry import weights_of
 from nodewise.study.config import read_config
 
-if TYPE_CHECKING:  # every cell waits for what is imported here
+if TYPE_CHECKING:  # keeps the start of every cell short
     from nodewise.data.manifest import Manifest
     from nodewise.models.weights import Pretrained
 
@@ -18,15 +18,15 @@ _AGAIN = "the study permits official data only; snakemake --cores all --forcerun
 def check_inputs(
     cell: Cell, data: "Manifest", weights: "Pretrained | None", config: Path | None
 ) -> None:
-    """Check that data and weights are those that `cell` names, and what its study permits.
+    """Check that data and weights are those that `cell` names and that its study permits.
 
     They may have been prepared by hand, or for another study.
 
     Args:
-        cell: what is to be trained.
-        data: of the folder that it is to train on.
-        weights: what it is to start from, if anything.
-        config: the study that declares it; None by hand.
+        cell: the cell to be trained.
+        data: the manifest of the dataset that it would train on.
+        weights: the pretrained weights that it would start from, if any.
+        config: the study that declares the cell; None without a study.
 
     Raises:
         UserError: they are not.

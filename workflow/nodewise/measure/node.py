@@ -1,4 +1,4 @@
-"""Start a process inside its node, and keep a node that does not train in step.
+"""Start a process inside its node, and run nodes that do not train.
 
 Imports TensorFlow.
 """
@@ -17,9 +17,9 @@ from nodewise.core.units import counted
 def start_in_node(
     cluster: Cluster, rank: int, channel: Channel, workers: int, *, any_gpu: bool = False
 ) -> None:
-    """Move this process into its node; tell TensorFlow where the `workers` that train are.
+    """Move this process into its node and set TF_CONFIG for the `workers` that train.
 
-    It sees the GPUs that the cluster has for it, or `any_gpu` of this host.
+    The process sees the GPUs that the cluster gives it, or with `any_gpu` all GPUs of this host.
     """
     cluster.enter_node(rank)
     channel.meet("placed")
@@ -49,16 +49,16 @@ def idle_through_blocks(channel: Channel) -> float:
 
 
 def compute_with(threads: int) -> None:
-    """Have TensorFlow compute with so many threads: a node is the same for every node count.
+    """Set TensorFlow's number of threads, so that a node is the same for every number of nodes.
 
-    Call it before TensorFlow's first step.
+    Call it before TensorFlow computes anything.
     """
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(2)
 
 
 def device() -> str:
-    """Return what TensorFlow computes with here, in words."""
+    """Return the name of the device that TensorFlow computes with."""
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         names = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]

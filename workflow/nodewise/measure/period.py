@@ -1,4 +1,4 @@
-"""How long something took, whatever happens to the clock on the wall meanwhile."""
+"""Measure how long something takes, unaffected by changes of the system clock."""
 
 import os
 import time
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 class Period:
-    """Begins when it is made. Only its beginning is read from the clock on the wall."""
+    """A period that begins when it is created. Only its beginning is read from the system clock."""
 
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC)
         self._began = time.monotonic()
 
     def seconds(self) -> float:
-        """Return how long it has taken so far."""
+        """Return how long it has lasted so far."""
         return time.monotonic() - self._began
 
     def finished_at(self) -> datetime:
-        """Return when it ends if it ends now."""
+        """Return its end, if it ended now."""
         return self.started_at + timedelta(seconds=self.seconds())
 
 
 def command_began() -> float:
-    """Return when this process was started, by the monotonic clock, to a hundredth of a second."""
+    """Return the monotonic time at which this process was started, precise to 10 ms."""
     stat = Path("/proc/self/stat").read_text(encoding="utf-8")
     ticks_since_boot = int(stat.rpartition(")")[2].split()[19])  # see proc_pid_stat(5), starttime
     since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)

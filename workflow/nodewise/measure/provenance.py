@@ -1,4 +1,4 @@
-"""What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
+"""Record what is needed to trust or repeat a measurement: code, study, versions, machine."""
 
 import itertools
 import platform
@@ -17,7 +17,7 @@ from nodewise.core.files import file_sha256, project_path
 from nodewise.results.record import DataSource, Provenance
 from nodewise.strategies.horovod import build as horovod_build
 
-if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
+if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
@@ -30,16 +30,17 @@ def provenance(
     command: str,
     packages: Sequence[str] = (),
 ) -> Provenance:
-    """Describe this process's surroundings; nothing that names a person, host or folder.
+    """Describe the code, configuration, versions and machine of this process.
 
-    To be asked before anything is measured: by the end of it somebody may have changed the code or
-    the configuration. What nodes have of network and CPU is "none" as long as there are none.
+    The result names no person, host or folder. Call this before anything is measured, because the
+    code or the configuration could change meanwhile. `network` and `cpu_limit` are "none" until
+    there are nodes.
 
     Args:
         config: the study, if there is one.
-        lock: the versions that are asked for.
-        command: what repeats the measurement.
-        packages: those of the strategy, if it has any of its own.
+        lock: the file of the pinned versions.
+        command: the command that repeats the measurement.
+        packages: the strategy's own packages, if any.
     """
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
@@ -58,17 +59,20 @@ def provenance(
 
 
 def command(*words: str | Path) -> str:
-    """Return the command that repeats a measurement, as a shell takes it; see `project_path`."""
+    """Return the shell command that repeats a measurement; paths are as in `project_path`."""
     return shlex.join(project_path(word) if isinstance(word, Path) else word for word in words)
 
 
 def data_source(manifest: "Manifest") -> DataSource:
-    """Return what a record says of the dataset that was trained on."""
+    """Return a record's description of the dataset that was trained on."""
     return DataSource(**{name: getattr(manifest, name) for name in DataSource.model_fields})
 
 
 def _versions(*packages: str) -> dict[str, str]:
-    """Return the versions of those that are there: a cell may be refused for want of one."""
+    """Return the versions of the installed ones of `packages`.
+
+    One may be missing; the cell may be refused for that reason.
+    """
     places = [*sys.path, str(horovod_build.FOLDER / "site")]
     return {
         package: found.version
@@ -83,7 +87,7 @@ def _git(*arguments: str) -> str | None:
             ["git", *arguments], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return None  # not a checkout, or no git: said as null
+        return None  # not a checkout, or no git: null in the record
     return done.stdout.strip()
 
 
@@ -93,9 +97,9 @@ def _dirty() -> bool | None:
 
 
 def processor(cpuinfo: str) -> str:
-    """Return the name of the first processor of `cpuinfo`, which is in the form of /proc/cpuinfo.
+    """Return the name of the first processor in `cpuinfo`, the text of /proc/cpuinfo.
 
-    With family and model, where there are any: clouds give processors of several generations the
+    The name includes family and model, if known: clouds give processors of several generations the
     same name.
     """
     first = cpuinfo.split("\n\n", 1)[0].splitlines()

@@ -1,4 +1,4 @@
-"""What is watched around every block of timed steps, and whether the block is repeated."""
+"""Watch the machine during a block of timed steps, and decide whether to repeat the block."""
 
 import math
 import time
@@ -15,11 +15,11 @@ from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.measurement import Conditions
 
-_ROOM = 2  # what a repeated block may take at most, with its warm-up, by what the last one took
+_ROOM = 2  # a repeated block, with its warm-up, takes at most so many times as long as the last
 
 
 class Watch:
-    """Watches one block: made just before it, asked just after it."""
+    """Watches one block. Create it just before the block, and ask it just after."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -28,7 +28,7 @@ class Watch:
         self._machine = _machine()
 
     def conditions(self) -> Conditions:
-        """Return what the block ran under, and in words each threshold that it failed."""
+        """Return the conditions of the block, including in words each threshold that it failed."""
         machine, usage = _machine(), self._cluster.usage()
         spent = _Machine(*(now - then for then, now in zip(self._machine, machine, strict=True)))
         seen = Conditions(
@@ -50,10 +50,10 @@ class Watch:
 
 
 class Blocks:
-    """The blocks of one launch: one, or up to `limit` of them while the machine is not quiet.
+    """The blocks of one launch: one, or up to `limit` if the machine is not quiet.
 
-    Not repeated is a block for which the rest of `time_limit_s`, from now on, may be too short: it
-    would be lost.
+    A block is not repeated if the rest of `time_limit_s`, which begins now, may be too short for
+    it: the measurement would be lost.
     """
 
     def __init__(self, cluster: Cluster, *, limit: int, time_limit_s: float = math.inf) -> None:
@@ -63,7 +63,7 @@ class Blocks:
         self._ends = time.monotonic() + time_limit_s
 
     def on_meeting(self, name: str, pids: Sequence[int]) -> bool:
-        """Do what is due when all workers have met; return whether they are to repeat the block.
+        """Act when all workers have met; return whether they must repeat the block.
 
         They meet when each is in its node ("placed"), before a block ("warm") and after it
         ("timed").
@@ -77,13 +77,13 @@ class Blocks:
         return False
 
     def begin(self) -> None:
-        """Hold the nodes to their share from now on, and watch."""
+        """Limit the nodes to their share from now on, and start to watch."""
         self._began = time.monotonic()
         self._watch = Watch(self._cluster)
         self._cluster.throttle()
 
     def end(self) -> bool:
-        """Let the nodes run freely; return whether the block is to be repeated."""
+        """Let the nodes run without a limit; return whether the block must be repeated."""
         self.seen.append(self._watch.conditions())
         self._cluster.unleash()
         now = time.monotonic()
@@ -92,7 +92,14 @@ class Blocks:
 
 
 class _Machine(NamedTuple):
-    """Seconds since some moment: of the clock, and of all cores together."""
+    """A time, and the CPU seconds of all cores together up to that time.
+
+    Attributes:
+        at_s: the monotonic time.
+        busy_s: CPU seconds of all processes.
+        stolen_s: seconds that a hypervisor took away.
+        own_s: CPU seconds of this process and its children.
+    """
 
     at_s: float
     busy_s: float
@@ -110,19 +117,20 @@ def _machine() -> _Machine:
 
 
 def _busy_s() -> float:
-    """Return the seconds that all processes have run, those included that they have waited for.
+    """Return the CPU seconds of all processes, including those of children they have waited for.
 
-    Each counts its own to the nanosecond. /proc/stat samples the cores at the clock's ticks, with
-    which quota periods keep step: half a throttled node's time would look like foreign load.
+    Processes count their own time to the nanosecond. /proc/stat is not used: it samples the cores
+    at clock ticks, with which quota periods are in step, so that half of a throttled node's time
+    would look like foreign load.
     """
     spent = 0.0
     for process in psutil.process_iter():
-        with suppress(psutil.Error):  # gone, or not ours to look at
+        with suppress(psutil.Error):  # it has ended, or may not be inspected
             spent += sum(process.cpu_times()[:4])
     return spent
 
 
 def _own_s() -> float:
-    """Return the CPU time of this process and all that it started."""
+    """Return the CPU time of this process and all its descendants."""
     launcher = psutil.Process()
     return sum(cpu_s(one.pid) for one in (launcher, *launcher.children(recursive=True)))

@@ -1,7 +1,7 @@
-"""Measure the memory of a process that trains a model: the peak of real steps, by batch.
+"""Measure the peak memory of a process that trains a model, for several batch sizes.
 
-Each batch is trained in a process of its own, with the settings of a cell's workers: one that has
-trained before keeps the memory that it had.
+Each batch size is trained in a new process with the settings of a cell's workers, because a process
+that has trained before keeps the memory that it had.
 """
 
 import json
@@ -21,22 +21,22 @@ from nodewise.core.errors import UserError
 from nodewise.results.model_description import Memory
 
 BATCHES = (4, 16, 64, 256, 1024)
-ENOUGH_BYTES = 500_000_000  # by which a batch must need more than the first: far above the noise
-_ENOUGH_PEAKS = 3  # for a line
+ENOUGH_BYTES = 500_000_000  # stop at a batch that needs so much more than the least: above noise
+_ENOUGH_PEAKS = 3  # enough to fit a line
 _STEPS = 3  # the first one allocates, the next ones may still grow
 
 
 def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -> Memory:
-    """Train a few steps of the cell's model with larger and larger batches; return what they take.
+    """Train a few steps of the cell's model with increasing batch sizes; return the memory used.
 
     Args:
-        cell: on one node; its batch does not matter.
-        manifest: of the dataset that batches are read from; without one they are zeros, labels
-            among them.
+        cell: a cell on one node; its batch is ignored.
+        manifest: the manifest of the dataset that batches are read from; without one, inputs and
+            labels are zeros.
         most: the largest batch that there are examples for.
 
     Raises:
-        UserError: a process did not come to its end.
+        UserError: a process failed.
     """
     peaks: dict[int, int] = {}
     sizes: dict[str, int] = {}
@@ -46,7 +46,7 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
         except UserError:
             if len(peaks) < _ENOUGH_PEAKS:
                 raise
-            break  # this machine has no memory for it, which the line says, too
+            break  # this machine has too little memory for it, which the line shows, too
         peaks[batch] = seen.pop("peak_bytes")
         sizes = seen
         if peaks[batch] - min(peaks.values()) > ENOUGH_BYTES:
@@ -56,7 +56,7 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
 
 
 def _line(peaks: dict[int, int]) -> tuple[int, int]:
-    """Return the line through the peaks whose relative errors are least, none below zero."""
+    """Fit a line to the peaks by least relative errors; return intercept and slope, at least 0."""
     batches, sizes = np.array(list(peaks)), np.array(list(peaks.values()))
     if len(peaks) == 1:
         return int(sizes[0]), 0
@@ -65,10 +65,10 @@ def _line(peaks: dict[int, int]) -> tuple[int, int]:
 
 
 def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
-    """Train a few steps in a new process; return its peak and the sizes of what it holds.
+    """Train a few steps in a new process; return its peak memory and the sizes of its variables.
 
     Raises:
-        UserError: it did not come to its end.
+        UserError: the process failed.
     """
     fresh = get_context("spawn")
     receiver, sender = fresh.Pipe(duplex=False)
@@ -90,8 +90,8 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
 
 
 def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
-    """Send the sizes, or in one line why there are none."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # the memory of this machine is measured
+    """Send the sizes, or a one-line reason why there are none."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     try:
         answer: dict[str, int] | str = _sizes(cell, manifest)
     except Exception as error:
@@ -100,7 +100,7 @@ def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
 
 
 def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
-    """Train a few steps; return the peak of this process, and the sizes of what it holds."""
+    """Train a few steps; return the peak memory of this process and the sizes of its variables."""
     from nodewise.measure.node import compute_with
     from nodewise.models.contents import optimizers_of
     from nodewise.strategies import STRATEGIES
@@ -124,7 +124,7 @@ def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
 
 
 def _inputs(cell: Cell, manifest: Path | None) -> tuple[Any, Any, Any]:
-    """Return what builds the model, the spec of a batch, and a batch."""
+    """Return a function that builds the model, the spec of a batch, and a batch."""
     import tensorflow as tf
 
     from nodewise.data import load
@@ -148,8 +148,8 @@ def _bytes(variables: Any) -> int:  # noqa: ANN401
 
 
 def _peak_bytes() -> int:
-    """Return the most memory that this process has held, without what it shares with all others.
+    """Return the peak memory of this process, without pages of files.
 
-    Those are pages of files, which are in memory once: the libraries.
+    Such pages, mostly of libraries, are in memory once for all processes.
     """
     return memory.peak_bytes(os.getpid()) - memory.status_bytes(os.getpid(), "RssFile")

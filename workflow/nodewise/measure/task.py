@@ -1,4 +1,4 @@
-"""What the processes of a cell are given to do."""
+"""The task of the processes of a cell."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,13 @@ from nodewise.core.cell import Cell
 
 @dataclass(frozen=True)
 class Task:
-    """A cell, the nodes that it runs on, and its files. The same for every process of the cell.
+    """A cell, its nodes and its files. All processes of the cell have the same task.
 
-    `manifest` is the dataset's, `weights` a file of pretrained weights, None for random ones.
+    Attributes:
+        cell: the cell to measure.
+        cluster: the nodes that it runs on.
+        manifest: the manifest of the dataset.
+        weights: the file of pretrained weights; None if weights are random.
     """
 
     cell: Cell

@@ -1,4 +1,4 @@
-"""Bytes that this process really put on the wire, as the kernel counted them."""
+"""Count the bytes that this process sent and received over TCP, as the kernel counts them."""
 
 import fcntl
 import os
@@ -18,10 +18,10 @@ _INT = struct.Struct("=i")
 
 
 class Traffic(NamedTuple):
-    """Bytes of TCP payload: sent for the first time, received, and sent again.
+    """Bytes of TCP payload: sent for the first time, received, and retransmitted.
 
-    A busy machine acknowledges late and so provokes needless retransmissions, also on loopback;
-    they would blur what a strategy itself has to send.
+    Retransmissions are counted separately, because they do not belong to what a strategy has to
+    send: a busy machine acknowledges late and so causes needless ones, even on loopback.
     """
 
     sent: int
@@ -30,12 +30,13 @@ class Traffic(NamedTuple):
 
 
 def traffic() -> Traffic:
-    """Return the TCP bytes of all sockets that this process holds open now.
+    """Return the TCP bytes of all sockets that this process currently has open.
 
-    The difference of two readings is the traffic between them as long as no connection was closed
-    in between; collectives and parameter servers keep theirs open. Sent is what was acknowledged
-    and what waits for that. (The kernel's own count of bytes sent has those twice that the sender's
-    rate-limited queue refused at first, and does not call them sent again.)
+    The difference of two readings is the traffic between them, if no connection was closed in
+    between; collectives and parameter servers keep theirs open. `sent` is what was acknowledged
+    plus what still waits for its acknowledgement. (The kernel's own count of sent bytes is not
+    used: it counts bytes twice that the sender's rate-limited queue refused at first, and does not
+    call these retransmitted.)
     """
     sent = received = retransmitted = 0
     for descriptor in Path("/proc/self/fd").iterdir():

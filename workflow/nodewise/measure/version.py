@@ -1,8 +1,8 @@
-"""The version of what nodewise measures, an input of every rule that measures."""
+"""The version of the measuring code, an input of every rule that measures."""
 
 MEASURES = 3
-"""Raise this when a cell, a calibration or a noise scale would now give other numbers.
+"""Raise this if a cell, a calibration or a noise scale would now give other numbers.
 
-The next run then measures everything again. `tests/measure/test_measures.py` fails when the
-measuring code changes, as a reminder.
+The next run then repeats all measurements. As a reminder, `tests/measure/test_measures.py` fails
+when the measuring code changes.
 """

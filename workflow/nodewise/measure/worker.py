@@ -1,6 +1,6 @@
-"""What a worker does: warm-up, timed training, evaluation, split steps; for every strategy.
+"""The worker of a cell, for every strategy: warm-up, timed training, evaluation and split steps.
 
-Imports TensorFlow; everything here runs in the measuring world.
+Imports TensorFlow. All of this code runs in worker processes.
 """
 
 import itertools
@@ -40,8 +40,8 @@ from nodewise.strategies.api import PATIENCE_S, Job, NotTimedError, Strategy, nu
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
-_FIRST_STEPS = 2  # are enough to see whether replicas stay equal
-_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # of any cell: warm-up and timed ones come after the first
+_FIRST_STEPS = 2  # enough to see whether replicas stay equal
+_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # in any cell: first steps, warm-up steps and timed steps
 _PROGRESS_S = 0.5
 _METERS_S = 20.0
 
@@ -49,14 +49,15 @@ _METERS_S = 20.0
 def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     """Train a cell as worker `rank`; return this worker's part of the measurement.
 
-    Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
-    it ("timed"), as often as the launcher wants the block repeated.
+    Meets the other workers when it is in its node ("placed"), before a block of timed steps
+    ("warm") and after it ("timed"). The launcher decides how often the block is repeated.
+
     Sends `{"event": "ready"}` when the replica is built, `{"replica": digest of its weights}` after
-    two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
-    about twice a second from rank 0, the share that is done.
+    two steps, and `{"event": "first_step"}` when the first timed step is done. Rank 0 also sends
+    `{"progress": share done}` about twice a second.
     """
     cell, cluster = task.cell, task.cluster
-    # devices of one process may be GPUs, one for each
+    # the devices of one process may be several GPUs
     start_in_node(cluster, rank, channel, cell.workers, any_gpu=cell.one_process)
     data = load(task.manifest)
     recipe = recipe_of(cell, data)
@@ -83,14 +84,14 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
         for _ in strategy.train(stream, warm_up):
             pass
         strategy.restore(initial)
-        strategy.observations()  # those of steps that are not timed are nobody's
+        strategy.observations()  # discard those of untimed steps
         result = _block(cell, strategy, stream, steps, send, callbacks=callbacks)
         if not channel.meet("timed"):
             break
         stream = stream_after(warm_up=warm_up)
     strategy.agree()
     optimizer = getattr(strategy.model, "optimizer", None)  # a stage of a model has none
-    if optimizer is not None and optimizer.built:  # as `fit` does in the end
+    if optimizer is not None and optimizer.built:  # `fit` does this at the end, too
         optimizer.finalize_variable_values(strategy.model.trainable_variables)
     return result | {
         "weights_sha256": strategy.weights_sha256(),
@@ -99,7 +100,7 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
         "shard_examples": len(rows_read(cell, data.train_examples, rank)),
         "steps_per_epoch": steps,
         "trainable_parameters": _parameters(strategy.model.trainable_weights),
-        "total_parameters": _parameters(strategy.model.weights),  # also if nothing has called it
+        "total_parameters": _parameters(strategy.model.weights),  # works even if never called
         "test": _evaluate(strategy, recipe, data, cell.workers, rank)
         if cell.extent.epochs and data.test is not None
         else None,
@@ -113,8 +114,10 @@ def _parameters(weights: Iterable[keras.Variable]) -> int:
 def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     """Hold parameters as node `rank`, until the launcher ends this process.
 
-    Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
-    Returns the CPU seconds that it spent between those meetings.
+    Meets the other processes like `train_cell`, and also sends `{"event": "ready"}`.
+
+    Returns:
+        The CPU seconds that this process spent between the meetings "warm" and "timed".
     """
     cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)
@@ -139,13 +142,14 @@ def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
         addresses=tuple(task.cluster.addresses()[: cell.workers + cell.servers]),
         steps_per_epoch=steps_per_epoch(cell, data.train_examples),
         batch=batch_spec(cell, data, recipe),
-        # who is dead is noticed by its connection; no step of a cell that ends in time is longer
+        # A dead peer is noticed by its broken connection. In a cell that ends in time, no step
+        # takes longer than this.
         patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
     )
 
 
 class Clock:
-    """Times steps one after the other and tells how far the training is."""
+    """Times consecutive steps and reports the progress of the training."""
 
     def __init__(self, send: Callable[[Message], None], expected_steps: int) -> None:
         self.step_us: list[int] = []
@@ -156,11 +160,11 @@ class Clock:
         self._progress_at = self._metered_at = time.perf_counter()
 
     def joules(self) -> float | None:
-        """Return what the machine has used since this was made; None if it has no meters."""
+        """Return the joules that the machine has used since this was created; None if unmetered."""
         return self._meters.joules()
 
     def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
-        """Run `steps` steps; return their seconds and the logs after the last."""
+        """Train `steps` steps; return their number, their total seconds and the last logs."""
         logs: dict[str, float] = {}
         started = time.perf_counter()
         for done in strategy.train(stream, steps):
@@ -175,7 +179,7 @@ class Clock:
                 self._send({"progress": len(self.step_us) / self._expected})
             if now - self._metered_at > _METERS_S:
                 self._metered_at = now
-                self.joules()  # else a meter may turn over twice
+                self.joules()  # often enough that no meter wraps around twice between readings
         elapsed = time.perf_counter() - started
         return {"steps": steps, "seconds": elapsed, "logs": logs}
 
@@ -193,7 +197,7 @@ def _block(
     *,
     callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
-    """Train the timed steps, then those whose parts are timed apart."""
+    """Train the timed steps, then the split steps, whose parts are timed separately."""
     result = _timed(cell, strategy, stream, steps_per_epoch, send, callbacks=callbacks)
     result["observed"] = strategy.observations()
     result["split"] = _split(strategy, stream, cell.extent.split_steps)
@@ -209,7 +213,7 @@ def _timed(
     *,
     callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
-    """Train the timed steps. What callbacks do before and between epochs is left out."""
+    """Train the timed steps. Time that callbacks take before and between epochs is not counted."""
     if callbacks:
         callbacks.begin()
     strategy.model.reset_metrics()  # takes longer than a short step where variables are mirrored
@@ -222,7 +226,7 @@ def _timed(
         if number > 0:
             strategy.model.reset_metrics()
         epochs.append(clock.train(strategy, stream, steps))
-        if callbacks and number + 1 < (cell.extent.epochs or 1):  # the clocks stand still
+        if callbacks and number + 1 < (cell.extent.epochs or 1):  # not counted by the clocks
             ended, seen = _clocks(clock), _bytes_on_wire(strategy)
             callbacks.between(number, epochs[-1]["logs"])
             before += _bytes_on_wire(strategy) - seen
@@ -246,24 +250,27 @@ def _timed(
 
 
 def _clocks(clock: Clock) -> NDArray[np.float64]:
-    """Return the seconds, CPU seconds and joules until now, the last NaN without a meter."""
+    """Return the seconds, CPU seconds and joules so far; joules are NaN without a meter."""
     seconds, cpu = time.perf_counter(), time.process_time()
     joules = clock.joules()
     return np.array([seconds, cpu, math.nan if joules is None else joules])
 
 
 def _bytes_on_wire(strategy: Strategy) -> NDArray[np.int64]:
-    """Return the bytes sent, received and sent again until now, between two steps. Collective."""
-    strategy.barrier()  # a step may return before the last of its bytes has left
+    """Return the bytes sent, received and retransmitted so far.
+
+    Collective; call it between two steps.
+    """
+    strategy.barrier()  # a step may return before its last bytes are sent
     seen = traffic()
-    strategy.barrier()  # a quick worker's next step may be here before this one has looked
+    strategy.barrier()  # otherwise bytes of a faster worker's next step could be counted
     return np.array([seen.sent, seen.received, seen.retransmitted])
 
 
 def _callbacks(
     cell: Cell, strategy: Strategy, recipe: Recipe, data: Dataset, *, channel: Channel, rank: int
 ) -> Callbacks | None:
-    """Return the callbacks of the worker's model, if it has any."""
+    """Return the callbacks of the worker's model; None if it has none."""
     if not fit_options.of(strategy.model).callbacks:
         return None
     steps = steps_per_epoch(cell, data.train_examples)
@@ -283,7 +290,7 @@ def _callbacks(
 
 
 def _validate(strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int) -> Scores:
-    """Score the worker's part of the test examples; the training goes on as if it had not."""
+    """Evaluate the worker's part of the test examples, then restore the state of the training."""
     state = strategy.state()
     strategy.agree()
     tested = _evaluate(strategy, recipe, data, workers, rank)
@@ -295,7 +302,7 @@ def _validate(strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, r
 def _evaluate(
     strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
 ) -> dict[str, Any]:
-    """Score the worker's part of the test examples; the parts together are all of them."""
+    """Evaluate the worker's part of the test examples. The parts of all workers are disjoint."""
     model = strategy.trained()
     model.reset_metrics()
     step = tf.function(
@@ -311,7 +318,8 @@ def _evaluate(
 def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any] | None:
     """Time the parts of `steps` steps, after one untimed step that traces them.
 
-    What the timed steps trained is put back after that. None if the model does not permit it.
+    Afterwards the trained state is restored, so these steps do not change the result. Returns None
+    if the parts of the model's step cannot be timed.
     """
     if steps == 0:
         return None

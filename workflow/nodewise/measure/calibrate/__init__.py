@@ -1,6 +1,6 @@
-"""Measure what emulated nodes or hosts give: shares of a core, links, all-reduces.
+"""Calibrate emulated nodes or hosts: measure their shares of a core, links and all-reduces.
 
-Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network.
+Every launch runs in a process of its own, like that of a cell: fresh workers in a fresh network.
 """
 
 import json
@@ -30,13 +30,13 @@ from nodewise.study.config import Config, read_config
 
 NODES = (1, 2, 4, 8)
 REPEATS = 2
-MOST_TRIES = 2  # of a launch that sees a restless machine; then the last one is kept, and flagged
-_LAUNCH_S = 30.0  # roughly, of one of hosts whose pace is not known yet
+MOST_TRIES = 2  # tries of a launch while the machine is not quiet; the last is kept and flagged
+_LAUNCH_S = 30.0  # expected duration of a launch on hosts whose links are not measured yet
 _LOG_LINES = 20
 
 
 class NoResultError(Exception):
-    """A launch gave no result; `status` says whether it was refused or failed."""
+    """A launch gave no result. `status` is "refused" or "failed"."""
 
     def __init__(self, status: str, failure: Failure) -> None:
         super().__init__(failure.reason)
@@ -54,15 +54,15 @@ def calibrate(
 ) -> Calibration:
     """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
-    Emulated nodes are counted 1, 2, 4 and 8, and the study's largest, as far as the study reaches
-    them and this machine has cores for them; hosts 2, 4, 8, …, and all of them. Each count is
-    launched `repeats` times, interleaved in an order that is random by the study's seed. Before,
-    pairs of hosts stream, one after another. Emulated nodes that this machine does not permit, or
-    whose launch fails, give a result that says so.
+    The numbers of emulated nodes are 1, 2, 4 and 8 and the study's largest number, up to what the
+    study uses and this machine has cores for. The numbers of hosts are 2, 4, 8, …, and all of them.
+    Each number is launched `repeats` times, in an interleaved random order that depends on the
+    study's seed. Before that, pairs of hosts stream data, one pair after another. If this machine
+    does not permit emulated nodes, or their launch fails, the result says so.
 
     Raises:
-        UserError: the configuration cannot be read, has neither emulated nodes nor two hosts, or a
-            launch on hosts gave no result.
+        UserError: the configuration cannot be read, or has neither emulated nodes nor two hosts, or
+            a launch on hosts gave no result.
     """
     study = read_config(config)
     cluster, counts = _nodes_of(study, config)
@@ -92,7 +92,7 @@ def calibrate(
         )
         outcome: dict[str, Any] = {"status": "ok", "failure": None, **measured}
     except NoResultError as error:
-        if isinstance(cluster, HostSettings):  # a person asked for it, and mends what is wrong
+        if isinstance(cluster, HostSettings):  # started by a user, who can fix the problem
             raise UserError(f"{config}: {error.status}: {error}; logs: {logs}") from error
         outcome = {"status": error.status, "launches": [], "failure": error.failure}
     calibration = Calibration.model_validate(
@@ -111,7 +111,7 @@ def calibrate(
 
 
 def _nodes_of(study: Config, config: Path) -> tuple[LinkedSettings, list[int]]:
-    """Return the settings of what is calibrated, and the numbers of nodes to launch.
+    """Return the settings of the calibrated cluster, and the numbers of nodes to launch.
 
     Raises:
         UserError: there is nothing to calibrate.
@@ -140,7 +140,7 @@ def _plans(
     study: Config,
     paces: Mapping[int, Pace],
 ) -> list[Plan]:
-    """Return the launches in their order: every node count once before any is repeated."""
+    """Return the launches in their order: every number of nodes once before any is repeated."""
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [
         plan_launch(cluster, nodes, repeat, study.cell_time_limit_s, paces.get(nodes))
@@ -167,11 +167,11 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the `streams` between hosts, whose links are unknown, and all `launches`.
 
-    `about` learns what the nodes are.
+    `about` is filled in with the kind, network and CPU limit of the nodes.
     """
     streams: list[Stream] = []
-    paces: dict[int, Pace] = {}  # by number of nodes; the settings of emulated nodes say it
-    probed = 0.0  # the share of all time that the streams take
+    paces: dict[int, Pace] = {}  # by number of nodes; emulated nodes have theirs in their settings
+    probed = 0.0  # the share of the total time that the streams take
     if isinstance(cluster, HostSettings):
         probe = plan_probe(cluster, counts[-1], study.cell_time_limit_s)
         probed = probe.expected_s / (probe.expected_s + _LAUNCH_S * len(counts) * repeats)
@@ -197,7 +197,7 @@ def _measure(
 def _listener(
     progress: Callable[[float], None], on_wait: Callable[[], None]
 ) -> Callable[[dict[str, Any]], None]:
-    """Return what hears a launch; `progress` gets the share of it that is done."""
+    """Return a function that handles messages of a launch; `progress` gets its share done."""
 
     def listen(message: dict[str, Any]) -> None:
         if "waiting" in message:
@@ -211,7 +211,7 @@ def _listener(
 def _paces(
     pairs: Sequence[tuple[int, int]], streams: Sequence[Stream], counts: Sequence[int]
 ) -> dict[int, Pace]:
-    """Return by number of nodes what the slowest link between them gives."""
+    """Return, by number of nodes, the pace of the slowest link between them."""
     seen = list(zip(pairs, streams, strict=True))
     return {
         nodes: Pace.slowest([stream for pair, stream in seen if max(pair) < nodes])
@@ -222,16 +222,16 @@ def _paces(
 def launched(
     plan: Plan, logs: Path, about: dict[str, str], on_message: Callable[[dict[str, Any]], None]
 ) -> Launch:
-    """Return one launch; if it saw a restless machine it is repeated once.
+    """Return one launch. If the machine was not quiet, the launch is repeated once.
 
     Args:
         plan: what to measure.
-        logs: the folder for what its workers say.
-        about: learns what the nodes are: their kind, network and CPU limit.
-        on_message: gets what the launch sends meanwhile, such as `{"progress": share}`.
+        logs: the folder of its workers' logs.
+        about: filled in with the kind, network and CPU limit of the nodes.
+        on_message: gets the messages of the launch, such as `{"progress": share}`.
 
     Raises:
-        NoResultError: it was refused or failed.
+        NoResultError: the launch was refused or failed.
     """
     discarded: list[Conditions] = []
     while True:
@@ -245,7 +245,7 @@ def launched(
 def _launch(
     plan: Plan, logs: Path, about: dict[str, str], on_message: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Return what a launch sent last: its `launch` and `streams`."""
+    """Run a launch; return its last message, with its `launch` and `streams`."""
     for message in _run(plan, logs):
         if "launch" in message:
             about |= message["about"]
@@ -258,7 +258,7 @@ def _launch(
 
 
 def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
-    """Start a process for one launch; yield what it sends, last a result or failure."""
+    """Start a process for one launch; yield its messages, the last being a result or a failure."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / "launch.log"
     fresh = get_context("spawn")
@@ -290,7 +290,7 @@ def _in_launch(plan: Plan, logs: Path, log: Path, sender: Connection) -> None:
 
 
 def _received(receiver: Connection) -> dict[str, Any] | None:
-    """Return the next message of a launch, None if it has ended."""
+    """Return the next message of a launch; None if it has ended."""
     try:
         message: dict[str, Any] = json.loads(receiver.recv_bytes())
     except (EOFError, ConnectionError):

@@ -20,10 +20,10 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def run(plan: Plan, logs: Path, send: Send) -> None:
-    """Measure what `plan` asks for; the workers' logs go to `logs`.
+    """Run the measurements of `plan`; the workers' logs go to `logs`.
 
-    Sends `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with its
-    streams and what the nodes turned out to be, or `{"status": …, "failure": …}`.
+    Sends `{"waiting": true}` and `{"progress": share}`. The last message is `{"launch": …}`, with
+    streams and facts about the nodes, or `{"status": …, "failure": …}`.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     cluster = plan.take()
@@ -86,7 +86,7 @@ def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> M
 
 
 def _have_host_work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
-    """Have a host measure as worker `rank`: what `_work` does here."""
+    """Run worker `rank` on a host, where it does what `_work` does here."""
     job = {"plan": plan.model_dump(mode="json"), "time_limit_s": plan.time_limit_s}
     return cluster.relay(rank, channel, job, files=[], environment=ENVIRONMENT | KEEP_MEMORY)
 

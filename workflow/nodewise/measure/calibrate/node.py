@@ -1,4 +1,4 @@
-"""What one worker of a calibration does. Imports TensorFlow."""
+"""One worker of a calibration. Imports TensorFlow."""
 
 import math
 import socket
@@ -18,21 +18,21 @@ from nodewise.measure.traffic import traffic
 from nodewise.strategies.ring import Ring
 from nodewise.strategies.transport import Direct, Peers
 
-_PORT = 2999  # of emulated nodes, beside those of the workers' servers
+_PORT = 2999  # in emulated nodes, apart from the ports of the workers' servers
 _ROUND_TRIPS, _ROUND_TRIPS_S = 100, 0.5
 _PING, _ENOUGH = b"?", b"."
 _CHUNK = 1 << 18
-_UNTIMED_SHARE = 0.1  # of a stream: TCP finds its pace, and the first burst is not held to the rate
+_UNTIMED_SHARE = 0.1  # of a stream: TCP adapts first, and the first burst exceeds the rate limit
 _ETHERNET_HEADER = 14
-_IP_MTU = 14  # of linux/in.h: the largest IP packet to this peer, in bytes
+_IP_MTU = 14  # socket option in linux/in.h: the largest IP packet to this peer, in bytes
 _WARM_UPS = 3
 
 
 def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> Message:
-    """Measure what `plan` asks for as worker `rank`; return this worker's part.
+    """Run the measurements of `plan` as worker `rank`; return this worker's part.
 
-    Meets the other workers in its node ("placed"), before anything is measured ("warm"), when the
-    receiver of a stream listens ("listening") and after all ("timed"). Rank 0 sends
+    Meets the other workers when it is in its node ("placed"), before the measurements ("warm"),
+    when the receiver of a stream listens ("listening") and at the end ("timed"). Rank 0 sends
     `{"progress": share}`.
     """
     start_in_node(cluster, rank, channel, plan.nodes)
@@ -55,10 +55,10 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
 
 
 class _Collectives:
-    """The all-reduces of strategies; the ring is traced once for all payloads.
+    """The all-reduces of strategies. The ring is traced once for all payloads.
 
-    All are tried once: a trace made later, or memory and windows of TCP that grow later, would be
-    timed with the first all-reduce.
+    Each all-reduce runs once when this object is created. Otherwise tracing, and the growth of
+    memory and TCP windows, would be timed with the first one.
     """
 
     def __init__(self, plan: Plan, cluster: Cluster, rank: int) -> None:
@@ -77,14 +77,16 @@ class _Collectives:
             self._all_reduces[block.collective](_ones(block))
 
     def warm_up(self) -> None:
-        """Get used to a new speed."""
+        """Run some all-reduces, so that they adapt to a new speed of the link."""
         for block in self._first.values():
             for _ in range(_WARM_UPS):
                 self._ring.barrier()
                 self._all_reduces[block.collective](_ones(block))
 
     def time(self, block: Block) -> Message:
-        """Run a block. Its times are those of the one clock that all workers of a machine share.
+        """Run a block; return its start, its end and the bytes sent.
+
+        Times are monotonic, by a clock that all workers on a machine share.
 
         Raises:
             ArithmeticError: a sum is wrong.
@@ -95,7 +97,7 @@ class _Collectives:
         for _ in range(block.repeats):
             total = all_reduce(ones)
         ended = time.monotonic()
-        self._ring.barrier()  # a worker may have its sum before the last of its bytes has left
+        self._ring.barrier()  # a worker may have its sum before its last bytes are sent
         sent = traffic().sent - sent
         if not (np.asarray(total) == self._nodes).all():
             raise ArithmeticError(f"the sum over {self._nodes} nodes is wrong")
@@ -103,13 +105,13 @@ class _Collectives:
 
 
 def _ones(block: Block) -> tf.Tensor:
-    """Return ones as the collective takes them without a copy: a tensor, or an array."""
+    """Return ones in the type that the collective takes without a copy: a tensor or an array."""
     ones = np.ones(block.payload_bytes // 4, np.float32)
     return tf.constant(ones) if block.collective == "ring" else ones
 
 
 def _busy(seconds: float) -> Message:
-    """Compute for `seconds` on the wall; return the CPU time that was had."""
+    """Compute for `seconds` of wall time; return the CPU time that was obtained."""
     cpu, started = time.process_time(), time.perf_counter()
     while time.perf_counter() - started < seconds:
         pass
@@ -119,10 +121,10 @@ def _busy(seconds: float) -> Message:
 def _stream(
     plan: Plan, pair: tuple[int, int], cluster: Cluster, rank: int, channel: Channel
 ) -> Message | None:
-    """Take part in a stream from the first rank of a pair to the other.
+    """Take part in a stream from the first rank of a pair to the second.
 
     Returns:
-        What the receiver saw; None on all other nodes.
+        The receiver's measurement; None on all other nodes.
     """
     sender, receiver = pair
     if rank == receiver:
@@ -131,7 +133,7 @@ def _stream(
     if rank == sender:
         with socket.create_connection(_stream_address(cluster, pair)) as connection:
             _send_back(connection)
-            with suppress(ConnectionError):  # the receiver has seen enough
+            with suppress(ConnectionError):  # the receiver has received enough
                 for _ in range(-(-plan.stream_bytes // _CHUNK)):
                     connection.sendall(bytes(_CHUNK))
     return None
@@ -151,7 +153,7 @@ def _receive_stream(plan: Plan, address: tuple[str, int], channel: Channel) -> M
         segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         packet = connection.getsockopt(socket.IPPROTO_IP, _IP_MTU)
         if received >= size - untimed:
-            _receive(connection, _CHUNK + size)  # to the end: nothing is left on the link
+            _receive(connection, _CHUNK + size)  # read to the end, so that the link is free again
     return {
         "payload_bytes": received,
         "seconds": seconds,
@@ -162,9 +164,10 @@ def _receive_stream(plan: Plan, address: tuple[str, int], channel: Channel) -> M
 
 
 def _stream_address(cluster: Cluster, pair: tuple[int, int]) -> tuple[str, int]:
-    """Return where the receiver of a pair listens for a stream.
+    """Return the address at which the receiver of a pair listens for a stream.
 
-    Hosts have a port each of those that are allowed: the receiver does not use the sender's.
+    Each host has one of the allowed ports, so on hosts the receiver uses the sender's port, which
+    it does not use itself.
     """
     addresses = cluster.addresses()
     (_, other), (host, own) = (parsed(addresses[rank]) for rank in pair)
@@ -172,7 +175,7 @@ def _stream_address(cluster: Cluster, pair: tuple[int, int]) -> tuple[str, int]:
 
 
 def _round_trip_s(connection: socket.socket) -> float:
-    """Return the median seconds of a byte to the other side and back."""
+    """Return the median time, in seconds, of sending a byte to the peer and back."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     times: list[float] = []
     while not times or (len(times) < _ROUND_TRIPS and sum(times) < _ROUND_TRIPS_S):
@@ -185,16 +188,16 @@ def _round_trip_s(connection: socket.socket) -> float:
 
 
 def _send_back(connection: socket.socket) -> None:
-    """Be the other side of `_round_trip_s`."""
+    """Answer the peer that runs `_round_trip_s`."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while connection.recv(1) == _PING:
         connection.sendall(_PING)
 
 
 def _receive(connection: socket.socket, least: int, within_s: float = math.inf) -> int:
-    """Receive `least` bytes or a little more; return how many.
+    """Receive `least` bytes or slightly more; return how many.
 
-    They are fewer if the stream ends, or `within_s` is over.
+    The result is smaller if the stream ends or `within_s` is over.
     """
     received, ends = 0, time.monotonic() + within_s
     while received < least and time.monotonic() < ends and (chunk := connection.recv(_CHUNK)):

@@ -1,4 +1,4 @@
-"""What one launch of a calibration measures, chosen so that it takes about half a minute."""
+"""The plan of one launch of a calibration, chosen so that it takes about half a minute."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -15,30 +15,30 @@ PAYLOADS = (4_000, 64_000, 512_000, 4_000_000, 16_000_000, 64_000_000)
 
 _BUSY_S = 2.0
 _TRANSFER_S = 3.0
-_BLOCK_S = 0.7  # how long the all-reduces of one payload take together, if one is no longer
+_BLOCK_S = 0.7  # duration of all all-reduces of one payload, unless a single one takes longer
 _LONGEST_S = 3.0
-_SOFTWARE_S = {"ring": 0.004, "direct": 0.0005}  # of a whole core for an all-reduce, roughly
+_SOFTWARE_S = {"ring": 0.004, "direct": 0.0005}  # rough CPU time of an all-reduce on a whole core
 _START_S = 5.0
 _STREAM_S = 2.0
-_ENOUGH_BYTES = 100_000_000_000  # more than any link carries meanwhile
-_MOST_PAIRED = 8  # hosts of which every pair streams
+_ENOUGH_BYTES = 100_000_000_000  # more than any link carries in `_STREAM_S`
+_MOST_PAIRED = 8  # up to this many hosts, every pair streams
 
 
 class Pace(NamedTuple):
-    """What a link is expected to give: bits per second, and seconds of latency one way."""
+    """The expected speed of a link: bits per second, and one-way latency in seconds."""
 
     bit_s: float
     latency_s: float
 
     @classmethod
     def slowest(cls, streams: Sequence[Transfer]) -> Self:
-        """Return what all links give between which there were streams."""
+        """Return the lowest rate and the highest latency of all `streams`."""
         round_trip_s = max(one.round_trip_s or 0.0 for one in streams)
         return cls(min(one.bits_per_s for one in streams), round_trip_s / 2)
 
 
 class Block(Frozen):
-    """`repeats` all-reduces of `payload_bytes`, expected to take `expected_s` together."""
+    """`repeats` all-reduces of `payload_bytes`, expected to take `expected_s` in total."""
 
     collective: Collective
     payload_bytes: int
@@ -47,10 +47,10 @@ class Block(Frozen):
 
 
 class Plan(Frozen):
-    """One launch: busy loops, streams of bytes between pairs of nodes, then blocks of all-reduces.
+    """One launch: busy loops, then streams between pairs of nodes, then blocks of all-reduces.
 
-    Of each pair of ranks in `pairs` the first sends `stream_bytes` to the other, or as many as this
-    receives within `stream_s`, while no other pair streams.
+    In each pair of ranks in `pairs`, the first sends `stream_bytes` to the second, or as many as
+    arrive within `stream_s`. Only one pair streams at a time.
     """
 
     cluster: Settings
@@ -64,17 +64,17 @@ class Plan(Frozen):
     time_limit_s: float
 
     def take(self) -> Cluster:
-        """Return its nodes, not yet opened."""
+        """Return the nodes of the launch, not yet opened."""
         assert isinstance(self.cluster, LinkedSettings)  # noqa: S101 (others have no calibration)
         return self.cluster.take(self.nodes)
 
     @property
     def expected_s(self) -> float:
-        """How long the launch takes, roughly."""
+        """The rough duration of the launch, in seconds."""
         return _START_S + self.busy_s + self._left_s(0, 0)
 
     def share_done(self, streams: int, blocks: int = 0) -> float:
-        """Return the share of the launch that is over after so many streams and blocks."""
+        """Return the share of the launch that is done after that many streams and blocks."""
         return 1 - self._left_s(streams, blocks) / self.expected_s
 
     def _left_s(self, streams: int, blocks: int) -> float:
@@ -83,7 +83,7 @@ class Plan(Frozen):
 
 
 def plan_probe(cluster: LinkedSettings, nodes: int, time_limit_s: float) -> Plan:
-    """Return a launch that tells of the unknown links between `nodes` hosts how fast they are."""
+    """Return a launch that measures the speed of the unknown links between `nodes` hosts."""
     if nodes <= _MOST_PAIRED:
         pairs = list(combinations(range(nodes), 2))
     else:
@@ -104,10 +104,10 @@ def plan_probe(cluster: LinkedSettings, nodes: int, time_limit_s: float) -> Plan
 def plan_launch(
     cluster: LinkedSettings, nodes: int, repeat: int, time_limit_s: float, pace: Pace | None = None
 ) -> Plan:
-    """Return what a launch of `nodes` measures.
+    """Return the launch of `nodes` nodes.
 
-    Payloads that would take very long on this link are left out; short ones are repeated. `pace`
-    is that of the link, where the settings do not say it.
+    Payloads that would take very long on this link are left out; short all-reduces are repeated.
+    `pace` is the pace of the link, needed if the settings do not contain it.
     """
     pace = pace or Pace(cluster.link_bit_s, cluster.latency_s)
     return Plan(

@@ -1,6 +1,6 @@
-"""Measure the gradient noise scale of a model along a short training on real examples.
+"""Measure the gradient noise scale of a model during a short training on real examples.
 
-One worker on all cores: nothing is timed.
+One worker uses all cores, because nothing is timed.
 """
 
 import sys
@@ -23,9 +23,9 @@ from nodewise.models.weights import read_weights
 from nodewise.results.noise_scale import NoiseScale, Point
 
 STEPS = (0, 50, 200)
-"""Steps of training after which it is measured."""
+"""The numbers of training steps after which the noise scale is measured."""
 SMALL_BATCH, BIG_BATCH, GROUPS = 32, 512, 4
-_TIME_LIMIT_S = 86_400.0  # whoever waits can stop it
+_TIME_LIMIT_S = 86_400.0  # a long limit, because users can stop it themselves
 
 
 def measure_noise_scale(
@@ -38,23 +38,23 @@ def measure_noise_scale(
     progress: Callable[[float], None],
     on_wait: Callable[[], None],
 ) -> NoiseScale:
-    """Train the model of `cell` for some steps, measure its gradients, write the result.
+    """Train the model of `cell` for some steps, measure its gradients and write the result.
 
-    The model trains on one node with batches of 32, whatever the cell does. No cell is measured on
-    this machine meanwhile; `on_wait` is called if one is now.
+    The model trains on one node with batches of 32, whatever the cell's settings are. No cell is
+    measured on this machine at the same time.
 
     Args:
-        cell: names model, dataset and seed.
-        manifest: of the prepared dataset.
-        weights: manifest of pretrained weights, if the model starts from such.
+        cell: names the model, the dataset and the seed.
+        manifest: the manifest of the prepared dataset.
+        weights: the manifest of pretrained weights, if the model starts from them.
         output: the file to write.
         config: the study that declares the cell.
-        progress: is told the share that is done.
-        on_wait: see above.
+        progress: called with the share that is done.
+        on_wait: called if a cell is being measured on this machine.
 
     Raises:
-        UserError: a manifest cannot be read or is not permitted, examples are too few, training
-            diverged, or the worker failed.
+        UserError: a manifest cannot be read or is not permitted, there are too few examples,
+            training diverged, or the worker failed.
         OSError: the result cannot be written.
     """
     check_writable(output)
@@ -103,7 +103,7 @@ def _work(
 def _measured(
     work: Callable[[int, Channel], Message], model: str, progress: Callable[[float], None]
 ) -> list[Point]:
-    """Run the worker; return what it measured."""
+    """Run the worker; return its measurements."""
     try:
         with tempfile.TemporaryDirectory() as logs:
             (result,) = process.run(

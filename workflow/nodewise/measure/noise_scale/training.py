@@ -1,4 +1,4 @@
-"""What the worker of a noise scale does: train a model and measure its gradients.
+"""The worker of a noise scale measurement: train a model and measure its gradients.
 
 Imports TensorFlow.
 """
@@ -30,13 +30,13 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 def measure_points(
     channel: Channel, cell: Cell, manifest: Path, weights: Path | None
 ) -> dict[str, Any]:
-    """Return what was measured after each number of steps; tell the launcher the share done."""
+    """Return the measurements after each number of steps; send the launcher the share done."""
     points = _points(cell, load(manifest), weights, channel)
     return {"points": [point.model_dump(mode="json") for point in points]}
 
 
 def _points(cell: Cell, data: Dataset, weights: Path | None, channel: Channel) -> Iterator[Point]:
-    """Yield what was measured after each number of steps."""
+    """Yield the measurement after each number of steps."""
     recipe = recipe_of(cell, data)
     replica = Replica(_job(cell, recipe, weights))
     mean_gradient = tf.function(partial(_mean_gradient, replica.model), autograph=False)
@@ -83,11 +83,11 @@ def _job(cell: Cell, recipe: Recipe, weights: Path | None) -> Job:
 
 
 def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
-    """Yield small batches, prepared for the model: all examples in random order, and again."""
+    """Yield small preprocessed batches: all examples in random order, again and again."""
     rng = np.random.default_rng(seed)
     each = len(data.y_train) // SMALL_BATCH
     while True:
         order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
-        for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # in order on the disk
+        for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # sorted for faster disk access
             x = recipe.preprocess(tf.constant(data.x_train[rows]))
             yield recipe.augment(x), tf.constant(data.y_train[rows])

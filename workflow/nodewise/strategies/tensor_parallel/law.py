@@ -1,4 +1,7 @@
-"""The step with pairs of dense layers split, for its page: no coefficients are fitted to it."""
+"""The law of the step time with split pairs of dense layers. Nothing is fitted to it.
+
+It is shown on the strategy's page.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
