@@ -1,11 +1,10 @@
 """All-reduces of 5 MB on links of 100 Mbit/s, in units of what their bytes take of the link.
 
-Level: at most 1.08, on 2, 3 and 8 nodes of 0.2 of a core. `direct` is what the workers of
-`split_dense` send each other, `ring` TensorFlow's, of the other strategies; both by turns in the
-same workers, in launches like those of a calibration. `sent` is the TCP payload that left a node,
-in units of what a ring sends. What was found is one JSON file
-(`nodewise.results.peers.Exchanges`); as
-`data/bench/all_reduce.json` it is what the site shows.
+Target: at most 1.08, on 2, 3 and 8 nodes with 0.2 of a core each. `direct` is the all-reduce of the
+workers of `split_dense`, `ring` is TensorFlow's, which other strategies use. Both run in turns in
+the same workers, in launches like those of a calibration. `sent` is the TCP payload that left a
+node, in units of what a ring sends. The results are one JSON file
+(`nodewise.results.peers.Exchanges`). The site shows `data/bench/all_reduce.json`.
 
     python bench/all_reduce.py [NODES]... [--out FILE]
 """
@@ -30,11 +29,11 @@ WAYS = ("direct", "ring")
 PAYLOAD_BYTES = 5_000_000
 CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=100))
 TIME_LIMIT_S = 600
-BUSY_S = 0.1  # a launch computes before it exchanges
+BUSY_S = 0.1  # time for which a launch computes before it exchanges
 
 
 def main() -> None:
-    """Launch each number of nodes; write what was found, and print it."""
+    """Launch each number of nodes; write and print the results."""
     parser = argparse.ArgumentParser(
         prog="bench/all_reduce.py", description=__doc__.splitlines()[0]
     )
@@ -42,7 +41,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/bench/all_reduce.json"))
     asked = parser.parse_args()
     check_writable(asked.out)
-    settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
+    settle_environment()  # before NumPy: a process with threads cannot enter namespaces
     started, about = datetime.now(UTC), {}
     made = provenance(
         config=None, lock=Path("requirements.lock"), command="python bench/all_reduce.py"
@@ -66,7 +65,7 @@ def main() -> None:
 
 
 def launch(nodes: int, about: dict[str, str]) -> Launch:
-    """Time both ways, an all-reduce of each per round; `about` learns what the nodes are."""
+    """Time both all-reduces, one of each per round; fill in `about` with facts about the nodes."""
     blocks = [
         Block(collective=way, payload_bytes=PAYLOAD_BYTES, repeats=1, expected_s=1)
         for turn in range(ROUNDS)
@@ -91,7 +90,7 @@ def launch(nodes: int, about: dict[str, str]) -> Launch:
 
 
 def exchange_of(launch: Launch, way: str):
-    """Return what one way took on the nodes of a launch."""
+    """Return the time and bytes of one all-reduce on the nodes of a launch."""
     from nodewise.results.peers import Exchange, interval, wire_seconds
 
     wire_s = wire_seconds(launch.nodes, PAYLOAD_BYTES, CLUSTER.link.rate_mbit)

@@ -1,7 +1,7 @@
 """Time a cell from the start of its command to its first timed step, on local and emulated nodes.
 
-The first timed step is in the record, as are the moments when TensorFlow was imported and when the
-last worker was ready.
+The record contains this time, and also when TensorFlow was imported and when the last worker was
+ready.
 """
 
 import random
@@ -48,7 +48,7 @@ STUDY = {
 
 
 def main() -> None:
-    """Time every cell of the study and print what it took."""
+    """Time every cell of the study and print its times."""
     prepare()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
@@ -71,7 +71,7 @@ def prepare() -> None:
 
 
 def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
-    """Start in every way, by turns; return the milestones of each."""
+    """Run all ways in turns, in random order; return the milestones of each run."""
     taken: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(RUNS):
         for way in random.sample(list(ways), len(ways)):
@@ -80,7 +80,7 @@ def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[
 
 
 def tell(title: str, starts: list[dict[str, float]]) -> None:
-    """Print medians with their range."""
+    """Print the median and range of each milestone."""
     print(f"{title}:")
     for milestone in MILESTONES:
         seconds = [start[milestone] for start in starts]
@@ -89,7 +89,7 @@ def tell(title: str, starts: list[dict[str, float]]) -> None:
 
 
 def started(cell: Cell, config: Path, folder: Path) -> dict[str, float] | None:
-    """Run the rule's command; return the milestones of its record, None if it was refused."""
+    """Run the command of the workflow's rule; return the record's milestones, None if refused."""
     out = folder / "record.json"
     command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", config]
     command += ["--manifest", DATASET / "manifest.json", "--out", out, "--logs", folder / "logs"]

@@ -1,8 +1,8 @@
-"""How well are published curves predicted, the largest number of devices of each being hidden?
+"""Predict published curves whose largest number of devices is hidden; compare with simple rules.
 
-Nothing is learned from the publisher of a curve but the points of its curves that are not hidden.
-Beside our predictions stand simple rules. A bootstrap draws publishers, the same for all, and says
-how probable it is that we are better than the best rule. Takes half a minute; `--write` also writes
+For each publisher, only the points of its curves that are not hidden are known. A bootstrap over
+publishers, with the same draws for all rules, estimates how probable it is that our predictions are
+better than the best rule. Takes half a minute. `--write` also writes
 `data/published/curves/predicted_curves.csv`, which the site shows.
 """
 
@@ -28,7 +28,7 @@ _ETHERNET = re.compile("ethernet|gbe|roce", re.IGNORECASE)
 
 
 def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
-    """Return the groups that a curve is in."""
+    """Return the groups that a curve belongs to."""
     several = curve.hosts[-1] > 1
     groups = ["after 2017" if int(about["year"]) >= 2018 else "before 2018"]
     if curve.strong:
@@ -41,7 +41,7 @@ def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
 
 
 def predict_all() -> pd.DataFrame:
-    """Return a row per curve: columns of `published_accuracy.COLUMNS`, and its `groups`."""
+    """Return a row per curve: the columns of `published_accuracy.COLUMNS`, and its `groups`."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         about = {row["curve"]: row for row in DictReader(file)}
     by_publisher = defaultdict(list)
@@ -62,7 +62,7 @@ def predict_all() -> pd.DataFrame:
 
 
 def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
-    """Return what is predicted of the largest number of devices, and how wrong that is."""
+    """Return the prediction for the largest number of devices, and its error."""
     whole = scaling_of(curve)
     known = whole.part(0, len(whole) - 1)
     devices, hosts, batch = whole.devices[-1], whole.hosts[-1], whole.batch[-1]
@@ -86,9 +86,9 @@ def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
 
 
 def bootstrap(rows: pd.DataFrame, rule: str) -> dict[str, float]:
-    """Return in how many draws of publishers we are better than a rule, and the 90 % range.
+    """Return the share of draws of publishers in which we beat a rule, and the 90 % range.
 
-    The mean of the absolute log errors is compared; `low` and `high` are of rule minus ours.
+    Means of absolute log errors are compared; `low` and `high` are 100 times the rule's minus ours.
     """
     by = [rows[rows["publisher"] == publisher] for publisher in rows["publisher"].unique()]
     gain = np.array([(each[rule].abs() - each["ours"].abs()).sum() for each in by])

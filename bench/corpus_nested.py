@@ -1,7 +1,7 @@
-"""How well are published curves predicted if each fold chooses the settings itself?
+"""Predict published curves with settings that are chosen separately in each fold.
 
-For each publisher, the settings are those that predict the other publishers best, each of them
-without its own hidden points and without anything of the publisher. Takes half a minute.
+The settings for a publisher are those that predict the other publishers best, where each of them is
+predicted without its own hidden points and without anything of this publisher. Takes half a minute.
 """
 
 from itertools import product
@@ -42,7 +42,10 @@ class Trial:
         self._curves, self._reach = curves, settings.reach
 
     def errors(self, publisher: str) -> Floats:
-        """Return the log errors, those of other publishers if nothing is known of this one."""
+        """Return the log errors of all curves.
+
+        Curves of other publishers are predicted without anything of `publisher`.
+        """
         asked = np.array([curve.publisher for curve in self._curves])[:, None]
         of = self._examples.publishers[None]
         mine = asked == of

@@ -1,4 +1,4 @@
-"""Time `nodewise --help` (promise: at most 1 s) and a dry run of the default study (15 s)."""
+"""Time `nodewise --help` (target: at most 1 s) and a dry run of the default study (15 s)."""
 
 import statistics
 import subprocess

@@ -1,4 +1,4 @@
-"""Time the fit of 100 curves of five points (level: under 1 s), alone and on one cluster."""
+"""Time the fit of 100 curves of five points (target: under 1 s), one by one and as one cluster."""
 
 import statistics
 import time
@@ -26,7 +26,7 @@ TRUTH = {
 
 
 def curves() -> list[Points]:
-    """Return curves of a made-up ring, each of its own payload, with 4 % noise."""
+    """Return curves of a synthetic ring, each with its own payload and 4 % noise."""
     rng = np.random.default_rng(1)
     found = []
     for i in range(CURVES):
@@ -38,7 +38,7 @@ def curves() -> list[Points]:
 
 
 def one_cluster(points: list[Points]) -> Points:
-    """Return all curves as ones of one cluster."""
+    """Return all curves joined, as curves of one cluster."""
     names = ("nodes", "batch", "payload", "step_s")
     axes = [np.concatenate([getattr(p, name) for p in points]) for name in names]
     return Points.of(*axes, model=np.concatenate([p.model for p in points]), link="one")

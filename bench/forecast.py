@@ -1,7 +1,7 @@
-"""How good forecasts from one node are, on all committed records that have a one-node time.
+"""Measure how good forecasts from one node are, on all records that have a one-node time.
 
-The share of each strategy that `nodewise.predict.forecast` takes for hidden is printed beside the
-median of the records, and the errors if it is taken from the other models' records.
+For each strategy, prints the hidden share that `nodewise.predict.forecast` assumes beside the
+median of the records. Also prints the errors if the share is taken from other models' records.
 
 python bench/forecast.py results/study/tables
 """
@@ -19,9 +19,9 @@ from nodewise.results.table_files import read_tables
 
 
 def forecasts(points: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per point of a ring on several emulated nodes: what is known, and measured.
+    """Return a row per point of a ring on several emulated nodes: known times and the measured one.
 
-    `one_s` is a step on one node, `ring_s` what the ring adds, `step_s` what was measured.
+    `one_s` is a step on one node, `ring_s` the time that the ring adds, `step_s` the measured step.
     """
     rows = []
     for group in find_groups(points):
@@ -51,20 +51,20 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def hidden_shares(rows: pd.DataFrame) -> pd.Series:
-    """Return the median share of the shorter of computing and sending that is hidden."""
+    """Return the median hidden share, per strategy, of the shorter of computing and sending."""
     hidden = rows["one_s"] + rows["ring_s"] - rows["step_s"]
     shares = hidden / rows[["one_s", "ring_s"]].min(axis=1)
     return shares.groupby(rows["strategy"]).median().clip(lower=0)
 
 
 def errors_with(shares: pd.Series, rows: pd.DataFrame) -> pd.Series:
-    """Return the errors of rows if these shares are hidden; 0 of a strategy that has none."""
+    """Return the relative errors if these shares are hidden; 0 for strategies without a share."""
     hidden = rows["strategy"].map(shares).fillna(0.0) * rows[["one_s", "ring_s"]].min(axis=1)
     return (rows["one_s"] + rows["ring_s"] - hidden) / rows["step_s"] - 1
 
 
 def left_out(rows: pd.DataFrame) -> pd.Series:
-    """Return the errors with shares of the other models' records."""
+    """Return the relative errors with shares from the other models' records."""
     parts = [
         errors_with(hidden_shares(rows[rows["model"] != model]), own)
         for model, own in rows.groupby("model")
@@ -73,7 +73,7 @@ def left_out(rows: pd.DataFrame) -> pd.Series:
 
 
 def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return the errors of groups: signed median, and median and 90th percentile of their size."""
+    """Return, per group, the median error, and the median and 90th percentile of its size."""
     groups = rows.assign(size=rows["error"].abs()).groupby(by)
     return pd.DataFrame(
         {
@@ -87,7 +87,7 @@ def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def line(title: str, errors: pd.Series) -> str:
-    """Return a line about errors."""
+    """Return a line of text that summarises errors."""
     off = errors.abs()
     spread = np.sqrt((np.log1p(errors) ** 2).mean())
     return (

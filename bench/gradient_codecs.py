@@ -1,10 +1,11 @@
-"""Compressed gradients against dense ones: bytes per step, time of the codec, accuracy.
+"""Compare compressed gradients with dense ones: bytes per step, time of the codec and accuracy.
 
-Fashion CNN on two workers, here in one process: their gradients are compressed and decoded as for a
-wire, what is left of them is kept, the mean of what was decoded is applied. Bytes are those that
-one worker sends the other in a step, at the median of the second half of the steps: residuals have
-to fill first. Times are of CPU, for one message. Accuracy is that of the last quarter of the steps,
-taken before their updates, on examples not seen before. The data is what this prepared:
+Trains the Fashion CNN on two workers, which are simulated in one process. Their gradients are
+compressed and decoded as if they were sent, the residuals are kept, and the mean of the decoded
+gradients is applied. Bytes are those that one worker sends to the other per step, as the median of
+the second half of the steps, because residuals have to fill up first. Times are CPU times of one
+message. Accuracy is that of the last quarter of the steps, on examples not seen before, measured
+before each update. Prepare the data with
 
     nodewise prepare-dataset fashion_mnist --out results/datasets/fashion_mnist
 """
@@ -38,7 +39,7 @@ CHOICES = {
 
 
 class Training:
-    """One model, the residuals of the workers that train it, and what was noted of each message."""
+    """A model, the residuals of the workers that train it, and measurements of each message."""
 
     def __init__(self, options: CompressedSgd | None) -> None:
         keras.utils.set_random_seed(1)
@@ -50,7 +51,7 @@ class Training:
         self.bytes, self.encode_s, self.decode_s, self.right = [], [], [], []
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the mean gradient over a batch, flat, and the share of right answers."""
+        """Return the mean gradient over a batch, flat, and the share of correct predictions."""
         with tf.GradientTape() as tape:
             outputs = self.model(x, training=True)
             loss = self.model.compute_loss(x, y, outputs, training=True)
@@ -70,7 +71,7 @@ class Training:
         self.model.optimizer.apply(unflat(tf.constant(total), weights), weights)
 
     def sent(self, worker: int, gradient: np.ndarray) -> Update:
-        """Return what the others see of a worker's gradient; keep the rest of it."""
+        """Return the update that others decode from a worker's gradient; keep the residual."""
         residual = self.residuals[worker]
         residual += gradient
         started = time.process_time()

@@ -1,9 +1,9 @@
-"""From the start of a job of 3 workers to its first timed step: our cells against horovodrun.
+"""Time a job of 3 workers from its start to its first timed step: cells compared with horovodrun.
 
-Level: a cell of Horovod in at most a third of what `horovodrun -np 3` takes.
+Target: a cell of Horovod takes at most a third of the time of `horovodrun -np 3`.
 
-All three train the same model on the same data with the same batch, two steps that connect and
-trace, two that warm up, then the first timed one. A cell imports TensorFlow once and forks its
+All jobs train the same model on the same data with the same batch size: two steps that connect and
+trace, two for warm-up, then the first timed step. A cell imports TensorFlow once and forks its
 workers; horovodrun starts a Python process for each worker, as its users do.
 """
 
@@ -38,7 +38,7 @@ STUDY = {
 
 
 def main() -> None:
-    """Time the three ways by turns and print what they took."""
+    """Time all jobs in turns and print their times."""
     nodewise = [sys.executable, "-m", "nodewise"]
     cell_start.prepare()
     subprocess.run([*nodewise, "build-horovod", "--out", horovod_build.FOLDER], check=True)
@@ -51,7 +51,7 @@ def main() -> None:
         }
         ways["horovodrun"] = partial(horovodrun, Path(folder))
         for way in ways.values():
-            way()  # not timed: files come from the disk
+            way()  # not timed: the first run reads files from the disk
         taken = cell_start.by_turns(ways)
     for way, starts in taken.items():
         cell_start.tell(f"{NODES} workers, {way}", starts)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -> None:
-    """Print the ratio to what `others` took, turn by turn."""
+    """Print the ratios to the times of `others`, turn by turn."""
     pairs = zip(starts, others, strict=True)
     ratios = [a["first_timed_step_s"] / b["first_timed_step_s"] for a, b in pairs]
     median, low, high = statistics.median(ratios), min(ratios), max(ratios)
@@ -68,7 +68,7 @@ def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -
 
 
 def horovodrun(folder: Path) -> dict[str, float]:
-    """Run this script on ranks of horovodrun; return when the last rank came to each milestone."""
+    """Run this script on ranks of horovodrun; return when the last rank reached each milestone."""
     program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
     with lock.to_itself(lambda: None):
         began = time.monotonic()
@@ -83,7 +83,7 @@ def horovodrun(folder: Path) -> dict[str, float]:
 
 
 def train(folder: Path) -> None:
-    """Be one of horovodrun's ranks, as a user would write it; leave the times of its milestones."""
+    """Train as a rank of horovodrun, as a user would write it; save the times of milestones."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

@@ -1,9 +1,9 @@
-"""Do 90 % intervals hold the truth in 85–95 % of 500 synthetic truths? And how wide are they?
+"""Measure how many 90 % intervals contain the truth, and how wide they are.
 
-Each truth is a law with random coefficients, measured on a few nodes with noise. Its law is fitted
-and asked for the true step time on 8, 16 and 64 nodes at one of the measured batches, and at one
-that was not measured. Beside it stands Ernest's law, fitted to the same whole steps. The same seed
-gives the same table.
+The target is 85–95 % of 500 synthetic truths. Each truth is a law with random coefficients,
+measured on a few nodes with noise. Its law is fitted and then predicts the true step time on 8, 16
+and 64 nodes, at one of the measured batches and at one that was not measured. For comparison,
+Ernest's law is fitted to the same whole steps. The same seed gives the same table.
 """
 
 import sys
@@ -45,7 +45,7 @@ def trials() -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame, by: list[str]) -> str:
-    """Return a table: per group how many intervals hold the truth, how wide and wrong they are."""
+    """Return a table with, per group, the coverage, widths and errors of the intervals."""
     grouped = rows.groupby(by)
     table = pd.DataFrame(
         {

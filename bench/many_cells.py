@@ -1,7 +1,7 @@
-"""Plan 10,000 cells, build tables of 10,000 records (level: 30 s and 1 GB), predict 4,096 workers.
+"""Plan 10,000 cells, build tables of 10,000 records (target: 30 s, 1 GB), predict 4,096 workers.
 
-The records are simulated: one committed record, its step times scaled by batch and nodes. Each
-command is one process; its seconds are by the clock, its memory the largest resident set.
+The records are simulated: one committed record whose step times are scaled by batch and nodes. Each
+command is one process. Its time is wall time, its memory the largest resident set size.
 """
 
 import json
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def study(base: Record) -> dict[str, object]:
-    """Return a configuration of 10,000 cells."""
+    """Return a configuration with 10,000 cells."""
     return {
         "name": "many",
         "title": "Many cells",
@@ -71,7 +71,7 @@ def study(base: Record) -> dict[str, object]:
 
 
 def simulated(base: Record, cell: Cell) -> Record:
-    """Return a record of `cell`: the base's steps, longer by its batch and its ring."""
+    """Return a record of `cell`: the steps of the base, scaled by batch and by ring traffic."""
     assert base.result  # noqa: S101
     ring = 2 * (cell.nodes - 1) / cell.nodes
     times = (cell.batch / base.cell.batch + ring) * (1 + 0.02 * (cell.repeat % 5))
@@ -93,7 +93,7 @@ def simulated(base: Record, cell: Cell) -> Record:
 
 
 def report(what: str, *command: str | Path) -> None:
-    """Run a command; print how long it took and how much memory."""
+    """Run a command; print its time and its memory."""
     started = time.perf_counter()
     with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL) as process:
         _, status, usage = os.wait4(process.pid, 0)

@@ -1,7 +1,7 @@
-"""Measure the memory that one training step of BERT-base takes: 32 reviews of 512 tokens.
+"""Measure the memory of one training step of BERT-base on 32 reviews of 512 tokens.
 
-Memory is the unique set size of this process, sampled all through the step, and the largest
-resident set that the kernel noted. The step runs as in a cell on one node: one thread, one worker.
+Prints the unique set size of this process, sampled during the step, and its largest resident set
+size, as reported by the kernel. The step runs as in a cell on one node: one thread, one worker.
 """
 
 import os
@@ -23,13 +23,13 @@ from nodewise.strategies.api import Job
 from nodewise.strategies.single.worker import Strategy
 
 BATCH = 32
-STEPS = 2  # the first one traces
+STEPS = 2  # the first step is traced
 SAMPLED_EVERY_S = 0.02
 GB = 1e9
 
 
 def main() -> None:
-    """Train and print."""
+    """Train and print the results."""
     compute_with(1)
     bert = registry.load("bert_base")
     rng = np.random.default_rng(1)
@@ -48,14 +48,14 @@ def main() -> None:
 
 
 def unique() -> int:
-    """Return the bytes of memory that this process alone uses."""
+    """Return the memory, in bytes, that only this process uses."""
     used: int = psutil.Process().memory_full_info().uss
     return used
 
 
 @contextmanager
 def watched() -> Iterator[list[int]]:
-    """Yield a list that, after the block, has the memory in use at many moments of it."""
+    """Yield a list. After the block it contains samples of the memory used during the block."""
     samples: list[int] = []
     over = threading.Event()
 

@@ -1,6 +1,6 @@
-"""Is the memory of a training process what its formula says (level: within 15 %)?
+"""Compare the memory of a training process with its formula (target: within 15 %).
 
-The formula is the line in a model's description, fitted to the peaks at other batches than these.
+The formula is the line in a model's description, fitted to the peaks at other batch sizes.
 """
 
 from nodewise.measure.environment import settle_environment
@@ -15,7 +15,7 @@ USUAL = (32, 128, 512)
 
 
 def main() -> None:
-    settle_environment()  # for the processes that train
+    settle_environment()  # inherited by the processes that train
     for name in registry():
         memory = facts(name).memory
         if memory is None:

@@ -1,8 +1,8 @@
-"""What its examples cost a worker in memory (level: its shard + 100 MB; 8 workers in 8 GB).
+"""Measure the memory that a worker needs for its examples (target: its shard + 100 MB).
 
-Workers of the CIFAR-10 CNN, forked from one process as in every cell. Each trains a few steps with
-its examples, and the same number of workers does so on one batch made up of zeros. Memory is the
-proportional set size: pages that several processes share count in parts.
+Eight workers should fit into 8 GB. Trains workers of the CIFAR-10 CNN, forked from one process as
+in every cell: a few steps on their examples, and for comparison on one batch of zeros. Memory is
+the proportional set size, in which a page shared by several processes counts in parts.
 """
 
 import itertools
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Message:
-    """Train a few steps, on examples or on one batch of zeros; return the memory that it took."""
+    """Train a few steps on examples or on one batch of zeros; return the memory used."""
     import tensorflow as tf
 
     from nodewise import data as datasets
@@ -74,7 +74,7 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
         stream = pipeline.batches(cell, data, recipe, rank, warm_up=1)
     for batch in itertools.islice(stream, STEPS):
         strategy.step(batch)
-    channel.meet("trained")  # all are there while each is measured
+    channel.meet("trained")  # all workers exist while each measures its memory
     shard = len(pipeline.rows_read(cell, len(data.y_train), rank))
     seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
     channel.meet("measured")

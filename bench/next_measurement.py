@@ -1,12 +1,15 @@
-"""Does `nodewise next` find a good number of devices with fewer measurements than doubling does?
+"""Compare how many measurements `nodewise next` and doubling need to find a good number of devices.
 
-Each published curve with four points or more is a machine on which its own numbers of devices can
-be measured. Both ways begin with the two smallest. Doubling goes on to the next number until a
-measurement is slower than the one before, or the numbers end, and takes the fastest that it
-measured. `next` measures what it names until nothing is worth it, and takes what is fastest on
-average by its draws. It knows the published curves of other publishers only. A number is good if
-its time per example is within 10 % of the best of the curve. Takes a minute; `--write` also writes
-`data/published/curves/next_measurements.csv`, which the site shows.
+Each published curve with at least four points stands for a machine on which the curve's numbers of
+devices can be measured. Both methods begin with the two smallest. Doubling continues to the next
+number until a measurement is slower than the one before, or there are no more numbers, and chooses
+the fastest one measured. `next` measures the numbers it recommends until no measurement is worth
+its cost, and chooses the number that is fastest on average over its draws. It knows only the
+published curves of other publishers. A number is good if its time per example is within 10 % of the
+best of the curve.
+
+Takes a minute. `--write` also writes `data/published/curves/next_measurements.csv`, which the site
+shows.
 """
 
 import sys
@@ -30,7 +33,7 @@ LEAST_POINTS, FIRST, GOOD = 4, 2, 0.10
 
 
 def double(whole: Scaling) -> tuple[int, int]:
-    """Return which point doubling takes, and after how many measurements."""
+    """Return the index of the point that doubling chooses, and its number of measurements."""
     speed = whole.efficiency + np.log(whole.devices)
     for at in range(1, len(whole)):
         if speed[at] < speed[at - 1]:
@@ -39,7 +42,7 @@ def double(whole: Scaling) -> tuple[int, int]:
 
 
 def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, int]:
-    """Return which point following `next` takes, and after how many measurements."""
+    """Return the index of the point that `next` chooses, and its number of measurements."""
     targets = [Target(*at) for at in zip(whole.devices, whole.hosts, whole.batch, strict=True)]
     known = list(range(FIRST))
     while True:
@@ -83,7 +86,7 @@ def compare(curve: Curve, whole: Scaling, similar: SimilarCurves) -> dict[str, A
 
 
 def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return a row per curve with enough points."""
+    """Return a row for each curve with enough points."""
     rows = []
     scaled = [(curve, whole) for curve in curves if (whole := scaling_of(curve)) is not None]
     publishers = dict.fromkeys(curve.publisher for curve, _ in scaled)

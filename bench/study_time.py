@@ -1,4 +1,4 @@
-"""Time `make study` (promise: at most 20 minutes) and `make site` (3 minutes) from scratch."""
+"""Time `make study` (target: at most 20 minutes) and `make site` (3 minutes) from scratch."""
 
 import shutil
 import subprocess

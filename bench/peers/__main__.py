@@ -2,17 +2,19 @@
 
     python bench/peers --torch-python PATH [--models …] [--ways …] [--nodes …] [--out FILE]
 
-Levels: the exchange adds at most as much to a step (one on n nodes, less one on one node) as with
-Horovod and with DistributedDataParallel, on 2, 3 and 8 nodes; where computing and sending take
-about as long (`--batch 400`), a step on three nodes takes at most 1.2 times the longer of the two;
-an all-reduce takes at most 1.08 times what its bytes take of the link; `custom_loop` on one node is
-never slower than Keras' `fit`.
+Targets:
 
-All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
-in a random order, round after round. Before that, ten steps from the same weights on the same
-examples must give everybody the same loss. What was found is one JSON file
-(`nodewise.results.peers`); as
-`data/bench/peers.json` it is what the site shows.
+- On 2, 3 and 8 nodes, the exchange adds at most as much to a step as with Horovod and with
+  DistributedDataParallel. What it adds is the difference between a step on n nodes and one on one.
+- If computing and sending take about as long (`--batch 400`), a step on three nodes takes at most
+  1.2 times the longer of the two.
+- An all-reduce takes at most 1.08 times what its bytes take of the link.
+- `custom_loop` on one node is never slower than Keras' `fit`.
+
+All ways train the same models with the same optimizers on the same kind of nodes. In every round,
+each way is launched once per model and number of nodes, in a random order. Before that, ten steps
+from the same weights on the same examples must give the same loss in all ways. The results are one
+JSON file (`nodewise.results.peers`). The site shows `data/bench/peers.json`.
 """
 
 import argparse
@@ -37,12 +39,12 @@ from nodewise.results.record import Provenance
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 
-MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same; others: not with DDP
+MODELS = ["fashion_cnn", "mnist_cnn"]  # also in ddp_worker.py; DDP cannot train the others
 OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored", "split_dense"]
 
 
 def main() -> None:
-    """Check, measure, and write what was found."""
+    """Check, measure, and write the results."""
     asked = arguments()
     check_writable(asked.out)
     fitted = [*registry()] if asked.fit_rounds else []
@@ -60,7 +62,7 @@ def main() -> None:
         for run in contest.launches():
             findings.runs.append(run)
             print(run_line(run), flush=True)
-            results = results_of(  # so far: a crash loses no launch
+            results = results_of(  # written after each launch, so that a crash loses none
                 findings,
                 started_at=started,
                 finished_at=datetime.now(UTC),
@@ -96,7 +98,7 @@ def arguments() -> argparse.Namespace:
 
 
 def prepare(models: set[str], ways: list[str]) -> None:
-    """Make what the launches need: examples, and Horovod."""
+    """Prepare the examples, and Horovod if it is needed."""
     for manifest in {manifest_of(model) for model in models}:
         nodewise("prepare-dataset", manifest.parent.name, "--out", manifest.parent)
     if "horovod" in ways:
@@ -124,7 +126,7 @@ def fit(model: str, rounds: int) -> Fit:
 
 
 def provenance_of(asked: argparse.Namespace) -> Provenance:
-    """Say what was measured with; PyTorch's version is asked of its own interpreter."""
+    """Return the provenance. PyTorch's version comes from its own interpreter."""
     found = provenance(
         config=None,
         lock=Path("requirements.lock"),

@@ -1,4 +1,4 @@
-"""Launches of every way of training on the same nodes, and the check that they do the same work."""
+"""Launch every way of training on the same nodes, and check that all do the same work."""
 
 import json
 import random
@@ -28,9 +28,11 @@ SAME_LOSS = 1e-3
 
 @dataclass(frozen=True)
 class Contest:
-    """Which ways train what, where and how often. `folder` is for files that nobody needs later.
+    """The launches: which ways train which models, on which nodes and how often.
 
-    `nodes_are` learns from each launch what held the nodes: their network and CPU limit.
+    Attributes:
+        folder: the folder of temporary files.
+        nodes_are: filled in by each launch with the network and CPU limit of its nodes.
     """
 
     models: list[str]
@@ -45,15 +47,15 @@ class Contest:
     nodes_are: dict[str, str] = field(default_factory=dict)
 
     def checks(self, model: str) -> Iterator[SameWork]:
-        """Yield the loss of each way after ten steps on the fewest nodes that exchange something.
+        """Yield each way's losses of ten steps, on the fewest nodes that exchange anything.
 
         Raises:
-            SystemExit: one is not that of the first way; then there is nothing to compare.
+            SystemExit: a loss differs from that of the first way; then there is nothing to compare.
         """
         out = self.folder / model
         out.mkdir()
         nodes, reference = min((n for n in self.nodes if n > 1), default=1), None
-        for way in sorted(self.ways, key=lambda way: way == DDP):  # which cannot be the first
+        for way in sorted(self.ways, key=lambda way: way == DDP):  # DDP last: it needs weights
             if way == DDP:
                 files = {name: str(out / f"{name}.npz") for name in ("weights", "examples")}
                 losses = self._ddp(Local(), model, nodes, files)["losses"]
@@ -67,7 +69,7 @@ class Contest:
                 raise SystemExit(f"{model}, {way}: its loss is off by {off:.1e}: not the same work")
 
     def launches(self) -> Iterator[Run]:
-        """Yield every launch: round by round, in each place all ways one right after the other."""
+        """Yield every launch: round by round, with all ways of a place right after each other."""
         for number in range(self.rounds):
             places = [(model, nodes) for model in self.models for nodes in self.nodes]
             for model, nodes in random.sample(places, len(places)):
@@ -89,7 +91,7 @@ class Contest:
     def _ddp(
         self, cluster: Emulated | Local, model: str, nodes: int, files: dict[str, str]
     ) -> dict:
-        """Run a job of `ddp.py`; return what it found."""
+        """Run a job of `ddp.py`; return its result."""
         job = files | {
             "python": self.torch_python,
             "model": model,
@@ -107,7 +109,7 @@ class Contest:
         return said["result"]
 
     def _ours(self, model: str, way: str, nodes: int) -> dict:
-        """Run the command that a rule runs for a cell; return what its record says."""
+        """Run the command that a workflow rule runs for a cell; return the values of its record."""
         cell = self._cell(model, way, nodes)
         out = self.folder / "record.json"
         words = [cell.id, "--config", self._config, "--manifest", manifest_of(model)]
@@ -133,7 +135,7 @@ class Contest:
         return self.folder / "study.yaml"
 
     def _cell(self, model: str, way: str, nodes: int) -> Cell:
-        """Write a study of one cell; return the cell."""
+        """Write a study with one cell; return the cell."""
         experiment = {
             "title": "Peers",
             "study": "nodewise",
@@ -150,15 +152,15 @@ class Contest:
 
 
 def nodewise(*words: object) -> None:
-    """Run a command of the project."""
+    """Run a command of this project."""
     call([sys.executable, "-m", "nodewise", *words])
 
 
 def call(command: list[object], told: str | None = None) -> str:
-    """Run a command to its end, `told` on its input; return its output.
+    """Run a command to its end with `told` on its standard input; return its output.
 
     Raises:
-        SystemExit: it failed; with the end of what it said.
+        SystemExit: the command failed; the text has the end of its error output.
     """
     done = subprocess.run(
         [str(word) for word in command], check=False, capture_output=True, text=True, input=told

@@ -1,8 +1,9 @@
-"""Run as a process: one job of PyTorch's DistributedDataParallel on the project's own nodes.
+"""Run one job of PyTorch's DistributedDataParallel on the project's own nodes. Run as a process.
 
 Reads a `Job` (JSON) from standard input and writes one JSON object: `{"result": …}`, or
-`{"failure": reason}`. The nodes are those that any cell gets, its namespaces, links and CPU shares,
-and they end as surely; only that a worker, once in its node, becomes PyTorch's interpreter.
+`{"failure": reason}`. The nodes are the same as those of any cell, with the same namespaces, links
+and CPU shares, and they end as reliably. Only the worker differs: once it is in its node, it is
+replaced by PyTorch's interpreter.
 """
 
 import json
@@ -26,11 +27,11 @@ WORKER = Path(__file__).with_name("ddp_worker.py")
 
 
 class Job(Frozen):
-    """What to train, where, and with what interpreter.
+    """What to train, where, and with which interpreter.
 
-    With `examples`, arrays x and y of global batches, (steps, examples, …), the job trains on them
-    from the `weights` that Keras saved, without dropout, and returns the loss of every step.
-    Otherwise it trains on the examples in the folder `dataset` and returns seconds.
+    With `examples`, which are arrays x and y of global batches, (steps, examples, …), the job
+    trains on them from the `weights` that Keras saved, without dropout, and returns the loss of
+    every step. Otherwise it trains on the examples in the folder `dataset` and returns times.
     """
 
     python: str
@@ -49,10 +50,10 @@ class Job(Frozen):
 
 
 def main() -> None:
-    """Run the job on standard input."""
+    """Run the job read from standard input."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     job = Job.model_validate_json(sys.stdin.read())
-    settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
+    settle_environment()  # before NumPy: a process with threads cannot enter namespaces
     try:
         said = {"result": run(job)}
     except (api.NotPermittedError, process.WorkerError) as error:
@@ -62,7 +63,7 @@ def main() -> None:
 
 
 def run(job: Job) -> dict:
-    """Run the job on nodes of its own, the machine to itself; return what its workers found."""
+    """Run the job on its own nodes, while nothing else is measured here; return its results."""
     local = job.cluster.kind == "local"
     cluster = Local(job.nodes) if local else Emulated(job.nodes, job.cluster)
     with (
@@ -109,13 +110,13 @@ def run(job: Job) -> dict:
 
 
 def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster) -> None:
-    """Move into the node, then be PyTorch; returns only if that fails."""
+    """Move into the node and become PyTorch's interpreter. Returns only if that fails."""
     from nodewise.strategies.transport import interface
 
     cluster.enter_node(rank)
     channel.meet("placed")
     cluster.join(rank)
-    cluster.limit_link(rank)  # its own end already: PyTorch could not do it later
+    cluster.limit_link(rank)  # limit it now, because PyTorch cannot do it later
     addresses = cluster.addresses()
     os.environ["GLOO_SOCKET_IFNAME"] = interface(addresses[rank])
     os.set_inheritable(channel.fileno(), True)

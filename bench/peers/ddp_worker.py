@@ -1,11 +1,11 @@
 """One worker of PyTorch's DistributedDataParallel, run by PyTorch's own interpreter.
 
-Needs nothing but torch and NumPy. Told by its one argument, JSON, what `ddp.Job` has and where it
-is; speaks to its launcher as the project's own workers do: JSON messages over
-a connection of `multiprocessing`.
+Needs only torch and NumPy. Its only argument is JSON with the fields of `ddp.Job` and the worker's
+place in the job. It talks to its launcher like the project's own workers: JSON messages over a
+connection of `multiprocessing`.
 
-The models are those of `models/`, channels first as PyTorch likes them. A dense layer behind a
-convolution therefore sees its inputs in another order; weights brought along are reordered.
+The models are those of `models/`, but with channels first, as PyTorch prefers. A dense layer after
+a convolution therefore gets its inputs in another order, and given weights are reordered.
 """
 
 import json
@@ -28,15 +28,15 @@ FIRST_STEPS = 2
 
 
 class Scale(nn.Module):
-    """Grey images (batch, height, width, 1), uint8, to (batch, 1, height, width), 0 to 1."""
+    """Scales grey images, uint8, (batch, height, width, 1), to 0–1, (batch, 1, height, width)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the images as the first convolution takes them."""
+        """Return the images in the form that the first convolution takes."""
         return x.reshape(len(x), 1, *x.shape[1:3]).float().div_(255)
 
 
 def fashion_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
-    """Return the network and the shape that it flattens."""
+    """Return the network, and the shape that it flattens."""
     network = nn.Sequential(
         Scale(),
         nn.Conv2d(1, 64, 3, padding=1),
@@ -51,7 +51,7 @@ def fashion_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
 
 
 def mnist_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
-    """Return the network and the shape that it flattens."""
+    """Return the network, and the shape that it flattens."""
     network = nn.Sequential(
         Scale(),
         nn.Conv2d(1, 32, 3),
@@ -69,7 +69,7 @@ def mnist_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
     return network, (64, 12, 12)
 
 
-# `fused` is one kernel for all weights, which PyTorch offers on CPU too and which is the fastest.
+# `fused` runs one kernel for all weights. PyTorch offers it on CPUs, too, and it is the fastest.
 MODELS = {
     "fashion_cnn": (fashion_cnn, lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, fused=True)),
     "mnist_cnn": (mnist_cnn, lambda w: torch.optim.Adam(w, 0.001, fused=True)),
@@ -83,17 +83,17 @@ class Channel:
         self._connection = Connection(descriptor)
 
     def send(self, message: dict) -> None:
-        """Tell the launcher something."""
+        """Send a message to the launcher."""
         self._connection.send_bytes(json.dumps(message).encode())
 
     def meet(self, name: str) -> bool:
-        """Return when all workers have come to a meeting; True if they are to repeat a block."""
+        """Wait until all workers have come to a meeting; return whether to repeat a block."""
         self.send({"meet": name})
         return json.loads(self._connection.recv_bytes())["again"]
 
 
 class Training:
-    """The model of one worker and what it trains on."""
+    """The model of one worker, and its training steps."""
 
     def __init__(self, told: dict) -> None:
         torch.set_num_threads(1)
@@ -111,19 +111,19 @@ class Training:
         self._done = 0
 
     def step(self, x: torch.Tensor, y: torch.Tensor) -> float:
-        """Train one step on this worker's part; return the mean of its losses."""
+        """Train one step on this worker's part of the batch; return the mean loss over it."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(self.ddp(x), y)  # gradients are averaged over workers
         loss.backward()
         self._done += 1
         for group in self.optimizer.param_groups:
-            if "betas" in group:  # Keras adds epsilon before it corrects the bias, PyTorch after
+            if "betas" in group:  # Keras adds epsilon before the bias correction, PyTorch after it
                 group["eps"] = ADAM_EPSILON / (1 - group["betas"][1] ** self._done) ** 0.5
         self.optimizer.step()
         return loss.item()
 
     def all_reduce_s(self) -> float:
-        """Return how long the sum of a buffer as large as the gradient takes, all being there."""
+        """Return the seconds of summing a buffer as large as the gradient, after a barrier."""
         barrier()
         started = time.perf_counter()
         dist.all_reduce(self.flat)
@@ -163,7 +163,7 @@ def load(network: nn.Module, path: str, flattened: tuple[int, int, int]) -> None
 
 
 def batches(told: dict):
-    """Yield this worker's examples, step after step, in an order of its own, without end."""
+    """Yield this worker's batches endlessly, in a random order of its own."""
     folder, rank, size, batch = told["dataset"], told["rank"], told["size"], told["batch"]
     mine = slice(rank, None, size)
     x = torch.from_numpy(np.load(f"{folder}/x_train.npy", mmap_mode="r")[mine].copy())
@@ -175,7 +175,7 @@ def batches(told: dict):
 
 
 def timed(told: dict, channel: Channel) -> dict:
-    """Train as the project's own cells do; return seconds and bytes of the block that counts."""
+    """Train as the project's own cells do; return seconds and bytes of the last block."""
     training, stream = Training(told), batches(told)
     for _ in range(FIRST_STEPS):
         training.step(*next(stream))
@@ -200,7 +200,7 @@ def timed(told: dict, channel: Channel) -> dict:
 
 
 def checked(told: dict, channel: Channel) -> dict:
-    """Train on given batches; return the loss of each step, this worker's part of it."""
+    """Train on given batches; return this worker's part of the loss of each step."""
     training = Training(told)
     with np.load(told["examples"]) as examples:
         x, y = torch.from_numpy(examples["x"]), torch.from_numpy(examples["y"].astype(np.int64))
@@ -210,7 +210,7 @@ def checked(told: dict, channel: Channel) -> dict:
 
 
 def main() -> None:
-    """Be the worker that the argument tells of."""
+    """Run the worker that the argument describes."""
     told = json.loads(sys.argv[1])
     channel = Channel(told["line"])
     dist.init_process_group(
@@ -222,7 +222,7 @@ def main() -> None:
     )
     work = checked if told["examples"] else timed
     channel.send({"result": work(told, channel) | {"torch": torch.__version__}})
-    signal.pause()  # leaving now would break the others' connections; the launcher ends us
+    signal.pause()  # exiting would break the other workers' connections; the launcher ends this one
 
 
 if __name__ == "__main__":

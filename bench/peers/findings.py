@@ -1,4 +1,4 @@
-"""What follows from launches: medians over rounds, ratios to the peers, and all of it in words."""
+"""Results of the launches: medians over rounds, ratios to the peers, and all of them in words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ from nodewise.results.peers import (
     wire_seconds,
 )
 
-# in a place all ways were measured: what it is, and way -> round -> run
+# a setting in which ways were measured: its description, and way -> round -> run
 Place = tuple[dict[str, Any], dict[str, dict[int, Run]]]
 
 
 @dataclass
 class Findings:
-    """What was measured so far."""
+    """The measurements so far."""
 
     same_work: list[SameWork] = field(default_factory=list)
     fits: list[Fit] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Findings:
 
 
 def results_of(findings: Findings, *, cluster: Emulated, **about: Any) -> Results:
-    """Return the results of what was found; `about` are the other fields."""
+    """Return the results of all findings; `about` are the remaining fields."""
     runs = findings.runs
     return Results(
         **vars(findings),
@@ -52,7 +52,7 @@ def results_of(findings: Findings, *, cluster: Emulated, **about: Any) -> Result
 
 
 def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
-    """Return the rate of `ours` over that of each other way, round by round."""
+    """Return the ratio of the rate of `ours` to that of each other way, computed round by round."""
     others = {
         name: [a / b for a, b in zip(rates[ours], other, strict=True)]
         for name, other in rates.items()
@@ -73,12 +73,12 @@ def step_times(runs: Sequence[Run]) -> list[StepTime]:
 
 
 def step_seconds(run: Run) -> float:
-    """Return what is compared of a run: its step."""
+    """Return the step time of a run, in seconds."""
     return run.step_s
 
 
 class Exchanged:
-    """What runs on several nodes take more than those on one, of the same round."""
+    """Compares runs on several nodes with those on one node in the same round."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._alone = {self._key(run): run.step_s for run in runs if run.nodes == 1}
@@ -93,7 +93,7 @@ class Exchanged:
         return None if run.nodes == 1 or alone is None else run.step_s - alone
 
     def of_longer(self, run: Run) -> float | None:
-        """Return a step in units of the longer of computing and sending; None as above."""
+        """Return a step in units of the longer of computing and sending; None if not known."""
         alone = self._alone.get(self._key(run))
         if run.nodes == 1 or alone is None or run.all_reduce_s is None:
             return None
@@ -119,7 +119,7 @@ def added(runs: Sequence[Run]) -> list[Added]:
 
 
 def ratios(runs: Sequence[Run], seconds: Callable[[Run], float | None]) -> list[Ratio]:
-    """Return the ratios of our ways' `seconds` to those of the peers measured beside them."""
+    """Return the ratios of our ways' `seconds` to those of peers measured in the same place."""
     found = [
         (place | {"way": way, "peer": peer}, both)
         for place, ways in places(runs)
@@ -134,7 +134,7 @@ def ratios(runs: Sequence[Run], seconds: Callable[[Run], float | None]) -> list[
 def quotients(
     ours: dict[int, Run], theirs: dict[int, Run], seconds: Callable[[Run], float | None]
 ) -> list[float]:
-    """Return the ratios of `seconds`, one for each round that has both; none if any is not > 0."""
+    """Return the ratios of `seconds` for each round that has both; empty if one is not > 0."""
     both = [
         (seconds(run), seconds(theirs[number])) for number, run in ours.items() if number in theirs
     ]
@@ -144,7 +144,7 @@ def quotients(
 
 
 def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
-    """Return what each way's all-reduces take, in units of the wire time."""
+    """Return the time of each way's all-reduces, in units of the wire time."""
     found = []
     for place, ways in places([run for run in runs if run.nodes > 1]):
         for way, of in ways.items():
@@ -160,7 +160,7 @@ def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
 
 
 def places(runs: Sequence[Run]) -> list[Place]:
-    """Return each place that ways were measured in, with its runs."""
+    """Return each place in which ways were measured, with its runs."""
     found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
     for run in runs:
         key = run.model, run.nodes, run.batch, run.kind
@@ -170,19 +170,19 @@ def places(runs: Sequence[Run]) -> list[Place]:
 
 
 def work_line(work: SameWork) -> str:
-    """Return it in words."""
+    """Return the check as text."""
     loss = f"loss {work.losses[0]:.4f} to {work.losses[-1]:.4f}"
     return f"{work.model}, {work.way}, {work.nodes} nodes: {loss}, off by {work.off:.1e}"
 
 
 def run_line(run: Run) -> str:
-    """Return it in words."""
+    """Return the run as text."""
     where = f"round {run.round}: {run.model}, {run.nodes} nodes, {run.way}"
     return "; ".join([f"{where}: {1000 * run.step_s:.0f} ms a step", *run.outside])
 
 
 def lines(found: Results) -> list[str]:
-    """Return the findings in words, one a line."""
+    """Return the findings as text, one per line."""
     return [
         *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in found.ratios),
         *(

@@ -1,15 +1,19 @@
-"""Run as a process: examples per second of our loop and of Keras' `fit`, on one core.
+"""Compare examples per second of our loop and of Keras' `fit`, on one core. Run as a process.
 
     python keras_fit.py MODEL ROUNDS
 
-Prints one JSON object: ways, and for each its examples per second, round by round. In every round
-all ways train as many steps, one after the other on the same core, in a random order. `fit` is what
-anyone calls after `compile`, which on a CPU too lets XLA compile the step; "no XLA" is told not to.
-Our workers keep the memory that a step frees, as nobody's `fit` does by itself: "memory kept" does,
-in the same process as ours. A "bare step" is what costs least: loss, gradient and update, without
-the model's `train_step` and its metrics. Of `fit` the second epoch of a call counts: what it
-prepares before the first is not held against it, and pictures that have to be resized are resized
-before.
+Prints one JSON object with, for each way, its examples per second in each round. In every round all
+ways train the same number of steps, one after the other on the same core, in a random order.
+
+- `fit` is what users call after `compile`, which lets XLA compile the step, even on a CPU.
+- "no XLA" forbids that.
+- "memory kept" keeps the memory that a step frees, as our workers do, and runs in the same process
+  as ours. By default `fit` does not keep it.
+- A "bare step" is the cheapest possible one: loss, gradient and update, without the model's
+  `train_step` and its metrics.
+
+Only the second epoch of a call of `fit` counts, so that preparations before the first are not
+counted. Images that have to be resized are resized before.
 """
 
 import ctypes
@@ -29,7 +33,7 @@ from nodewise.cluster.local import Local
 from nodewise.measure.environment import settle_environment
 
 TIME_LIMIT_S = 3600
-BATCH_AND_STEPS = {  # so that a round of a large model takes a minute
+BATCH_AND_STEPS = {  # chosen so that a round of a large model takes a minute
     "mnist_cnn": (64, 30),
     "cifar10_cnn": (64, 30),
     "resnet50": (8, 6),
@@ -45,7 +49,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8  # of malloc.h
 
 
 def main(model: str, rounds: int) -> None:
-    """Measure and print."""
+    """Measure and print the rates."""
     settle_environment(keep_memory=False)
     with (
         lock.to_itself(lambda: None),
@@ -64,7 +68,7 @@ def main(model: str, rounds: int) -> None:
 def measure(
     rank: int, channel: Channel, *, cluster: Local, model: str, rounds: int
 ) -> dict[str, list[float]]:
-    """Train in turns with the other worker; return the rates of the ways that are ours to train.
+    """Train in turns with the other worker; return the rates of the ways that this worker trains.
 
     Rank 0 keeps the memory that a step frees.
     """
@@ -89,9 +93,9 @@ def measure(
         else:
             compiled = False if "no XLA" in way else "auto"
             ways[way] = keras_fit(module, data, batch, steps, jit_compile=compiled)
-        ways[way]()  # traces
+        ways[way]()  # untimed: the first call traces the step
     rates: dict[str, list[float]] = {way: [] for way in ways}
-    chance = random.Random(SEED)  # the same order in both
+    chance = random.Random(SEED)  # both workers use the same order
     for turn in range(rounds):
         for way in chance.sample(WAYS, len(WAYS)):
             channel.meet(f"{turn} {way}")
@@ -102,9 +106,10 @@ def measure(
 
 
 def _keep_memory() -> None:
-    """Do as `MALLOC_TRIM_THRESHOLD_` and the like do for our workers.
+    """Set for this process what `MALLOC_TRIM_THRESHOLD_` and similar variables set for our workers.
 
-    glibc reads those at the start of a program only, and the forkserver of both workers is one.
+    glibc reads these variables only when a program starts, and both workers are forked from one
+    program.
     """
     libc = ctypes.CDLL(None)
     for parameter, value in ((_M_TRIM_THRESHOLD, 2**31 - 1), (_M_MMAP_MAX, 0), (_M_ARENA_MAX, 1)):
@@ -171,7 +176,7 @@ def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, step
 
 
 def keras_fit(module, data, batch: int, steps: int, *, jit_compile: bool | str):
-    """Return what lets `fit` train some steps and returns their seconds."""
+    """Return a function that trains some steps with `fit` and returns their seconds."""
     import keras
     import numpy as np
 

@@ -1,10 +1,10 @@
-"""Run as a process: train ten steps with a strategy on given examples; print the loss of each.
+"""Train ten steps with a strategy on given examples; print the loss of each. Run as a process.
 
     python same_work.py STRATEGY MODEL NODES BATCH OUT
 
-Two things make runs comparable that are otherwise a matter of chance: every worker starts from the
-same weights, and nothing is dropped out. With the first strategy OUT receives what the others are
-to start from and to train on: weights.npz and examples.npz.
+To make runs comparable, every worker starts from the same weights, and there is no dropout. The
+first strategy writes the weights and examples that the others use to OUT: weights.npz and
+examples.npz.
 """
 
 import json
@@ -23,12 +23,12 @@ STEPS, SEED, TIME_LIMIT_S = 10, 3, 180
 
 
 def manifest_of(model: str) -> Path:
-    """Return where the prepared examples of a model are."""
+    """Return the path of the manifest of a model's prepared examples."""
     return Path("results/datasets", registry()[model].dataset, "manifest.json")
 
 
 def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
-    """Train and print."""
+    """Train and print the losses."""
     settle_environment()
     with lock.to_itself(lambda: None), (cluster := Local(nodes)).open():
         parts = process.run(

@@ -1,1 +1,1 @@
-"""Models: which there are, how one is built, fed, counted and described."""
+"""Models: the registry, and how a model is built, fed, counted and described."""

@@ -1,7 +1,7 @@
-"""Cutting a model for several nodes: into stages in a row, or its dense layers into parts.
+"""Split a model over several nodes: into consecutive stages, or by splitting its dense layers.
 
-Imports TensorFlow. A model can be cut into stages where a single tensor passes: behind any layer of
-a Sequential model, between the blocks of a residual network, but nowhere inside such a block.
+Imports TensorFlow. A model can be cut into stages where a single tensor passes: after any layer of
+a Sequential model, and between the blocks of a residual network, but not inside such a block.
 """
 
 import math
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.models.layers import graph_calls, layers_of
 
-# What works on each unit for itself: between the layers of a pair there may be nothing else.
+# Element-wise functions and layers. Nothing else is allowed between the two layers of a pair.
 _ACTIVATIONS = {"linear", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "tanh", "sigmoid"}
 _BETWEEN = (layers.Dropout, layers.BatchNormalization, layers.ReLU, layers.LeakyReLU)
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What lies between two places to cut: the tensors that pass there, the layers' names."""
+    """The layers between two consecutive places to cut, and the tensors that pass there."""
 
     begin: keras.KerasTensor
     end: keras.KerasTensor
@@ -38,13 +38,14 @@ class _Piece:
 
 
 def cut(model: keras.Model, stages: int) -> list[keras.Model]:
-    """Return `stages` models which, one after the other, compute what `model` computes.
+    """Return `stages` models that, run one after the other, compute the same as `model`.
 
-    They share its layers. All take about the same number of floating-point operations to train, or,
-    if those of a layer cannot be counted, have about the same number of weights.
+    They share its layers. All need about the same number of floating-point operations in training.
+    If the operations of a layer cannot be counted, all have about the same number of weights
+    instead.
 
     Raises:
-        RefusedError: the model cannot be cut into so many; the line says into how many it can.
+        RefusedError: the model cannot be cut into so many; the text says how many are possible.
     """
     if not _is_graph(model):
         raise RefusedError(f"{model.name}: is no graph of layers, so it cannot be cut into stages")
@@ -66,14 +67,14 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
 
 
 def most_stages(model: keras.Model) -> int:
-    """Return into how many stages a functional or Sequential model can be cut."""
+    """Return the largest number of stages that a functional or Sequential model can be cut into."""
     return len(_pieces(model))
 
 
 def _costs(model: keras.Model, pieces: Sequence[_Piece]) -> list[int]:
     try:
         counted = layers_of(model, model.name)
-    except UserError:  # a layer that nobody has described
+    except UserError:  # a layer whose operations cannot be counted
         return [piece.model().count_params() for piece in pieces]
 
     def operations(names: Sequence[str]) -> int:
@@ -91,9 +92,9 @@ def _joined(pieces: Sequence[_Piece]) -> keras.Model:
 
 
 def _pieces(model: keras.Model, prefix: str = "") -> list[_Piece]:
-    """Return the pieces of a model of one input and one output, in order.
+    """Return the pieces of a model with one input and one output, in order.
 
-    Names of its layers begin with `prefix`.
+    `prefix` is put before the names of its layers.
     """
     nodes = [node for node in graph_calls(model) if not node.is_input]
     last_use = {id(one): place for place, node in enumerate(nodes) for one in node.input_tensors}
@@ -115,9 +116,9 @@ def _pieces(model: keras.Model, prefix: str = "") -> list[_Piece]:
 def _between(
     begin: keras.KerasTensor, end: keras.KerasTensor, nodes: Sequence[Any], prefix: str
 ) -> list[_Piece]:
-    """Return the piece of these nodes, or the pieces of the model that the only one of them is.
+    """Return the piece that consists of `nodes`; if they are one inner model, return its pieces.
 
-    Such a model stays whole if it is called in a way of its own, such as with training=False.
+    An inner model stays whole if it is called with arguments of its own, such as training=False.
     """
     inside, settings = nodes[0].operation, nodes[0].arguments.kwargs.values()
     plain = len(nodes) == 1 and all(value is None for value in settings)
@@ -131,20 +132,20 @@ def _is_graph(operation: object) -> bool:
 
 
 def _can_be_sent(tensor: keras.KerasTensor) -> bool:
-    """Tell whether a tensor is float32, of known size, and without a mask beside it."""
-    # private: Keras has no public way to ask for a symbolic tensor's mask
+    """Return whether a tensor is float32, has a known size and has no mask."""
+    # private: Keras has no public way to get a symbolic tensor's mask
     masked = getattr(tensor, "_keras_mask", None) is not None
     return tensor.dtype == "float32" and None not in tensor.shape[1:] and not masked
 
 
 def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tuple[int, ...]:
-    """Return where to cut a chain of pieces, so that its dearest stage is as cheap as can be.
+    """Return where to cut a chain of pieces so that its costliest stage is as cheap as possible.
 
     Args:
-        costs: of each piece.
-        crossing: what has to be sent when the chain is cut behind a piece. Of the cuts that are
-            equally good for the dearest stage, the ones with the least to send are taken.
-        stages: from 1 to the number of pieces; each gets one piece at least.
+        costs: the cost of each piece.
+        crossing: the amount to send if the chain is cut after a piece. Among cuts that are equally
+            good for the costliest stage, those with the least to send are chosen.
+        stages: the number of stages, from 1 to the number of pieces; each gets at least one piece.
 
     Returns:
         The first pieces of the second stage, the third, and so on.
@@ -159,7 +160,7 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
 
     @cache
     def dearest(first: int, left: int) -> int:
-        """Return the cost of the dearest of the `left` stages from piece `first` on."""
+        """Return the cost of the costliest of the `left` stages from piece `first` on."""
         if left == 1:
             return cost(first, len(costs))
         return min(max(cost(first, at), dearest(at, left - 1)) for at in places(first, left))
@@ -168,7 +169,7 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
 
     @cache
     def least_sent(first: int, left: int) -> tuple[float, tuple[int, ...]]:
-        """Return what the `left` stages from piece `first` on send, and where to cut for it."""
+        """Return the least amount sent by the `left` stages from piece `first` on, and its cuts."""
         if left == 1:
             return (0 if cost(first, len(costs)) <= most else inf), ()
         found: list[tuple[float, tuple[int, ...]]] = []
@@ -182,10 +183,10 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
 
 
 def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
-    """Return the trained dense layers of which one follows the other; each is in one pair only.
+    """Return pairs of consecutive trained dense layers. Each layer is in one pair at most.
 
     Raises:
-        RefusedError: there are none, or the model is not a Sequential one.
+        RefusedError: there are none, or the model is not Sequential.
     """
     if not isinstance(model, keras.Sequential):
         raise RefusedError(
@@ -194,7 +195,7 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
     found: list[tuple[layers.Dense, layers.Dense]] = []
     first: layers.Dense | None = None
     for layer in model.layers:
-        # a subclass, or a layer with LoRA, may make something else of its inputs
+        # a subclass, or a layer with LoRA, may compute something else
         plain = type(layer) is layers.Dense and not layer.lora_enabled
         if plain and layer.trainable:
             if first is not None:
@@ -212,13 +213,13 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
 
 
 def widened(model: keras.Model, nodes: int) -> keras.Model:
-    """Return `model`, or if need be a wider one, whose pairs can be split evenly over `nodes`.
+    """Return `model`, or a wider model if its pairs cannot be split evenly over `nodes`.
 
-    The first layer of a pair gets units that are not there in `model`. With weights of 0 they
-    change nothing.
+    In the wider model, the first layer of each pair gets additional units. They change nothing if
+    their weights are 0.
 
     Raises:
-        RefusedError: nothing of the model can be split.
+        RefusedError: no part of the model can be split.
     """
     units = {first.name: math.ceil(first.units / nodes) * nodes for first, _ in pairs(model)}
     if all(units[first.name] == first.units for first, _ in pairs(model)):
@@ -234,6 +235,6 @@ def widened(model: keras.Model, nodes: int) -> keras.Model:
 
 
 def padded(values: NDArray[np.generic], shape: Sequence[int]) -> NDArray[np.generic]:
-    """Return `values` filled up with 0 at the end of each axis to `shape`."""
+    """Return `values`, padded with zeros at the end of each axis to `shape`."""
     ends = [(0, wanted - got) for wanted, got in zip(shape, values.shape, strict=True)]
     return np.pad(values, ends)

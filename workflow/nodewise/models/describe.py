@@ -1,6 +1,6 @@
-"""A model -> its description, which `nodewise describe-model` writes.
+"""Create the description of a model, which `nodewise describe-model` writes.
 
-Imports TensorFlow: the model is built, and nothing is computed with it.
+Imports TensorFlow: the model is built, but nothing is computed with it.
 """
 
 import inspect
@@ -20,11 +20,11 @@ from nodewise.models.layers import layers_of
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
 
 COUNTED_BATCHES = (8, 16)
-"""Two sizes: what grows from one to the other is each example's."""
+"""Two batch sizes: operations that grow from one to the other belong to the examples."""
 
 
 def describe(name: str) -> Architecture:
-    """Return the architecture of a model of the registry."""
+    """Return the description of a model in the registry."""
     module = registry.load(name)
     model = module.build()
     batches = [zeros_spec(model, examples) for examples in COUNTED_BATCHES]
@@ -32,7 +32,7 @@ def describe(name: str) -> Architecture:
 
 
 def zeros_spec(model: keras.Model, examples: int) -> tuple[tf.TensorSpec, tf.TensorSpec]:
-    """Return the spec of a batch of a model of the registry: one input, a label each."""
+    """Return the spec of a batch for a model in the registry: one input and a label per example."""
     (x,) = model.inputs
     return tf.TensorSpec((examples, *x.shape[1:]), x.dtype), tf.TensorSpec((examples,), tf.uint8)
 
@@ -46,19 +46,20 @@ def about(docstring: str) -> list[str]:
 def architecture_of(
     model: keras.Model, name: str, about: list[str], batches: Sequence[Any] = ()
 ) -> Architecture:
-    """Return the architecture of a compiled model.
+    """Return the description of a compiled model.
 
-    Layers are those of a functional or Sequential model of one input that trains as Keras does; any
-    other model is described as one layer, whose operations are counted in its graph.
+    If the model is functional or Sequential, has one input and trains with Keras' own `train_step`,
+    its layers are described. Any other model is described as a single layer, whose operations are
+    counted in its traced graph.
 
     Args:
-        model: compiled.
-        name: what the description calls it.
-        about: paragraphs on it.
-        batches: specs of two batches of different sizes, as `train_step` takes them.
+        model: the compiled model.
+        name: its name in the description.
+        about: paragraphs about the model.
+        batches: the specs of two batches of different sizes, as `train_step` takes them.
 
     Raises:
-        UserError: no layer is trained, or the batch size is fixed; or the model is no list of
+        UserError: no layer is trained, or the batch size is fixed; or the model is not a list of
             layers, and there are no `batches`.
     """
     _refuse_fixed_batch(model, name)
@@ -106,7 +107,7 @@ def _trains_its_layers(model: keras.Model) -> bool:
 
 
 def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
-    """Return a model as one layer."""
+    """Describe a model as a single layer."""
     make_all_variables(model, batches[0])
     forward, training, uncounted = count_model(model, batches)
     weights = {id(one): one for one in model.weights}

@@ -1,6 +1,6 @@
-"""What is known of a model without building it: its layers, and what they add up to.
+"""Facts about a model that are known without building it: its layers and their totals.
 
-`nodewise describe-model` writes it to `data/models/<name>.json`.
+`nodewise describe-model` writes them to `data/models/<name>.json`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,15 +19,15 @@ from nodewise.results.model_description import Architecture, Memory
 
 DESCRIPTIONS = Path("data/models")
 OWN_DESCRIPTIONS = Path("results/models")
-"""Descriptions of users' own models, which the workflow makes, or somebody who asked for them."""
+"""Descriptions of users' own models, created by the workflow or on request."""
 _ADVICE = "remove the file to have the model described again"
 SMALL_FLOPS = 100_000_000
-"""Operations of training an example up to which the workflow measures a model's noise scale."""
+"""The most FLOPs of training an example for which the workflow measures a model's noise scale."""
 
 
 @cache
 def facts(name: str) -> Architecture:
-    """Return what is known of a model of the registry; see `read_facts`."""
+    """Return the description of a model in the registry; see `read_facts`."""
     return read_facts(DESCRIPTIONS, name)
 
 
@@ -50,12 +50,12 @@ def read_facts(folder: Path, name: str) -> Architecture:
 def read_all_facts(
     folder: Path, trained: Collection[str], own: Mapping[str, Path]
 ) -> dict[str, Architecture]:
-    """Read what is known of every model of the registry that was trained or is described.
+    """Read the descriptions of all models in the registry that were trained or are described.
 
-    Users' models that were trained follow; `own` has their files, by what the study calls them.
+    Users' own models that were trained follow; `own` maps their names in the study to their files.
 
     Raises:
-        UserError: the file of a model of `trained` is missing; or one is invalid.
+        UserError: the file of a model in `trained` is missing, or a file is invalid.
     """
     known = {
         name: read_facts(folder, name)
@@ -74,7 +74,7 @@ class _Kind(BaseModel):
 
 
 def read_own(path: Path) -> Architecture | None:
-    """Read the description of a user's own model; None if there is none, or it was refused.
+    """Read the description of a user's own model; None if there is none or it was refused.
 
     Raises:
         UserError: the file is invalid.
@@ -85,21 +85,21 @@ def read_own(path: Path) -> Architecture | None:
 
 
 def why_refused(path: Path) -> str | None:
-    """Return why a file of `results/models` has no description; None if it has one.
+    """Return why a file in `results/models` contains no description; None if it contains one.
 
     Raises:
-        UserError: the file is no JSON.
+        UserError: the file is not valid JSON.
     """
     return read_json(_Kind, path, _ADVICE).refused
 
 
 def refuse_own(path: Path, reason: str) -> None:
-    """Write in place of the description of a user's own model why there is none."""
+    """Write the reason why a user's own model has no description, in place of the description."""
     write_json(path, {"refused": reason})
 
 
 def memory_of(cell: Cell) -> Memory | None:
-    """Return the memory of training a cell's model; None if nobody has measured it.
+    """Return the memory needed to train a cell's model; None if it has not been measured.
 
     Raises:
         UserError: a description is invalid.
@@ -113,7 +113,7 @@ def memory_of(cell: Cell) -> Memory | None:
 
 
 def own_models(cells: Iterable[Cell]) -> dict[str, Cell]:
-    """Return a cell of each of the users' own models, by what the study calls the model."""
+    """Return one cell for each of the users' own models, by the model's name in the study."""
     return {cell.model: cell for cell in cells if cell.build}
 
 
@@ -124,5 +124,5 @@ def own_description(cell: Cell) -> Path:
 
 
 def is_small(name: str) -> bool:
-    """Tell whether the workflow measures the noise scale of a model."""
+    """Return whether the workflow measures the noise scale of a model."""
     return facts(name).training_flops_per_example <= SMALL_FLOPS

@@ -1,6 +1,6 @@
-"""What people give `fit` beside model and data: class weights, and callbacks for the learning rate.
+"""Arguments of `fit` apart from model and data: class weights and learning rate callbacks.
 
-A user's `build` returns them beside the model, under the names that `fit` has for them. Imports
+A user's `build` returns them with the model, under the names of `fit`'s arguments. Imports
 TensorFlow.
 """
 
@@ -26,9 +26,12 @@ _CALLBACKS = (
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The weight of each class by its number, 1 for others, and callbacks, in their order.
+    """Options of `fit` for a user's model.
 
-    `place` is the user's function that they come from, if they do.
+    Attributes:
+        class_weight: weights by class number; 1 for classes that are not listed.
+        callbacks: the callbacks, in order.
+        place: the user's function that returned the options, if any.
     """
 
     class_weight: Mapping[int, float]
@@ -40,10 +43,10 @@ NO_FIT_OPTIONS = FitOptions({}, (), None)
 
 
 def read(place: ParsedSpec, given: object) -> FitOptions:
-    """Return the options that the user's function returned beside its model.
+    """Return the options that the user's function returned with its model.
 
     Raises:
-        UserError: they are not such options.
+        UserError: they are not valid options.
     """
     name = place.text
     if not isinstance(given, dict):
@@ -61,7 +64,7 @@ def read(place: ParsedSpec, given: object) -> FitOptions:
 
 
 def of(model: keras.Model) -> FitOptions:
-    """Return the options of a model; one of this project has none."""
+    """Return the options of a model; this project's models have none."""
     options: FitOptions = getattr(model, "fit_options", NO_FIT_OPTIONS)
     return options
 
@@ -100,7 +103,7 @@ def _callbacks(name: str, given: Any) -> tuple[keras.callbacks.Callback, ...]:  
 
 
 def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
-    """Tell whether a class of Keras does something in it."""
+    """Return whether the callback's class is, or inherits from, one of Keras' own callbacks."""
     return any(
         kind.__module__.partition(".")[0] == "keras"
         for kind in type(callback).__mro__
@@ -109,14 +112,15 @@ def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
 
 
 def weighted(batch: Any, class_weight: Mapping[int, float]) -> Any:  # noqa: ANN401
-    """Return a batch with the sample weights that `fit` makes of class weights.
+    """Return a batch with the sample weights that `fit` would derive from class weights.
 
     Args:
-        batch: (x, y); y has class numbers, (examples,) or (examples, 1), or one column a class.
-        class_weight: weights by class; without any the batch stays as it is.
+        batch: (x, y); y contains class numbers, (examples,) or (examples, 1), or one column per
+            class.
+        class_weight: weights by class; if empty, the batch is returned unchanged.
 
     Raises:
-        UserError: the batch has sample weights already, or other labels.
+        UserError: the batch already has sample weights, or has other labels.
     """
     if not class_weight:
         return batch

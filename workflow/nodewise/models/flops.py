@@ -1,8 +1,9 @@
-"""Floating-point operations of a layer, counted from its configuration and its shapes.
+"""Count the floating-point operations of a layer from its configuration and shapes.
 
-A multiply-add is 2 operations. Matrix products, convolutions and attention are exact; of what is
-done element by element each operation counts as one, a whole activation function too, as they are
-small beside the products. Nothing here needs Keras: a configuration is what `get_config` gives.
+A multiply-add is 2 operations. Matrix products, convolutions and attention are counted exactly. In
+element-wise computations each operation counts as one, even a whole activation function, because
+they are small beside the products. This module does not need Keras: a configuration is the result
+of `get_config`.
 """
 
 import math
@@ -10,24 +11,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Shape = Sequence[int]  # of one example
+Shape = Sequence[int]  # the shape for one example
 Config = Mapping[str, Any]
 
 SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
-BATCH_NORM = 2  # scale and offset: the four statistics of a channel become two factors
+BATCH_NORM = 2  # scale and offset: a channel's four parameters can be combined into these two
 LAYER_NORM = 8  # mean, difference, square, mean, root and its product, scale, offset
 RESCALING = 2
 
 
 @dataclass(frozen=True)
 class Part:
-    """One piece of the forward pass of a layer, for one example.
+    """One part of the forward pass of a layer, for one example.
 
     Attributes:
         flops: its operations.
-        weighted: it uses weights, whose gradient takes as many operations again.
-        operands: how many activations it multiplies or maps; the gradient of each takes as many
-            operations again. None for a sum, which hands its gradient on.
+        weighted: whether it uses weights, whose gradient takes as many operations again.
+        operands: the number of activations that it multiplies or maps. The gradient of each takes
+            as many operations again. It is 0 for a sum, which passes its gradient on.
     """
 
     flops: int
@@ -41,12 +42,13 @@ def forward_flops(parts: Iterable[Part]) -> int:
 
 
 def training_flops(parts: Iterable[Part], *, trained: bool, reached: bool) -> int:
-    """Return the operations of a training step for one example, without the optimizer's.
+    """Return the operations of a training step for one example, excluding the optimizer's.
 
     Args:
-        parts: the forward pass, in order.
-        trained: the layer's weights are trained, not frozen.
-        reached: a trained layer lies before this one, so that the gradient must pass through.
+        parts: the parts of the forward pass, in order.
+        trained: whether the layer's weights are trained, not frozen.
+        reached: whether a trained layer lies before this one, so that the gradient must pass
+            through.
     """
     total = 0
     for part in parts:
@@ -57,7 +59,7 @@ def training_flops(parts: Iterable[Part], *, trained: bool, reached: bool) -> in
 
 
 def parts_of(kind: str, config: Config, inputs: Sequence[Shape], output: Shape) -> list[Part]:
-    """Return the forward pass of a layer of this kind (its class name).
+    """Return the parts of the forward pass of a layer of this kind (its class name).
 
     Raises:
         KeyError: the kind is not known.
@@ -120,9 +122,10 @@ def _dense(config: Config, inputs: Sequence[Shape], output: Shape) -> list[Part]
 
 
 def _attention(config: Config, inputs: Sequence[Shape], output: Shape) -> list[Part]:
-    """Projections, scores, softmax, weighted sums, and the projection of the result.
+    """Count projections, scores, softmax, weighted sums, and the projection of the result.
 
-    Inputs are query, value and, if it is not the value, key: (positions, width) each.
+    Inputs are the query, the value and, if it differs from the value, the key, each of shape
+    (positions, width).
     """
     if any(len(shape) != 2 for shape in (*inputs, output)):
         raise ValueError("attention is counted over one axis of positions only")
@@ -141,7 +144,7 @@ def _attention(config: Config, inputs: Sequence[Shape], output: Shape) -> list[P
     )
     return [
         Part(projections, weighted=True),
-        Part(query[0] * of_keys),  # by the root of the width
+        Part(query[0] * of_keys),  # division by the square root of the width
         Part(2 * pairs * of_keys, operands=2),
         Part(SOFTMAX * pairs * config["num_heads"]),
         Part(2 * pairs * of_values, operands=2),
@@ -153,7 +156,7 @@ Count = Callable[[Config, Sequence[Shape], Shape], list[Part]]
 
 _FREE = (
     *("InputLayer", "Cast", "Concatenate", "Embedding", "ExpandDims", "Flatten", "GetItem"),
-    *("Dropout", "Permute", "Reshape", "ZeroPadding2D"),  # no example is dropped at inference
+    *("Dropout", "Permute", "Reshape", "ZeroPadding2D"),  # dropout does nothing at inference
 )
 _COUNTS: dict[str, Count] = {
     **dict.fromkeys(_FREE, _nothing),

@@ -1,9 +1,9 @@
-"""Floating-point operations of a traced graph, counted operation by operation from its shapes.
+"""Count the floating-point operations of a traced graph, operation by operation, from its shapes.
 
 This counts what has no closed form in `flops`: recurrent and custom layers, subclassed models and
-custom training steps. It counts as `flops` does: a multiply-add is 2, matrix products and
-convolutions are exact, of everything else each number that is computed is one operation. Loops
-count once for every turn. Imports TensorFlow, but computes nothing.
+custom training steps. It uses the same rules as `flops`: a multiply-add is 2 operations, matrix
+products and convolutions are exact, and in everything else each computed number is one operation.
+Loops count once per iteration. Imports TensorFlow, but computes nothing.
 """
 
 import math
@@ -19,7 +19,7 @@ from nodewise.models.flops import BATCH_NORM, SOFTMAX
 
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
 UNKNOWN_ROWS = "rows of unknown length (one value of each is counted)"
-# how a call fails of a model that takes something else than x, or has none
+# errors of calling a model that takes something else than x, or that has no call()
 _NOT_CALLED = (
     *(NotImplementedError, TypeError, ValueError, LookupError, AttributeError),
     tf.errors.OpError,
@@ -28,22 +28,22 @@ _NOT_CALLED = (
 
 @dataclass
 class Count:
-    """The operations of a graph, and the kinds of operations that it has and that none counts."""
+    """The number of operations in a graph, and the kinds of operations that are not counted."""
 
     flops: float = 0
     uncounted: set[str] = field(default_factory=set)
 
     def add(self, other: "Count", times: float = 1) -> None:
-        """Add `times` another count."""
+        """Add `times` times another count."""
         self.flops += times * other.flops
         self.uncounted |= other.uncounted
 
 
 def count(graph: tf.Graph) -> Count:
-    """Return the floating-point operations of one run of a function's graph, shapes being known.
+    """Return the floating-point operations of one run of a function's graph with known shapes.
 
-    What leads to no output and changes nothing is left out, as TensorFlow leaves it out: such as
-    the gradients of frozen weights.
+    Operations that lead to no output and have no side effect are not counted, because TensorFlow
+    prunes them. Examples are the gradients of frozen weights.
     """
     total = Count()
     waiting = [one.op for one in graph.outputs] + list(graph.control_outputs)
@@ -64,13 +64,13 @@ def count_call(
     trained: bool,
     reached: bool,
 ) -> tuple[int, int, set[str]]:
-    """Count what a layer computes for one example, forward and in training.
+    """Count the operations of a layer for one example, forward and in training.
 
     Args:
         layer: a built layer or operation of Keras.
-        arguments: of its call in a graph of layers, with `args` and `kwargs`.
-        trained: its weights are trained, not frozen.
-        reached: a trained layer lies before it, so that the gradient must pass through.
+        arguments: the arguments of its call in a graph of layers, with `args` and `kwargs`.
+        trained: whether its weights are trained, not frozen.
+        reached: whether a trained layer lies before it, so that the gradient must pass through.
 
     Returns:
         The operations of the forward pass, those of a training step without the optimizer's, and
@@ -102,17 +102,18 @@ def count_call(
 
 
 def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, set[str]]:
-    """Count what a whole compiled model computes for one example, forward and in training.
+    """Count the operations of a whole compiled model for one example, forward and in training.
 
-    What a step computes whatever its batch, such as updates of weights, is left out.
+    Operations whose number does not depend on the batch, such as updates of weights, are not
+    counted.
 
     Args:
-        model: with its variables made, so that it can be called.
-        batches: specs of two batches of different sizes, as `train_step` takes them.
+        model: a model whose variables are created, so that it can be called.
+        batches: the specs of two batches of different sizes, as `train_step` takes them.
 
     Returns:
-        As `count_call`; that of the forward pass is 0 if the model cannot be called with x, as a
-        GAN cannot.
+        The same as `count_call`. The forward pass is 0 if the model cannot be called with x, like a
+        GAN.
     """
     examples = [examples_in(batch) for batch in batches]
     inputs = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in batches]
@@ -133,7 +134,7 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, s
 
 
 def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:
-    # AutoGraph would leave a file per function: workers do not exit, they are ended
+    # workers are killed, so that AutoGraph would leave behind a temporary file per function
     return count(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
 
 
@@ -163,30 +164,30 @@ def _count_one(operation: tf.Operation) -> Count:
 
 
 def bodies(operation: tf.Operation) -> Iterator[tf.Graph]:
-    """Yield the graphs that an operation runs: a function's, a loop's body, one branch of several.
+    """Yield the graphs that an operation runs: a function, a loop's body, one of several branches.
 
-    A loop's condition only compares numbers of turns.
+    A loop's condition is left out, because it only compares iteration numbers.
     """
     for name in ("body", "f", "then_branch"):
         if name in operation.node_def.attr and operation.node_def.attr[name].HasField("func"):
-            # private: a graph's public text has no shapes that belong to a function's inputs
+            # private: a graph's public form does not contain the shapes of a function's inputs
             called = operation.graph._get_function(operation.node_def.attr[name].func.name)
             if called is not None:
                 yield called.graph
 
 
 def turns_of(operation: tf.Operation) -> int | None:
-    """Return how often an operation runs its bodies; None for a loop whose length is not known."""
+    """Return how often an operation runs its bodies; None for a loop of unknown length."""
     if operation.type not in _LOOPS:
         return 1
-    # the first inputs of a loop are its counter and the most turns that it may take
+    # the first two inputs of a loop are its counter and its maximum number of iterations
     most = operation.inputs[1]
-    while most.op.type in ("Identity", "Max", "Cast"):  # of the number of time steps
+    while most.op.type in ("Identity", "Max", "Cast"):  # skip conversions of the number of steps
         most = most.op.inputs[0]
     turns = tf.get_static_value(most)
     if turns is not None:
         return int(turns) if turns >= 0 else None
-    # a gradient takes as many turns as the loop that it is of
+    # the gradient of a loop takes as many iterations as the loop
     return turns_of(most.op) if most.op.type in _LOOPS else None
 
 
@@ -195,7 +196,7 @@ def _computes(operation: tf.Operation) -> bool:
 
 
 def _size(tensor: tf.Tensor) -> int:
-    """Return how many numbers a tensor has; a length that is not known counts as one."""
+    """Return the number of entries of a tensor; an unknown length counts as 1."""
     if tensor.shape.rank is None:
         return 1
     return math.prod(1 if one is None else one for one in tensor.shape)
@@ -222,7 +223,14 @@ def _einsum(operation: tf.Operation) -> int:
 
 
 def _each_place(places: int, kernel: int) -> Callable[[tf.Operation], int]:
-    """Return what counts a convolution; where its larger pictures or gradients, and weights are."""
+    """Return a function that counts the multiply-adds of a convolution or of one of its gradients.
+
+    Both indices refer to the operation's inputs followed by its first output.
+
+    Args:
+        places: the index of the convolution's output or of that output's gradient.
+        kernel: the index of the weights or of their gradient.
+    """
 
     def products(operation: tf.Operation) -> int:
         tensors = [*operation.inputs, operation.outputs[0]]
@@ -240,7 +248,8 @@ _PRODUCTS: dict[str, Callable[[Any], int]] = {
     "MatMul": _matmul,
     **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matmul),
     "Einsum": _einsum,
-    # inputs: pictures, weights; then of the gradients: sizes, weights or pictures, gradients
+    # inputs: (images, weights); of the gradients: (sizes, weights, gradient of the output) and
+    # (images, sizes, gradient of the output)
     **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative"), _each_place(-1, 1)),
     **dict.fromkeys(
         (
@@ -291,7 +300,7 @@ _EACH_OUTPUT: dict[str, int] = {
     ),
     "AddN": 1,
 }
-# What moves, chooses, reads or makes numbers, and computes none.
+# Operations that move, select, read or create numbers, but compute nothing.
 _FREE = frozenset(
     (
         *("Const", "Placeholder", "PlaceholderWithDefault", "Identity", "IdentityN", "Snapshot"),

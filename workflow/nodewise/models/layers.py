@@ -1,4 +1,4 @@
-"""The layers of a built model: what each is, what it computes on, how many operations it takes.
+"""Describe the layers of a built model: their kinds, inputs, parameters and operations.
 
 Imports TensorFlow, but computes nothing.
 """
@@ -25,7 +25,7 @@ _DETAILS = {
 
 @dataclass(frozen=True)
 class _Call:
-    """What one layer or operation computes, and from what."""
+    """One call of a layer or operation in a model's graph, with its inputs and output."""
 
     name: str
     operation: Any
@@ -40,14 +40,15 @@ class _Call:
 
     @property
     def of_keras(self) -> bool:
-        """Whether its class is what its name says: others may have the same name."""
+        """Whether the class is one of Keras: a custom class may have the same name."""
         return type(self.operation).__module__.partition(".")[0] == "keras"
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The layer's settings; empty if it cannot tell them, as with a regularizer of one's own.
+        """The layer's settings.
 
-        A bare operation has none that matter.
+        They are empty if the layer cannot return them, for example due to a custom regularizer, and
+        for a bare operation, which has no settings that matter.
         """
         if not isinstance(self.operation, keras.Layer):
             return {}
@@ -58,21 +59,21 @@ class _Call:
         return config
 
     def size(self, weights: str) -> int:
-        """Return how many numbers its `weights` or `trainable_weights` are."""
+        """Return the number of entries in all of its `weights` or `trainable_weights`."""
         return sum(math.prod(one.shape) for one in getattr(self.operation, weights, []))
 
 
 def layers_of(model: keras.Model, name: str) -> list[Layer]:
-    """Return the layers of a model and of the models inside it, in an order of computing them.
+    """Return the layers of a model and of its inner models, in an order in which they are computed.
 
-    Operations of a kind that has no closed form are counted in its graph.
+    Layers of a kind without a closed form are counted in their traced graph.
 
     Raises:
-        UserError: the model is no graph of layers each of which is used once; the line begins with
+        UserError: the model is not a graph of layers that are each used once; the text begins with
             `name`.
     """
     layers: list[Layer] = []
-    reached: dict[str, bool] = {}  # whether a gradient comes back to a layer
+    reached: dict[str, bool] = {}  # whether the gradient is propagated back through a layer
     for call in _calls(model):
         before = any(reached[source] for source in call.inputs)
         layers.append(_layer(call, name, before))
@@ -102,8 +103,8 @@ def _layer(call: _Call, model: str, reached: bool) -> Layer:
 def _operations(
     call: _Call, shape: list[int], trained: bool, reached: bool
 ) -> tuple[int, int, set[str]]:
-    """Return a layer's operations forward and in training, and the kinds that are not counted."""
-    if not keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks take no FLOPs
+    """Return a layer's FLOPs forward and in training, and the kinds that are not counted."""
+    if not keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks need no FLOPs
         return 0, 0, set()
     try:
         if not call.of_keras:
@@ -119,9 +120,10 @@ def _operations(
 
 
 def graph_calls(model: keras.Model) -> list[Any]:
-    """Return the calls of a model's layers, its inputs among them, in Keras' order of running.
+    """Return the calls of a model's layers and inputs, in the order in which Keras runs them.
 
-    A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
+    Layers also know calls in other graphs: each `Sequential.add` leaves one behind. Those are not
+    included.
     """
     # private: the public get_config() lists calls only if every layer can be serialized
     by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
@@ -131,16 +133,16 @@ def graph_calls(model: keras.Model) -> list[Any]:
 def _calls(
     model: keras.Model, prefix: str = "", made_by: dict[int, str] | None = None
 ) -> Iterator[_Call]:
-    """Yield what a model computes, in order, models inside it unfolded.
+    """Yield the calls of a model in order; inner models are replaced by their own calls.
 
-    `made_by` says which call made a tensor, by the tensor's `id`; it grows on the way. That of a
-    model inside begins with that model's inputs.
+    `made_by` maps the `id` of a tensor to the name of the call that made it, and is extended here.
+    For an inner model it starts with that model's inputs.
     """
     made_by = {} if made_by is None else made_by
     for node in graph_calls(model):
         operation, name = node.operation, f"{prefix}{node.operation.name}"
         if id(node.outputs[0]) in made_by:
-            continue  # an input of a model inside
+            continue  # an input of an inner model
         if name in made_by.values():
             raise UserError(f"{name}: is used more than once, so the model is no list of layers")
         if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
@@ -163,14 +165,14 @@ def _calls(
 
 
 def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[keras.KerasTensor]:
-    """Return the tensors of a call, without its masks, which only say what to leave out."""
+    """Return the input tensors of a call, without masks, which only say what to leave out."""
     given = [value for name, value in named.items() if not name.endswith("mask")]
     flat = keras.tree.flatten([*arguments, *given])
     return [one for one in flat if isinstance(one, keras.KerasTensor)]
 
 
 def _detail(kind: str, config: Mapping[str, Any]) -> str:
-    """Return the settings by which a reader knows a layer, in words; empty if it has none."""
+    """Return the settings that characterise a layer, as text; empty if there are none."""
     if not config:
         return ""
     if kind in ("MaxPooling2D", "AveragePooling2D"):
@@ -187,7 +189,10 @@ def _detail(kind: str, config: Mapping[str, Any]) -> str:
 
 
 def _function(config: Mapping[str, Any]) -> list[str]:
-    """Return the name of a layer's activation function, if it has one; one's own is a dict."""
+    """Return the name of a layer's activation function, unless it is linear.
+
+    A custom function is a dict in the settings.
+    """
     activation = config["activation"]
     name = activation["config"] if isinstance(activation, dict) else activation
     return [] if name == "linear" else [name.strip("_")]

@@ -1,12 +1,14 @@
-"""The models that can be trained: what each is called, what it trains on, how to build it.
+"""The registry of models: their names and datasets, and how to build them.
 
-A model is one file, `models/<name>.py`. Its `METADATA` is read without running the file. It has
+A model is one file, `models/<name>.py`. Its `METADATA` is read without running the file. The file
+contains
 
-- `METADATA = {...}`: a literal dictionary, the fields of `ModelEntry`;
-- `build() -> keras.Model`: compiled, for batches of prepared examples;
-- `preprocess(x) -> x`, if the dataset stores other than prepared examples: on a batch;
-- `augment(x) -> x`, if training varies its examples: on a prepared batch, at random;
-- `load_pretrained(model, file)`, if the model starts from pretrained weights: fills a built one.
+- `METADATA = {...}`: a literal dictionary with the fields of `ModelEntry`;
+- `build() -> keras.Model`: returns a compiled model for batches of preprocessed examples;
+- `preprocess(x) -> x`, if the dataset stores examples in another form: preprocesses a batch;
+- `augment(x) -> x`, if training uses augmentation: changes a preprocessed batch at random;
+- `load_pretrained(model, file)`, if the model starts from pretrained weights: loads them into a
+  built model.
 """
 
 import ast
@@ -26,10 +28,12 @@ MOST_MODEL_BYTES = 1_000_000
 
 
 class ModelEntry(Frozen):
-    """The `METADATA` of a model file: what nobody can count, see `facts` for the rest.
+    """The `METADATA` of a model file: facts that cannot be computed. For all others see `facts`.
 
-    `dataset` is one of `data/datasets.yaml`. `weights` names the pretrained weights that the model
-    starts from (`data/weights.yaml`), if any.
+    Attributes:
+        title: the title of the model.
+        dataset: a dataset of `data/datasets.yaml`.
+        weights: the pretrained weights that the model starts from (`data/weights.yaml`), if any.
     """
 
     title: str
@@ -38,7 +42,7 @@ class ModelEntry(Frozen):
 
 
 def check_project() -> None:
-    """Check that this is a clone of the project, whose models are there.
+    """Check that the current folder is a clone of the project, which contains the models.
 
     Raises:
         UserError: it is not.
@@ -52,7 +56,7 @@ def check_project() -> None:
 
 @cache
 def registry() -> dict[str, ModelEntry]:
-    """Return every model by name: the `METADATA` of each file of `models/`, if it is there.
+    """Return every model by name: the `METADATA` of each file in `models/`, if that folder exists.
 
     Raises:
         UserError: a file's `METADATA` is missing or wrong.
@@ -61,7 +65,7 @@ def registry() -> dict[str, ModelEntry]:
 
 
 def read_metadata(path: Path) -> ModelEntry:
-    """Read the literal `METADATA` of a model file without running it.
+    """Read the literal `METADATA` of a model file without running the file.
 
     Raises:
         UserError: the file cannot be parsed, or its `METADATA` is missing or wrong.
@@ -79,7 +83,7 @@ def read_metadata(path: Path) -> ModelEntry:
 
 
 def _metadata(tree: ast.Module) -> object:
-    """Return the value of the last `METADATA = ...` of a module; none if it has no such line."""
+    """Return the value of the last `METADATA = ...` in a module; an empty dict if there is none."""
     values = [
         statement.value
         for statement in tree.body
@@ -90,18 +94,18 @@ def _metadata(tree: ast.Module) -> object:
 
 
 def title_of(model: str) -> str:
-    """Return the title of a model, or its name if it is not one of ours."""
+    """Return the title of a model, or its name if it is not in the registry."""
     return registry()[model].title if model in registry() else model
 
 
 def weights_of(name: str) -> str | None:
-    """Return which pretrained weights a model starts from, if any; a user's own has none."""
+    """Return the name of the pretrained weights of a model, if any; a user's own model has none."""
     entry = registry().get(name)
     return entry.weights if entry else None
 
 
 def load(name: str) -> ModuleType:
-    """Import `models/<name>.py`; this module tells what it has."""
+    """Import `models/<name>.py`. The docstring of this module lists its contents."""
     path = MODELS_DIR / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"nodewise_model_{name}", path)
     if spec is None or spec.loader is None:

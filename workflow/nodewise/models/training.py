@@ -1,4 +1,4 @@
-"""What training a cell's model takes: the functions of a model file, or of a user's own model.
+"""How to build and feed a cell's model: the functions of a model file or of a user's own model.
 
 Imports TensorFlow.
 """
@@ -28,9 +28,11 @@ def _as_it_is(x: tf.Tensor) -> tf.Tensor:
 class Recipe:
     """How to build and feed a model.
 
-    `build` returns a compiled model. `preprocess` turns a batch of the dataset into one for the
-    model, in training and evaluation; `augment` changes a preprocessed batch at random, in training
-    alone. `load_pretrained` fills a built model from a file.
+    Attributes:
+        build: returns a compiled model.
+        preprocess: turns a batch of the dataset into one for the model, in training and evaluation.
+        augment: changes a preprocessed batch at random, in training only.
+        load_pretrained: loads pretrained weights from a file into a built model.
     """
 
     build: Callable[[], keras.Model]
@@ -39,7 +41,7 @@ class Recipe:
     load_pretrained: Callable[[keras.Model, Path], None] | None = None
 
     def built(self, weights: Path | None) -> keras.Model:
-        """Return a new model, with the pretrained `weights` if there are any that it can take."""
+        """Return a new model, with pretrained `weights` if given and supported."""
         model = self.build()
         if weights is not None and self.load_pretrained is not None:
             self.load_pretrained(model, weights)

@@ -1,4 +1,4 @@
-"""A user's own model: the compiled model that their `build()` returns, or one that Keras saved.
+"""A user's own model: a compiled model that their `build()` returns, or a saved Keras model.
 
 Imports TensorFlow.
 """
@@ -17,21 +17,21 @@ from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
 from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
 
-# what Keras says of a class or function that it does not find, before its name
+# how Keras' messages name a class or function that it does not find
 _MISSING = r"(?:Could not locate \w+ |object of type |interpret .*'class_name': )['`](\w+)"
 _COMPILE = "call model.compile(optimizer=…, loss=…) before you"
 
 
 def building(spec: str) -> Callable[[], keras.Model]:
-    """Return what builds the user's model `spec`, a new one each time.
+    """Return a function that builds the user's model `spec`, a new one at each call.
 
-    It is called by a strategy, perhaps in a scope of its own: variables must not be there earlier,
-    and so the user's file is imported only then. What goes wrong in the model's `train_step` and
-    `test_step`, when they are traced, is told as one line, too.
+    A strategy calls it, possibly in a scope of its own. No variables may exist before that, so the
+    user's file is imported only then. Errors in the model's `train_step` and `test_step`, which
+    occur when they are traced, are reported in one line, too.
 
     Raises:
-        UserError: there is no such function or file. Building raises it if there is no compiled
-            model.
+        UserError: there is no such function or file. The returned function raises it if there is no
+            compiled model.
     """
     place = parse_model_spec(spec)
     imported = cache(partial(Function, place))
@@ -60,12 +60,12 @@ def building(spec: str) -> Callable[[], keras.Model]:
 
 
 def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
-    """Check that `fit` would do what strategies do: trace the `train_step`, give it the examples.
+    """Check that `fit` would do what strategies do: trace `train_step` and pass examples unchanged.
 
-    Models of KerasHub have a preprocessor for them, unless told otherwise.
+    Models of KerasHub preprocess the examples, unless their preprocessor is removed.
 
     Raises:
-        RefusedError: it would not.
+        RefusedError: `fit` would do something else.
     """
     of_keras_hub = hasattr(model, "preprocess_samples")
     if of_keras_hub and model.preprocessor is not None:
@@ -94,7 +94,7 @@ def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noq
 
 
 def _built(function: Function) -> tuple[keras.Model, FitOptions]:
-    """Return the model that a user's function returned, and its options."""
+    """Return the model that a user's function returned, and its fit options."""
     name, returned, options = function.parsed.text, function(), NO_FIT_OPTIONS
     if isinstance(returned, tuple) and len(returned) == 2:
         returned, given = returned
@@ -109,9 +109,9 @@ def _built(function: Function) -> tuple[keras.Model, FitOptions]:
 
 
 def _refuse_shared(function: Function, model: keras.Model) -> None:
-    """Check that a model has no part that an earlier or later one has, too.
+    """Check that no part of the model was created at import, as all replicas would share it.
 
-    Metrics may be shared but in a scope of tf.distribute, whose variables are of no use outside.
+    Metrics may be shared, except in a tf.distribute scope, whose variables cannot be used outside.
     """
     scoped = model.metrics if tf.distribute.has_strategy() else []
     own = {id(one) for one in (*layers_in(model), model.optimizer, *scoped) if one is not None}
@@ -127,7 +127,7 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
 
 
 def _loaded(place: ParsedSpec) -> keras.Model:
-    """Return a saved model, compiled as it was, with the state of its optimizer.
+    """Load a saved model, compiled as it was saved, with the state of its optimizer.
 
     Raises:
         UserError: Keras cannot load it, or it was not compiled.
@@ -145,7 +145,7 @@ def _loaded(place: ParsedSpec) -> keras.Model:
 
 
 def _why_not_loaded(place: ParsedSpec, message: str) -> str:
-    """Return what to do about a file that Keras refused, for the text of its error."""
+    """Return advice on a file that Keras could not load, given the text of Keras' error."""
     message = message.rpartition("Exception encountered: ")[2]  # the innermost
     missing = re.search(_MISSING, message)
     if missing:

@@ -1,10 +1,10 @@
-"""Pretrained weights: fetched and checked; or, if they cannot be had, told to be random.
+"""Pretrained weights: fetch and check them. If they cannot be had, random weights are recorded.
 
 manifest = prepare("resnet50_imagenet", registry=…, cache=…, mirror=…, source="any", out=…)
 pretrained = read_weights(out / "manifest.json")
 
-The cache is that of the datasets and is kept alike: `<name>/<file>` as it came, `<file>.origin`
-beside it, a damaged one renamed to `<file>.bad`.
+The cache is that of the datasets and has the same structure: `<name>/<file>` is the original file,
+`<file>.origin` beside it says where it came from, and a damaged file is renamed to `<file>.bad`.
 """
 
 import logging
@@ -38,7 +38,7 @@ MANIFEST = "manifest.json"
 
 
 class WeightsFile(RemoteFile):
-    """A file of weights, known by whichever digest its publisher gives."""
+    """A file of weights, identified by the digest that its publisher provides."""
 
     content_sha256: Sha256 | None = None
     content_md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
@@ -52,7 +52,7 @@ class WeightsFile(RemoteFile):
 
     @property
     def digest(self) -> tuple[str, str]:
-        """The one that is given, and its digits."""
+        """The name of the digest that is given, and its value."""
         if self.content_sha256:
             return "SHA-256", self.content_sha256
         return "MD5", self.content_md5 or ""
@@ -68,7 +68,7 @@ class Entry(Frozen):
 
 
 class Manifest(Frozen):
-    """What was prepared: a file beside the manifest, or, by `reason`, none: random weights."""
+    """What was prepared: a file beside the manifest, or random weights for the given `reason`."""
 
     name: Name
     title: str
@@ -89,17 +89,17 @@ class Manifest(Frozen):
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Weights that a model starts from: where they came from, and their file unless random."""
+    """The weights that a model starts from: their source, and their file unless they are random."""
 
     source: WeightsSource
     file: Path | None
 
 
 def find(registry: Path, name: str) -> Entry:
-    """Return the entry `name` of the registry file, YAML.
+    """Return the entry `name` of the registry, a YAML file.
 
     Raises:
-        UserError: the file cannot be read or does not fit, or there are no such weights.
+        UserError: the file cannot be read or is invalid, or it has no such weights.
     """
     entries = read_yaml(TypeAdapter(dict[Name, Entry]), registry)
     if name not in entries:
@@ -119,21 +119,20 @@ def prepare(
 ) -> Manifest:
     """Fetch and check the weights `name`; write their file and then `manifest.json` to `out`.
 
-    Sources in order: `cache`, `mirror`, the official addresses. If none has the file, the manifest
-    says `random`, and why, and so does a warning. `source` "official" forbids random in place of
-    pretrained.
+    The sources are, in this order, `cache`, `mirror` and the official URLs. If none has the file,
+    the manifest says `random` and why, and a warning is logged.
 
     Args:
         name: a key of the registry.
         registry: the registry file, see `find`.
-        cache: folder of the files as they came, `<name>/<file>`.
-        mirror: a folder or an http(s) prefix that has `<name>/<file>`; None for none.
-        source: see above.
-        out: folder to write to.
+        cache: the folder of the original files, `<name>/<file>`.
+        mirror: a folder or an http(s) prefix that contains `<name>/<file>`, or None.
+        source: "official" forbids random weights in place of pretrained ones.
+        out: the folder to write to.
 
     Raises:
         UserError: an argument or the registry is wrong; the weights cannot be had and random ones
-            are forbidden; a source has a corrupt file and no other has a right one; or a folder
+            are forbidden; a source has a corrupt file and no other has a correct one; or a folder
             cannot be written.
     """
     entry = find(registry, name)
@@ -155,10 +154,10 @@ def prepare(
 
 
 def read_weights(manifest: Path) -> Pretrained:
-    """Return the weights that `manifest` describes, their file checked.
+    """Return the weights that `manifest` describes, after checking their file.
 
     Raises:
-        UserError: the manifest or the file is missing, damaged, or does not fit the other.
+        UserError: the manifest or the file is missing or damaged, or they do not match.
     """
     prepared = read_json(Manifest, manifest, "prepare the weights again")
     file = manifest.parent / prepared.file if prepared.file else None
@@ -199,9 +198,12 @@ def _copied(name: str, entry: Entry, fetched: Fetched, to: Path) -> Manifest:
 
 
 def _random(name: str, entry: Entry, source: str, error: UnobtainableError) -> Manifest:
-    """Return the manifest of random weights; or say what to do if they are not allowed.
+    """Return the manifest of random weights, or raise an error with advice if they are not allowed.
 
-    A corrupt file is never passed over in silence: somebody meant to use the real weights.
+    A corrupt file is always an error: somebody intended to use the real weights.
+
+    Raises:
+        UserError: a file is corrupt, or random weights are forbidden.
     """
     if error.corrupt:
         raise UserError(f"{name}: {error}; fix or remove the bad file, then run again") from error
