@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 STUCK_PEER_S = 60
-ADAM_EPSILON = 1e-7  # Keras'
+ADAM_EPSILON = 1e-7  # Keras' default
 FIRST_STEPS = 2
 
 
@@ -130,7 +130,7 @@ class Training:
         return time.perf_counter() - started
 
     def digest(self) -> list[float]:
-        """Return what two workers have equal if and only if their weights agree, nearly surely."""
+        """Return numbers that are equal on two workers only if (almost surely) the weights are."""
         return [weight.detach().double().abs().sum().item() for weight in self.ddp.parameters()]
 
 

@@ -101,7 +101,7 @@ class Exchanged:
 
 
 def added(runs: Sequence[Run]) -> list[Added]:
-    """Return what the exchange adds to a step, for each way in each place with several nodes."""
+    """Return the time that the exchange adds to a step, per way and place with several nodes."""
     exchanged = Exchanged(runs)
     found = []
     for place, ways in places(runs):

@@ -141,7 +141,10 @@ def recipe_of(module, *, bare: bool):
 
 
 def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, steps: int):
-    """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
+    """Return a function that trains some steps like a cell and returns their seconds.
+
+    The steps include the input pipeline.
+    """
     from nodewise.cluster.kinds.local import Local as OneCore
     from nodewise.core.cell import Cell, Extent
     from nodewise.data import pipeline

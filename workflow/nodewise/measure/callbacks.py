@@ -114,7 +114,7 @@ class Callbacks:
 
 
 def _watches_tests(callback: Any) -> bool:  # noqa: ANN401
-    """Return whether a callback may use validation logs: all but some of Keras' callbacks may."""
+    """Return whether a callback may use validation logs; true unless it is known not to."""
     if isinstance(callback, keras.callbacks.LearningRateScheduler):
         return False
     return str(getattr(callback, "monitor", "val_")).startswith("val_")

@@ -31,7 +31,7 @@ def serve(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     Meets the other processes like `worker.train_cell`, and also sends `{"event": "ready"}`.
 
     Returns:
-        The CPU seconds that this process spent between the meetings "warm" and "timed".
+        The CPU seconds of this process during the last block, from "warm" to "timed".
     """
     cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)

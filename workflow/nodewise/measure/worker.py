@@ -41,7 +41,7 @@ from nodewise.strategies.api import PATIENCE_S, Job, NotTimedError, Strategy, nu
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _FIRST_STEPS = 2  # enough to see whether replicas stay equal
-_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # in any cell: first steps, warm-up steps and timed steps
+_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # of any cell: first, warm-up and timed steps
 _PROGRESS_S = 0.5
 _METERS_S = 20.0
 
@@ -117,7 +117,7 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     Meets the other processes like `train_cell`, and also sends `{"event": "ready"}`.
 
     Returns:
-        The CPU seconds that this process spent between the meetings "warm" and "timed".
+        The CPU seconds of this process during the last block, from "warm" to "timed".
     """
     cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)
@@ -216,7 +216,7 @@ def _timed(
     """Train the timed steps. Time that callbacks take before and between epochs is not counted."""
     if callbacks:
         callbacks.begin()
-    strategy.model.reset_metrics()  # takes longer than a short step where variables are mirrored
+    strategy.model.reset_metrics()  # untimed: slow if variables are mirrored
     before = _bytes_on_wire(strategy)
     clock = Clock(send, _timed_steps(cell, steps_per_epoch))
     began = _clocks(clock)

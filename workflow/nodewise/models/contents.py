@@ -1,4 +1,7 @@
-"""What a model and a batch consist of: layers, optimizers, examples. Imports TensorFlow."""
+"""Find the parts of a model and of a batch: layers, optimizers, variables, examples.
+
+Imports TensorFlow.
+"""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -6,22 +9,24 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
-# private: there is no other way to the generator of what has no seed
+# private: there is no public way to get Keras' global random generator
 from keras.src.backend.common.global_state import set_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from nodewise.core.errors import RefusedError
 
-_UNSEEDED = "global_seed_generator"  # the name by which Keras keeps it
+_UNSEEDED = "global_seed_generator"  # the name of that generator in Keras' global state
 
 Kept = TypeVar("Kept")
 
 
 def examples_in(batch: Any) -> int:  # noqa: ANN401
-    """Return the number of examples in a batch, which a static shape tells; no ragged one does.
+    """Return the number of examples in a batch, from the first static shape.
+
+    A ragged tensor has no static number of examples.
 
     Raises:
-        RefusedError: none does.
+        RefusedError: no part of the batch has a static number of examples.
     """
     sizes = [part.shape[0] for part in tf.nest.flatten(batch) if part.shape[0] is not None]
     if not sizes:
@@ -30,14 +35,14 @@ def examples_in(batch: Any) -> int:  # noqa: ANN401
 
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Return the optimizers of a model: its own, and those of compiled models inside of it."""
+    """Return the optimizers of a model: its own and those of compiled models inside it."""
     return list(_distinct(layers_in(model), keras.optimizers.Optimizer))
 
 
 def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
-    """Return the optimizers that change weights for an optimizer: mostly itself.
+    """Return the optimizers that update weights for `optimizer`: usually only itself.
 
-    One that chooses an optimizer for each variable may know them only once it is built.
+    An optimizer that chooses another one for each variable may know them only once it is built.
     """
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return inner_optimizers(optimizer.inner_optimizer)
@@ -46,22 +51,22 @@ def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimi
 
 
 def plain_variables(model: keras.Model) -> list[tf.Variable]:
-    """Return the variables of TensorFlow that layers keep, which Keras does not count among its."""
+    """Return the plain TensorFlow variables in layers, which Keras does not list as variables."""
     return list(_distinct(layers_in(model), tf.Variable))
 
 
 def unseeded() -> keras.random.SeedGenerator:
-    """Return the generator by which Keras draws in this thread where it was given no seed."""
+    """Return Keras' global random generator of this thread, used where no seed was given."""
     return global_seed_generator()
 
 
 def draw_unseeded_by(generator: Any) -> None:  # noqa: ANN401
-    """Have Keras draw by `generator` in this thread where it was given no seed."""
+    """Make Keras use `generator` in this thread where no seed was given."""
     set_global_attribute(_UNSEEDED, generator)
 
 
 def draw_in_threads(model: keras.Model) -> None:
-    """Have a model's `train_step` draw by this thread's generator in any thread, as others do."""
+    """Make a model's `train_step` use this thread's global generator in whatever thread it runs."""
     train_step, generator = model.train_step, unseeded()
 
     def step(batch: Any) -> Any:  # noqa: ANN401
@@ -72,13 +77,13 @@ def draw_in_threads(model: keras.Model) -> None:
 
 
 def make_all_variables(model: keras.Model, batch: Any) -> None:  # noqa: ANN401
-    """Have a model and its optimizers make their variables: trace a step on a batch's spec."""
-    # AutoGraph would leave a file per function: workers do not exit, they are ended
+    """Make a model and its optimizers create their variables, by tracing a step on a batch spec."""
+    # workers are killed, so that AutoGraph would leave behind a temporary file per function
     tf.function(model.train_step, autograph=False).get_concrete_function(batch)
 
 
 def layers_in(layer: keras.Layer) -> list[keras.Layer]:
-    """Return `layer` and all layers inside of it, in attributes, lists and dicts."""
+    """Return `layer` and all layers inside it, in attributes, lists and dicts."""
     found: dict[int, keras.Layer] = {}
     waiting = [layer]
     while waiting:
@@ -95,7 +100,7 @@ def _distinct(layers: Iterable[keras.Layer], kind: type[Kept]) -> Iterable[Kept]
 
 
 def _kept(layer: keras.Layer, kind: type[Kept]) -> list[Kept]:
-    """Return what a layer keeps of a kind, in its attributes, and in lists and dicts there."""
+    """Return the objects of type `kind` in a layer's attributes, and in lists and dicts there."""
     found: list[Kept] = []
     for value in vars(layer).values():
         kept = list(value.values()) if isinstance(value, dict) else value

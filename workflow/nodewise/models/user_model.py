@@ -146,7 +146,7 @@ def _loaded(place: ParsedSpec) -> keras.Model:
 
 def _why_not_loaded(place: ParsedSpec, message: str) -> str:
     """Return advice on a file that Keras could not load, given the text of Keras' error."""
-    message = message.rpartition("Exception encountered: ")[2]  # the innermost
+    message = message.rpartition("Exception encountered: ")[2]  # of the innermost exception
     missing = re.search(_MISSING, message)
     if missing:
         name = missing.group(1)

@@ -29,7 +29,7 @@ class Job:
 
     Attributes:
         rank: the index of this process. Workers come first, then servers.
-        size: the number of workers.
+        size: the number of workers, or of devices if a single process trains on several.
         global_batch: the number of examples per step over all workers.
         seed: the seed of the initial weights and of all random numbers.
         build: returns a compiled model.
@@ -184,7 +184,7 @@ class Strategy(ABC):
         return self.weights()
 
     def weights_sha256(self) -> str:
-        """Return the SHA-256 of `weights`. Two workers have the same one if every bit is equal."""
+        """Return the SHA-256 of `weights`: equal on two workers if and only if every bit is."""
         return hashlib.sha256(b"".join(w.tobytes() for w in self.weights())).hexdigest()
 
     def state(self) -> list[np.ndarray]:

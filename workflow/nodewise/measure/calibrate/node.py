@@ -166,8 +166,9 @@ def _receive_stream(plan: Plan, address: tuple[str, int], channel: Channel) -> M
 def _stream_address(cluster: Cluster, pair: tuple[int, int]) -> tuple[str, int]:
     """Return the address at which the receiver of a pair listens for a stream.
 
-    Each host has one of the allowed ports, so on hosts the receiver uses the sender's port, which
-    it does not use itself.
+    Each host has one of the allowed ports, so on hosts the receiver listens on the sender's port,
+    which it does not use otherwise. In emulated nodes all ports are equal, and it listens on
+    `_PORT`.
     """
     addresses = cluster.addresses()
     (_, other), (host, own) = (parsed(addresses[rank]) for rank in pair)

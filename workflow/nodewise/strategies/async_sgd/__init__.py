@@ -12,9 +12,10 @@ class AsyncSgd(Served):
 
     Attributes:
         scale_by_staleness: divide the learning rate of a gradient by its staleness, if above 1.
-        updates: the number of gradients that the servers gather into one update, their mean.
+        updates: the number of gradients that the servers gather and apply as one update, their
+            mean. None applies each gradient by itself.
         bound: the largest number of steps that a worker may be ahead of the slowest one; a worker
-            that is further ahead waits.
+            that is further ahead waits. None is no limit.
     """
 
     scale_by_staleness: bool = False

@@ -33,7 +33,7 @@ from nodewise.strategies.transport import Peers
 
 __all__ = ["Server", "Strategy"]
 
-_CHECKED = 2  # the first pushes, which check that nothing but the servers changes the weights
+_CHECKED = 2  # number of first pushes that check that only the servers change the weights
 _SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 

@@ -15,7 +15,7 @@ class CompressedSgd(Options):
     Attributes:
         method: `threshold` sends the sign of each entry of at least ±`threshold`, `top_k` the
             largest entries, `float16` all entries.
-        threshold: the threshold, in units of the worker's own mean gradient.
+        threshold: the threshold for entries of the mean gradient over the worker's own examples.
         share: the share of entries that `top_k` sends.
         values: the type in which `top_k` sends them.
         warmup_steps: the number of first steps in which only some workers' updates count.

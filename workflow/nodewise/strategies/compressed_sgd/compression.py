@@ -61,7 +61,10 @@ class Codec(ABC):
 
 
 class Threshold(Codec):
-    """Sends entries of at least ±`threshold`, each as an index and a sign, meaning ±`threshold`."""
+    """Sends the index and the sign of each entry of at least ±`threshold`.
+
+    The entry is decoded as ±`threshold`.
+    """
 
     def __init__(self, size: int, threshold: float) -> None:
         super().__init__(size)

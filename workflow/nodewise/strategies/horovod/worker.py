@@ -88,7 +88,7 @@ def _start(job: api.Job) -> None:
         return
     others = range(1, job.size)
     with _Rendezvous((_host(job), 0), RendezvousHandler, verbose=False) as server:
-        polling = {"poll_interval": 0.01}  # `shutdown` takes at most so many seconds
+        polling = {"poll_interval": 0.01}  # seconds that `shutdown` takes at most
         threading.Thread(target=server.serve_forever, kwargs=polling, daemon=True).start()
         port = server.server_address[1]
         for peer in others:

@@ -147,7 +147,7 @@ def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """
     inner = inner_optimizers(optimizer)
     rates = [one.learning_rate for one in inner]
-    if not all(isinstance(rate, keras.Variable) for rate in rates):  # computed from the step count
+    if not all(isinstance(rate, keras.Variable) for rate in rates):  # it is a schedule
         raise RefusedError(
             "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
             "begin anew in every period; use kept or averaged"

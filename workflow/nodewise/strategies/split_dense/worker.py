@@ -184,7 +184,7 @@ def saves_bytes(layer: keras.Layer, model: keras.Model, job: api.Job) -> bool:
     if layer.kernel_constraint or layer.bias_constraint:
         return False
     given = [node.input_tensors[0] for node in _nodes(model) if node.operation is layer]
-    once = len(given) == 1 and len(given[0].shape) == 2  # on rows of examples
+    once = len(given) == 1 and len(given[0].shape) == 2  # used once, on 1-D inputs
     if not once or layer.dtype_policy.name != "float32" or own < 2:
         return False
     return fewer_bytes(*layer.kernel.shape, own=own, nodes=job.size)

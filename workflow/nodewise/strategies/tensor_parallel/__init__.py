@@ -21,7 +21,7 @@ class TensorParallel(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return the bytes of an all-reduce of each pair's outputs, and in most cases of its inputs.
+    """Return the bytes of summing, for each pair, its outputs and the gradients of its inputs.
 
     The inputs' gradients are summed only if a layer before the pair is trained. Both are for the
     global batch.
