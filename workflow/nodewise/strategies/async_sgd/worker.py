@@ -38,7 +38,7 @@ _SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
 class Strategy(api.Strategy):
-    """Train as one of `job.size` workers. In `job.addresses` the servers come after the workers."""
+    """Trains as one of `job.size` workers. In `job.addresses` servers come after workers."""
 
     replicas_agree = False
 

@@ -49,7 +49,10 @@ class CompressedSgd(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return half a gradient per other worker; None if the size depends on the gradient."""
+    """Return the bytes of half a gradient per other worker (float16).
+
+    Return None for other methods, whose messages depend on the gradient's values.
+    """
     if trained.cell.options.get("method") != "float16":
         return None
     return (trained.cell.nodes - 1) * trained.payload_bytes / 2

@@ -45,7 +45,10 @@ class ParameterAveraging(Options):
 
 
 def _bytes_sent(trained: Trained) -> float | None:
-    """Return a ring all-reduce of the weights, per step; None if optimizer states are averaged."""
+    """Return the bytes per step of a ring all-reduce of the weights once per period.
+
+    Return None if optimizer states are averaged, too: their size is not known here.
+    """
     options = trained.cell.options
     if options.get("optimizer_state") == "averaged":
         return None
