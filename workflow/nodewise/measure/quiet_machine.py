@@ -15,7 +15,7 @@ from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.measurement import Conditions
 
-_ROOM = 2  # a repeated block, with its warm-up, takes at most so many times as long as the last
+_ROOM = 2  # a repeated block, with its warm-up, takes at most this many times as long as the last
 
 
 class Watch:

@@ -54,8 +54,9 @@ def calibrate(
 ) -> Calibration:
     """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
-    The numbers of emulated nodes are 1, 2, 4 and 8 and the study's largest number, up to what the
-    study uses and this machine has cores for. The numbers of hosts are 2, 4, 8, …, and all of them.
+    The numbers of emulated nodes are 1, 2, 4 and 8, up to the study's largest number, and that
+    number itself if it is below 8; those that need more cores than this machine has are left out.
+    The numbers of hosts are 2, 4, 8, …, and all of them.
     Each number is launched `repeats` times, in an interleaved random order that depends on the
     study's seed. Before that, pairs of hosts stream data, one pair after another. If this machine
     does not permit emulated nodes, or their launch fails, the result says so.
