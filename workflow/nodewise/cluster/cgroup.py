@@ -233,7 +233,7 @@ def made(groups: CpuGroups) -> Iterator[None]:
     reading, writing = os.pipe()
     reaper = os.fork()
     if reaper == 0:
-        os.setsid()  # a signal to the launcher's group is not for the reaper
+        os.setsid()  # so that signals to the launcher's process group do not reach the reaper
         os.close(writing)
         os.read(reading, 1)  # returns when all processes that hold the write end are gone
         _remove(groups.folder)

@@ -30,14 +30,14 @@ def be_controller(line: socket.socket) -> NoReturn:
     """Run the controller until the launcher closes its end of `line`, then exit."""
     code = 1
     try:
-        os.setsid()  # a signal to the launcher's group is not for the controller
+        os.setsid()  # so that signals to the launcher's process group do not reach the controller
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _Controller(line).run()
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+        os._exit(code)  # without the exit handlers and buffers inherited from the launcher
 
 
 class _Controller:

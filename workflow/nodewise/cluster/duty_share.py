@@ -23,7 +23,7 @@ class Share:
     withheld: float  # the node had budget but waited for a core, or the controller was late
     stopping: float  # used by idle threads to be stopped and continued; not part of `got`
     seconds: float
-    seconds_outside: int  # seconds in which more than TOLERANCE was withheld or got in excess
+    seconds_outside: int  # seconds in which it got too little or too much by more than TOLERANCE
 
     @property
     def error(self) -> float:

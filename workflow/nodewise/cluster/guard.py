@@ -94,7 +94,7 @@ def _be_guard(
     """
     launcher, parent = watched
     try:
-        os.setsid()  # a signal to the launcher's group is not for the guard
+        os.setsid()  # so that signals to the launcher's process group do not reach the guard
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         deadline, pids = time.monotonic() + limit_s, b""
         kills, used, orphaned = memory.kills(), 0, False
@@ -121,7 +121,7 @@ def _be_guard(
             time.sleep(0.01)
         shutil.rmtree(folder, ignore_errors=True)
     finally:
-        os._exit(0)  # the launcher's exit handlers and buffers are not this process's
+        os._exit(0)  # without the exit handlers and buffers inherited from the launcher
 
 
 def _is_orphaned(launcher: int, parent: int) -> bool:

@@ -61,8 +61,8 @@ class Hosts(api.Cluster):
     def __init__(self, size: int, allowed_ports: Sequence[int], per_host: int = 1) -> None:
         """Describe a cluster of `size` workers, `per_host` on each host.
 
-        `allowed_ports` are the first and the last port that may be used. Each cluster starts at a
-        random port of this range.
+        `allowed_ports` are the first and the last port that may be used. The workers get
+        consecutive ports within this range, from a random one on.
         """
         self.size, self.allowed_ports, self.per_host = size, allowed_ports, per_host
         first, last = allowed_ports

@@ -85,7 +85,7 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
 def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
     """Create a machine's own bridge and link it to the bridge between machines; return its index.
 
-    Here and below, `node` is the number of an emulated machine with several workers.
+    `node` is the number of the machine, which has several workers.
     """
     inner, outer = _uplink(node)
     links.link("add", ifname=f"inside{node}", kind="bridge")

@@ -56,8 +56,8 @@ def run(
     ended. They also end soon after this process is killed. A guard kills this process if it hangs
     for much longer than `time_limit_s`.
 
-    Exception: a process that left the process group of a killed worker keeps running, unless the
-    worker's node has a CPU group.
+    Only a process that has left the process group of a killed worker may survive, and only if the
+    worker's node has no CPU group.
 
     Args:
         size: number of workers.

@@ -52,7 +52,7 @@ class Worker:
     failed_at: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0
-    active_at: float = field(default_factory=time.monotonic)  # when it last used a core
+    active_at: float = field(default_factory=time.monotonic)  # when it last used CPU time
 
     @property
     def pid(self) -> int:

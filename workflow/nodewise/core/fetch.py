@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 RealOrigin = Literal["mirror", "official"]
 
 CHUNK = 2**16
-MAX_CONTENT_BYTES = 2**30  # of one file
+MAX_CONTENT_BYTES = 2**30  # per file
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
 

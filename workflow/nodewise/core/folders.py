@@ -26,7 +26,7 @@ def replaced(folder: Path) -> Iterator[Path]:
     new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
     try:
         if old.is_dir() and not folder.exists():
-            old.rename(folder)  # a run was killed between the two renames below
+            old.rename(folder)  # restore it: a run was killed between the two renames below
         for leftover in (new, old):
             shutil.rmtree(leftover, ignore_errors=True)
         new.mkdir(parents=True)

@@ -34,7 +34,7 @@ def progress(
         TaskProgressColumn(),
         console=Console(stderr=True),
         transient=True,
-        auto_refresh=False,  # drawn by this thread only: workers are forked while the bar is up
+        auto_refresh=False,  # no refresh thread, because workers are forked while the bar is shown
     )
     task = bar.add_task(label, total=total)
     due = time.monotonic() + (0 if at_once else PATIENCE_S)

@@ -95,7 +95,7 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
 
 
 def read_tree(path: Path) -> Any:  # noqa: ANN401
-    """Read a YAML file without validating it. Only its keys are checked: unique text.
+    """Read a YAML file without validating it. Only its keys are checked: unique and text.
 
     Raises:
         UserError: the file is missing, too large, or not YAML.

@@ -40,7 +40,7 @@ class ParsedSpec:
     Args:
         text: the spec itself. A file in it is relative to the project's folder.
         file: file of the function or the saved model; None if the spec names a module.
-        module: module of the function; empty for a saved model.
+        module: name under which the function's module is imported; empty for a saved model.
         function: name of the function; empty for a saved model.
     """
 
@@ -183,7 +183,8 @@ def _in_file(spec: str, file: Path, function: str) -> ParsedSpec:
         raise UserError(f"{spec}: there is no file {file}")
     try:
         tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nested too deeply
+    # deeply nested code raises the last two
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
         raise UserError(f"{file}:{line}: not Python ({reason})") from error
