@@ -250,7 +250,10 @@ def made(groups: CpuGroups) -> Iterator[None]:
 
 
 def _candidates(trees: Sequence[Hierarchy]) -> Iterator[Path]:
-    """Yield this process's groups and all groups above; in version 1 also their `nodewise`."""
+    """Yield this process's CPU groups and all groups above them.
+
+    In version 1, each is followed by its subgroup `nodewise`, if there is one.
+    """
     for tree in trees:
         for group in (tree.own, *tree.own.parents):
             if group.is_relative_to(tree.mount):

@@ -181,7 +181,7 @@ class Fetcher:
                 else:
                     _copy(source, temporary)
                 _check(temporary, file)
-                # the origin is written before the file, so a file in the cache always has one
+                # the origin is written before the file, so that every fetched file has one
                 write_text(_origin_path(cached), f"{origin}\n")
         except (UnavailableError, CorruptError) as error:
             self._failed[file.name, source] = error

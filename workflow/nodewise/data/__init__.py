@@ -1,4 +1,4 @@
-"""Datasets: fetch, check, unpack and shard them. Synthetic data replace those not available.
+"""Datasets: fetch, check, unpack and shard them. Synthetic data replaces missing datasets.
 
 manifest = prepare("mnist", registry=…, cache=…, mirror=…, source="any", out=…, seed=1)
 data = load(out / "manifest.json")
