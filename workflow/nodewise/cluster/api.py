@@ -1,4 +1,4 @@
-"""What a cluster offers: nodes for the workers of one cell, and a certain end."""
+"""Interface of a cluster: the nodes on which the workers of one cell run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 FIRST_PORT = 2222
 NO_GPU = "-1"
-"""As CUDA_VISIBLE_DEVICES: TensorFlow sees none."""
+"""Value of CUDA_VISIBLE_DEVICES that hides all GPUs from TensorFlow."""
 
 
 def parsed(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port`."""
+    """Split `host:port` into host and port."""
     host, _, port = address.rpartition(":")
     return host, int(port)
 
 
 class NotPermittedError(Exception):
-    """This machine does not permit such a cluster: the text says why.
+    """This machine does not permit the requested cluster; the message says why.
 
-    `command` is what would permit it, for a person to run; empty if no command would.
+    `command` is a shell command that a person can run to permit it. It is empty if there is none.
     """
 
     def __init__(self, reason: str, command: str = "") -> None:
@@ -39,7 +39,7 @@ class NotPermittedError(Exception):
 
     @property
     def whole(self) -> str:
-        """The text and the command, for a record."""
+        """The message and the command, as one text for a record."""
         return f"{self}; what would permit it: {self.command}" if self.command else str(self)
 
 
@@ -47,34 +47,37 @@ class Cluster(ABC):
     """The nodes of one cell. One worker runs on each."""
 
     kind: Kind
-    network: str  # one line for the record, known once the cluster is open
-    cpu_limit: str  # likewise
-    remote = False  # whether workers run on other hosts: see relay
-    shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
-    threads = 1  # that a worker computes with: a node of this machine is a core or part of one
-    gpus = NO_GPU  # that a worker sees: all nodes would share one of this machine
+    network: str  # describes the network in one line of the record; set by `open`
+    cpu_limit: str  # describes the CPU limit in one line of the record; set by `open`
+    remote = False  # whether the workers run on other hosts, see `relay`
+    shares: Sequence[float] = ()  # share of a core by rank; empty if the nodes are not limited
+    threads = 1  # per worker, because a node of this machine is one core or a part of one
+    gpus = NO_GPU  # none by default, because all nodes of this machine would share its GPU
 
     def to_itself(self, on_wait: Callable[[], None]) -> AbstractContextManager[float]:
-        """Yield the seconds waited once no other cell is measured on these nodes, before `open`.
+        """Wait until no other cell is measured on these nodes; yield the seconds waited.
 
-        Others wait until the block ends. `on_wait` is called once if there is someone to wait for.
+        Enter it before `open`. Other cells wait until the block ends. `on_wait` is called once if
+        another cell is being measured.
         """
         return lock.to_itself(on_wait)
 
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:
-        """Enter what the launcher needs, before TensorFlow is imported; undo all of it after.
+        """Set up the cluster in the launcher; undo everything when the block ends.
+
+        Enter it before TensorFlow is imported.
 
         Raises:
-            NotPermittedError: this machine does not permit it.
+            NotPermittedError: this machine does not permit such a cluster.
         """
 
     @abstractmethod
     def addresses(self) -> list[str]:
-        """Return `host:port` of every rank's server."""
+        """Return the address `host:port` of each worker's server, by rank."""
 
     def label(self, rank: int) -> str:
-        """Return what records and messages call the node of `rank`."""
+        """Return the name of the node of `rank` in records and messages."""
         return f"node{rank + 1}"
 
     def relay(
@@ -86,16 +89,17 @@ class Cluster(ABC):
         files: Sequence[Path],
         environment: Mapping[str, str],
     ) -> "Message":
-        """In a process of this machine, if the cluster is remote: have worker `rank` do `job`.
+        """Have worker `rank` do `job` on its remote host, and forward its messages.
 
-        This process passes messages on until it is killed.
+        Called only if the cluster is remote, in the local process that represents the worker. That
+        process forwards messages until it is killed.
 
         Args:
-            rank: of the worker.
-            channel: between this process and the launcher.
+            rank: rank of the worker.
+            channel: connection between this process and the launcher.
             job: the cell, the dataset's manifest and the weights, as JSON.
-            files: files and folders of the project that the worker needs beside the code.
-            environment: variables of the worker.
+            files: files and folders of the project that the worker needs in addition to the code.
+            environment: environment variables of the worker.
 
         Raises:
             RefusedError, NotPermittedError: the host cannot be used.
@@ -103,55 +107,64 @@ class Cluster(ABC):
         raise NotImplementedError
 
     def enter_node(self, rank: int) -> None:
-        """In worker `rank`, first of all: move into its node."""
+        """Move this process, worker `rank`, into its node. Called before anything else."""
 
     def connect(self, pids: Sequence[int]) -> None:
-        """In the launcher, when all workers are in their nodes: connect the nodes."""
+        """Connect the nodes. Called in the launcher when all workers are in their nodes."""
 
     def join(self, rank: int) -> None:
-        """In worker `rank`, when the nodes are connected: use the connection."""
+        """Bring up the network in worker `rank`. Called when the nodes are connected."""
 
     def limit_link(self, rank: int) -> None:
-        """In worker `rank`, when it is warm: hold its own end of its link to the rate from now on.
+        """Limit the worker's own end of its link to the rate from now on.
 
-        The launcher limits the other end, in `throttle`.
+        Called in worker `rank` when it is warm. The launcher limits the other end in `throttle`.
         """
 
     def throttle(self) -> None:
-        """In the launcher, when all workers are warm: hold the nodes to their share and rate."""
+        """Limit the nodes to their CPU share and link rate.
+
+        Called in the launcher when all workers are warm.
+        """
 
     def unleash(self) -> None:
-        """In the launcher, when nothing more is timed: let the nodes run freely."""
+        """Lift the CPU limits of the nodes. Called in the launcher when timing has ended."""
 
     def check(self) -> None:
-        """In the launcher, several times a second: see that the nodes are what they should be.
+        """Check that the nodes are held to their limits.
+
+        Called in the launcher several times a second.
 
         Raises:
-            NotPermittedError: this machine turns out not to manage it.
+            NotPermittedError: this machine cannot hold them to their limits.
         """
 
     def usage(self) -> list[NodeUsage]:
-        """In the launcher: return what each node has used so far; none if nothing counts it."""
+        """Return what each node has used so far, by rank; empty if it is not counted.
+
+        Called in the launcher.
+        """
         return []
 
 
 class Settings(ClusterSettings):
-    """Settings of a kind of cluster. A kind registers its class in CLUSTERS.
+    """Settings of one kind of cluster. Each kind registers its class in CLUSTERS.
 
-    Its module imports nothing that takes time: all that reads records imports it.
+    The module of the class must be quick to import, because everything that reads records imports
+    it.
     """
 
     @abstractmethod
     def cluster(self, cell: Cell) -> Cluster:
-        """Return the nodes of `cell`, not yet opened."""
+        """Return the cluster for `cell`, not yet opened."""
 
 
 class LinkedSettings(Settings):
     """Settings of a kind of cluster whose links `nodewise calibrate` measures.
 
     Args:
-        devices_per_node: how many workers share a machine and its link to the others. The nodes of
-            a study are workers then.
+        devices_per_node: number of workers that share a machine and its link to the other machines.
+            If it is more than 1, each node of a study is one worker.
     """
 
     devices_per_node: int = Field(default=1, ge=1, le=MOST_PER_MACHINE)
@@ -164,9 +177,9 @@ class LinkedSettings(Settings):
         return self.model_copy(update={"devices_per_node": nodes})
 
     def calibrated(self) -> Self:
-        """Return the settings with one worker on each machine, all alike."""
+        """Return these settings with one worker on each machine, and all machines alike."""
         return self.with_per_machine(1)
 
     @abstractmethod
     def take(self, nodes: int) -> Cluster:
-        """Return the first `nodes` nodes of `calibrated` settings, not yet opened."""
+        """Return a cluster of the first `nodes` nodes, not yet opened."""

@@ -1,14 +1,18 @@
-"""CPU quotas by cgroup, version 1 or 2, and the certainty that none of ours stays behind.
+"""Limit CPU time with cgroups, version 1 or 2, and remove the groups reliably.
 
-A cell's groups are one folder, `nodewise-<pid>-<start>-<pid namespace>`, named after the launcher
-that owns it, with one folder a node inside. A reaper process removes it when the launcher is gone,
-however that went; `remove_stale` does so at the next start if the reaper was killed as well.
+The groups of a cell are one folder with a subfolder for each node. The folder is named after the
+launcher that owns it: `nodewise-<pid>-<start>-<pid namespace>`. A reaper process removes it when
+the launcher is gone, whatever the cause. If the reaper was killed as well, `remove_stale` removes
+the folder at the next start.
 
-An ordinary user needs a folder of their own. In version 1 that may be `nodewise`, anywhere above
-the launcher's group; the processes moved only have to be the user's. In version 2 the launcher
-itself must run below a delegated group: who moves a process must own the nearest group that is
-above both its old and its new place. There a group with processes cannot give its children
-controllers, so ours are made beside the launcher's own group, below a parent that gives them.
+Users other than root need a group that they may write to:
+
+- Version 1: a group named `nodewise`, in the launcher's group or any group above it. The processes
+  to move only have to belong to the user.
+- Version 2: the launcher must run below a delegated group, because a user who moves a process must
+  own the nearest common ancestor of its old and its new group. A group with processes cannot
+  enable controllers for its children. So the groups of a cell are siblings of the launcher's
+  own group, below a parent that has the CPU controller enabled.
 """
 
 import math
@@ -26,9 +30,10 @@ import psutil
 
 from nodewise.cluster.trial import error_in_child
 
-# A longer period lets short steps run unthrottled; one near the scheduler's tick falls short.
+# With a longer period, short steps run unthrottled. With a period near the scheduler's tick, nodes
+# get less than their share.
 PERIOD_US = 10_000
-_MIN_QUOTA_US = 1_000  # the kernel's; a smaller share has a longer period
+_MIN_QUOTA_US = 1_000  # the kernel's minimum; a smaller share gets a longer period
 DELEGATED = "nodewise"
 _NAME = re.compile(r"nodewise-(\d+)-(\d+)-(\d+)")
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -37,7 +42,7 @@ _REMOVE_WITHIN_S = 8.0
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted tree of groups that may limit CPU time, and this process's place in it."""
+    """A mounted cgroup hierarchy that may limit CPU time, and this process's own group in it."""
 
     version: int
     mount: Path
@@ -45,7 +50,7 @@ class Hierarchy:
 
 
 class Throttled(NamedTuple):
-    """Quota periods in which a group had something to run, those it was held back in, how long."""
+    """Throttling of a group: its active quota periods, the throttled ones, seconds throttled."""
 
     periods: int
     throttled_periods: int
@@ -53,7 +58,7 @@ class Throttled(NamedTuple):
 
 
 class CpuGroups:
-    """The CPU groups of one cell: `nodes` folders below one that carries the owner's name."""
+    """The CPU groups of one cell: one for each node, below a folder named after the launcher."""
 
     def __init__(self, base: Path, nodes: int) -> None:
         self._version2 = (base / "cgroup.controllers").exists()
@@ -61,10 +66,10 @@ class CpuGroups:
         self._nodes = [self.folder / f"node~{rank}" for rank in range(nodes)]
 
     def make(self) -> None:
-        """Make the folders.
+        """Create the groups.
 
         Raises:
-            OSError: this process may not.
+            OSError: this process is not allowed to.
         """
         self.folder.mkdir()
         if self._version2:
@@ -73,11 +78,11 @@ class CpuGroups:
             node.mkdir()
 
     def put(self, rank: int, pid: int) -> None:
-        """Move a process, and what it will fork, into the group of node `rank`."""
+        """Move a process into the group of node `rank`. Its later children are in it, too."""
         (self._nodes[rank] / "cgroup.procs").write_text(str(pid))
 
     def limit(self, rank: int, cpu: float | None) -> None:
-        """Give node `rank` the share `cpu` of one core from now on; None lifts the limit."""
+        """Limit node `rank` to the share `cpu` of one core from now on; None lifts the limit."""
         node = self._nodes[rank]
         period = PERIOD_US if cpu is None else max(PERIOD_US, math.ceil(_MIN_QUOTA_US / cpu))
         quota = None if cpu is None else round(cpu * period)
@@ -88,12 +93,12 @@ class CpuGroups:
             (node / "cpu.cfs_quota_us").write_text(str(-1 if quota is None else quota))
 
     def check(self) -> None:
-        """The kernel holds a quota; there is nothing to check."""
+        """Do nothing: the kernel enforces the quota."""
 
     def throttled(self, rank: int) -> Throttled:
-        """Return how often and how long node `rank` was held back since its group was made.
+        """Return how often and how long node `rank` was throttled since its group was created.
 
-        The seconds are summed over the cores that its threads were kept from.
+        The seconds are summed over cores.
         """
         text = (self._nodes[rank] / "cpu.stat").read_text()
         stat = {name: int(value) for name, value in map(str.split, text.splitlines())}
@@ -101,15 +106,17 @@ class CpuGroups:
         return Throttled(stat["nr_periods"], stat["nr_throttled"], seconds)
 
     def remove(self) -> None:
-        """End what is left in the groups and remove their folders, if they are still there."""
+        """Kill the processes left in the groups and remove the groups, if they still exist."""
         _remove(self.folder)
 
 
 def find_base() -> Path:
-    """Return the folder in which this process, which must have one thread, may make CPU groups.
+    """Find a folder in which this process may create CPU groups.
+
+    It forks a child to try each candidate, so this process must have only one thread.
 
     Raises:
-        OSError: there is none; the text says why not.
+        OSError: there is none; the message says why.
     """
     trees = hierarchies()
     reasons: list[str] = []
@@ -126,17 +133,17 @@ def find_base() -> Path:
 
 
 def hierarchies() -> list[Hierarchy]:
-    """Return the trees of groups that this process is in and that may limit CPU time."""
+    """Return the cgroup hierarchies that this process is in and that may limit CPU time."""
     mountinfo, cgroup = (Path("/proc/self", name).read_text() for name in ("mountinfo", "cgroup"))
     trees = parse_hierarchies(mountinfo, cgroup)
     return [tree for tree in trees if tree.version == 1 or has_cpu(tree.mount)]
 
 
 def cores() -> float:
-    """Return how many cores this process has.
+    """Return the number of cores that this process can use, possibly a fraction.
 
-    Those it may run on, or what the quotas leave of them that its group and those above it have,
-    as in a container.
+    This is the smallest of the number of cores in its affinity mask and the CPU quotas of its
+    group and of all groups above it, as in a container.
     """
     quotas = [
         quota
@@ -148,12 +155,12 @@ def cores() -> float:
 
 
 def whole_cores() -> int:
-    """Return how many cores this process has, rounded down, but at least one."""
+    """Return the number of cores that this process can use, rounded down, but at least 1."""
     return max(1, int(cores()))
 
 
 def quota_of(group: Path) -> float | None:
-    """Return how many cores a group may use at most; None if it has no quota."""
+    """Return the CPU quota of a group in cores; None if it has no quota."""
     try:
         if (group / "cpu.max").exists():
             quota, period = (group / "cpu.max").read_text().split()
@@ -161,13 +168,13 @@ def quota_of(group: Path) -> float | None:
             quota, period = (
                 (group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
             )
-    except OSError:  # the root has none
+    except OSError:  # the root group has no such files
         return None
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
 def has_cpu(group: Path) -> bool:
-    """Return whether a group of version 2 has the controller for CPU time."""
+    """Return whether a version 2 group has the CPU controller."""
     try:
         return "cpu" in (group / "cgroup.controllers").read_text().split()
     except OSError:
@@ -175,7 +182,15 @@ def has_cpu(group: Path) -> bool:
 
 
 def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
-    """Return the trees for CPU time, version 2 always, of a process with these files in /proc."""
+    """Parse the cgroup hierarchies of a process from its files in /proc.
+
+    Args:
+        mountinfo: content of /proc/PID/mountinfo.
+        cgroup: content of /proc/PID/cgroup.
+
+    Returns:
+        Version 1 hierarchies with the CPU controller, and all version 2 hierarchies.
+    """
     found = []
     for line in cgroup.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -188,7 +203,7 @@ def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
             )
             if version1 or version2:
                 root, mount = (_unescaped(field) for field in before.split(" ")[3:5])
-                # a container may see only a part of the tree, or nothing of its own place in it
+                # a container may see only a part of the hierarchy, without its own group
                 seen = PurePosixPath(path).is_relative_to(root) and ".." not in path.split("/")
                 own = mount / PurePosixPath(path).relative_to(root) if seen else mount
                 found.append(Hierarchy(2 if version2 else 1, mount, own))
@@ -196,9 +211,10 @@ def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
 
 
 def remove_stale(base: Path) -> None:
-    """Remove the groups of launchers that no longer run; nobody else's.
+    """Remove the groups in `base` whose launchers no longer run.
 
-    Whether a launcher of another pid namespace runs, a container's, cannot be seen from here.
+    Groups of launchers in other pid namespaces (containers) stay, because it cannot be seen from
+    here whether those launchers run.
     """
     for folder in base.glob("nodewise-*"):
         found = _NAME.fullmatch(folder.name)
@@ -210,13 +226,16 @@ def remove_stale(base: Path) -> None:
 
 @contextmanager
 def made(groups: CpuGroups) -> Iterator[None]:
-    """Make `groups` for the block; a reaper removes them should this process be killed in it."""
+    """Create `groups` for the block and remove them at its end.
+
+    If this process is killed in the block, a reaper process removes them.
+    """
     reading, writing = os.pipe()
     reaper = os.fork()
     if reaper == 0:
-        os.setsid()  # a signal to the launcher's group is not for the reaper
+        os.setsid()  # so that signals to the launcher's process group do not reach the reaper
         os.close(writing)
-        os.read(reading, 1)  # returns when every holder of the other end is gone
+        os.read(reading, 1)  # returns when all processes that hold the write end are gone
         _remove(groups.folder)
         os._exit(0)
     os.close(reading)
@@ -231,7 +250,10 @@ def made(groups: CpuGroups) -> Iterator[None]:
 
 
 def _candidates(trees: Sequence[Hierarchy]) -> Iterator[Path]:
-    """Yield this process's own CPU group and those above it, each with its delegated folder."""
+    """Yield this process's CPU groups and all groups above them.
+
+    In version 1, each is followed by its subgroup `nodewise`, if there is one.
+    """
     for tree in trees:
         for group in (tree.own, *tree.own.parents):
             if group.is_relative_to(tree.mount):
@@ -241,7 +263,10 @@ def _candidates(trees: Sequence[Hierarchy]) -> Iterator[Path]:
 
 
 def _why_not(base: Path) -> str | None:
-    """Make a group in `base`, move a child of ours into it, undo both; say what failed."""
+    """Return why no groups can be created in `base`; None if they can.
+
+    It creates a group, moves a child process into it and removes both.
+    """
     probe = base / _own_name()
     try:
         probe.mkdir()
@@ -250,7 +275,7 @@ def _why_not(base: Path) -> str | None:
     try:
         if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
             return "no CPU controller for the groups in it"
-        # 0 is who writes it
+        # writing 0 moves the writing process itself
         code = error_in_child(lambda: (probe / "cgroup.procs").write_text("0"))
         return f"no process may be moved there: {os.strerror(code)}" if code else None
     finally:
@@ -258,7 +283,7 @@ def _why_not(base: Path) -> str | None:
 
 
 def _unescaped(field: str) -> Path:
-    """Return the path in a field of mountinfo, where blanks are written as octal numbers."""
+    """Return the path in a field of mountinfo, in which blanks are octal escapes."""
     return Path(_OCTAL.sub(lambda found: chr(int(found[1], 8)), field))
 
 
@@ -271,7 +296,10 @@ def _pid_namespace() -> str:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; with its pid that is unique."""
+    """Return when a process started, in clock ticks since boot; None if it is gone.
+
+    The pid and this time together identify a process.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The connection between a worker and its launcher: JSON messages in both directions."""
+"""Exchange JSON messages between a worker and its launcher."""
 
 import json
 from multiprocessing.connection import Connection
@@ -8,23 +8,24 @@ Message = dict[str, Any]
 
 
 class Channel:
-    """A worker's connection to its launcher: JSON in both directions."""
+    """A worker's connection to its launcher, for JSON messages in both directions."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def fileno(self) -> int:
-        """Return the descriptor, for a program that this process becomes."""
+        """Return the file descriptor of the connection."""
         return self._connection.fileno()
 
     def send(self, message: Message) -> None:
-        """Tell the launcher something."""
+        """Send a message to the launcher."""
         send(self._connection, message)
 
     def meet(self, name: str) -> bool:
-        """Return when every worker has come to meeting `name` and the launcher has acted on it.
+        """Wait until every worker has come to meeting `name` and the launcher has acted on it.
 
-        True if the launcher wants what was done since the last meeting done once more.
+        Returns:
+            True if the workers have to repeat what they did since the last meeting.
 
         Raises:
             ConnectionError: the launcher is gone.
@@ -33,7 +34,14 @@ class Channel:
         return bool(self.wait()["again"])
 
     def share(self, value: Any, workers: int) -> list[Any]:  # noqa: ANN401
-        """Return the values, JSON, of all `workers` that share one, when the last of them has come.
+        """Share a JSON value with other workers; wait for their values.
+
+        Args:
+            value: value of this worker.
+            workers: number of workers that share a value.
+
+        Returns:
+            The values of all these workers, by rank.
 
         Raises:
             ConnectionError: the launcher is gone.
@@ -43,7 +51,7 @@ class Channel:
         return shared
 
     def wait(self) -> Message:
-        """Return the next message of the launcher.
+        """Wait for the next message of the launcher and return it.
 
         Raises:
             ConnectionError: the launcher is gone.
@@ -55,12 +63,12 @@ class Channel:
 
 
 def send(connection: Connection, message: Message) -> None:
-    """Send a message. It is a line, as srun hands on nothing before the end of one."""
+    """Send a message. It ends with a newline, because srun forwards whole lines only."""
     connection.send_bytes(f"{json.dumps(message)}\n".encode())
 
 
 def receive(connection: Connection) -> Message:
-    """Return the next message.
+    """Wait for the next message and return it.
 
     Raises:
         EOFError: the other side is gone.

@@ -18,11 +18,12 @@ _UNSEEN = (
 
 
 def report(machine: Machine, cpu: float) -> str:
-    """Return a table of the kinds of cluster, then the commands that would permit what is not.
+    """Return a table of the kinds of cluster, then the commands that would permit the others.
 
     Args:
-        machine: what was found.
-        cpu: the share of a core for which to say how many emulated nodes there may be.
+        machine: results of the checks.
+        cpu: share of a core of an emulated node; the table says for how many of these there is
+            room.
     """
     kinds = _kinds(machine, cpu)
     lines = [f"cores: {machine.cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
@@ -56,7 +57,13 @@ def _kinds(machine: Machine, cpu: float) -> dict[str, Check]:
 
 
 def _limited(limiter: Check, connected: Check, fits: str) -> Check:
-    """Return whether there may be nodes with a share of a core: they also have to be connected."""
+    """Return whether nodes with a share of a core are permitted.
+
+    Args:
+        limiter: whether CPU shares can be enforced.
+        connected: whether nodes can be connected.
+        fits: text that says how many nodes there is room for.
+    """
     if not limiter.permitted:
         return limiter
     return Check(True, f"{limiter.remark}; {fits}") if connected.permitted else connected
@@ -70,7 +77,7 @@ def _row(kind: str, here: str, remark: str) -> Iterator[str]:
 
 
 def _remedies(refused: dict[str, Check]) -> Iterator[str]:
-    """Yield each command once, below the kinds that it would permit; commands are never wrapped."""
+    """Yield each command once, below the kinds that it would permit. Commands are not wrapped."""
     for command in dict.fromkeys(check.command for check in refused.values()):
         names = ", ".join(name for name, check in refused.items() if check.command == command)
         yield ""

@@ -1,4 +1,4 @@
-"""The process that stops and continues the nodes of a duty cycle, and counts what each got."""
+"""Controller process of a duty cycle: stops and continues nodes and accounts their CPU time."""
 
 import json
 import os
@@ -15,33 +15,37 @@ from typing import NamedTuple, NoReturn
 from nodewise.cluster.cgroup import Throttled
 from nodewise.cluster.duty_share import TOLERANCE, Share
 
-PERIOD_S = 0.010  # as in cgroups: longer periods let short steps run unthrottled
+PERIOD_S = 0.010  # as in cgroups: with longer periods, short steps run unthrottled
 MESSAGE_BYTES = 1 << 16
-# Waking up more often than this would cost more than the overshoot, which is deducted anyway.
+# Waking up more often would cost more than it saves: overshoot is deducted from the next budget.
 _SHORTEST_NAP_S = 0.0003
-# Stopping and continuing costs an idle thread some 4 µs, and a TensorFlow server has a hundred.
+# A stop and continue costs an idle thread about 4 µs. A TensorFlow server has a hundred threads.
 _STOP_NS = 20_000
-# Reading what all threads did costs as much as stopping them: not once for every stop.
+# Reading the times of all threads costs as much as stopping them, so it is not done at every stop.
 _SPAN_PERIODS = 10
 _CPUCLOCK_SCHED = 2
 
 
 def be_controller(line: socket.socket) -> NoReturn:
-    """Run the loop until the launcher closes its end of `line`; end this process."""
+    """Run the controller until the launcher closes its end of `line`, then exit."""
     code = 1
     try:
-        os.setsid()  # a signal to the launcher's group is not for the controller
+        os.setsid()  # so that signals to the launcher's process group do not reach the controller
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _Controller(line).run()
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+        os._exit(code)  # without the exit handlers and buffers inherited from the launcher
 
 
 class _Controller:
-    """The loop: charge what was used, refill every period, stop what is spent, answer requests."""
+    """The controller's loop.
+
+    It charges each node's CPU time to its budget, refills the budgets every period, stops nodes
+    whose budget is spent, and answers the requests of the launcher.
+    """
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -89,7 +93,10 @@ class _Controller:
 
 
 class _Node:
-    """One process: what it may still use in this period, what it got and what was withheld."""
+    """A node's process: its budget (seconds of CPU time) and the times that it got or was denied.
+
+    `budget` is what the process may still use in this period.
+    """
 
     def __init__(self, rank: int, pid: int, pidfd: int) -> None:
         self.rank = rank
@@ -102,7 +109,7 @@ class _Node:
         self._stopped_s = 0.0
 
     def limit(self, cpu: float | None, now: float) -> None:
-        """Hold it to the share `cpu` and count, from now on; None ends both."""
+        """Limit the process to the share `cpu` of a core and count from now on; None ends both."""
         if self.limited:
             self.charge()
             self._end_span()
@@ -111,7 +118,7 @@ class _Node:
         if cpu is not None:
             if cpu != self.asked:
                 self._count_from_zero()
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 self._cpu = time.clock_gettime(self._clock)
                 self.limited = True
             self.asked, self.budget, self._until = cpu, cpu * PERIOD_S, now
@@ -119,10 +126,10 @@ class _Node:
             self._threads.read(stops=0)
 
     def charge(self) -> None:
-        """Deduct what the process used since the last time."""
+        """Deduct the CPU time used since the last call from the budget."""
         try:
             cpu = time.clock_gettime(self._clock)
-        except OSError:  # it has ended; what it got stays
+        except OSError:  # the process has ended; its counts stay
             self.limited = False
             return
         used, self._cpu = cpu - self._cpu, cpu
@@ -130,14 +137,21 @@ class _Node:
         self._got += used
 
     def refill(self, periods: int, now: float) -> None:
-        """Begin a period, `periods` after the last: what was not used is lost, a debt is not."""
+        """Begin a new period: refill the budget.
+
+        Unused budget is lost; overdrawn budget is carried over.
+
+        Args:
+            periods: number of periods since the last refill.
+            now: current time of the monotonic clock.
+        """
         grant, spent = self.asked * PERIOD_S, self.stopped or self.budget <= 0
         budget = min(grant, self.budget + periods * grant)
         lost, self.budget = self.budget + periods * grant - budget, budget
         self._periods += periods
         self._span += periods
         if spent:
-            self._withheld += lost  # not 0 if this refill is late
+            self._withheld += lost  # more than 0 if this refill is late
             self._stops += 1
             self._stopped_periods += periods
         else:
@@ -150,7 +164,7 @@ class _Node:
             self._end_second()
 
     def stop_or_continue(self, now: float) -> None:
-        """Stop it if its budget is spent, let it run if not."""
+        """Stop the process if its budget is spent, otherwise let it run."""
         if self.budget > 0:
             self._let_run(now)
         elif not self.stopped:
@@ -158,7 +172,7 @@ class _Node:
             self._signal(signal.SIGSTOP)
 
     def share(self) -> Share:
-        """Return what it got in all the time that it was limited to what it is limited to now."""
+        """Return what the process got in all the time that it was limited to its current share."""
         seconds = max(self._seconds, PERIOD_S)
         return Share(
             node=self.rank,
@@ -171,7 +185,7 @@ class _Node:
         )
 
     def throttled(self) -> Throttled:
-        """Return how often and how long it was stopped since it was put here."""
+        """Return how often and how long the process was stopped since it was added."""
         return Throttled(self._periods, self._stopped_periods, self._stopped_s)
 
     def _let_run(self, now: float) -> None:
@@ -186,11 +200,12 @@ class _Node:
         self._before = _Before(0.0, 0.0, 0.0)
 
     def _end_span(self) -> None:
-        """End a span of a few periods: see what was withheld in it, and what it cost to stop.
+        """End a span of a few periods: account withheld CPU time and the cost of stopping.
 
-        If a thread waited for a core for longer than the budget left would have lasted, the node
-        would have spent it. The period that spends its budget ends a span of others, for a wait is
-        counted when it is over. What idle threads used to be stopped and continued is given back.
+        If a thread waited for a core for at least as long as the unspent budget would have lasted,
+        the node would have spent that budget, so it counts as withheld. The kernel counts a wait
+        only when it is over, so a period that spends its budget ends a span of periods that did
+        not. The CPU time that idle threads used to be stopped and continued is given back.
         """
         waited, idle = self._threads.read(self._stops)
         if waited >= self._unspent:
@@ -216,7 +231,7 @@ class _Node:
 
 
 class _Before(NamedTuple):
-    """A node's counts, in seconds, when the last full second ended."""
+    """Counts of a node, in seconds, at the end of the last full second."""
 
     seconds: float
     got: float
@@ -224,14 +239,15 @@ class _Before(NamedTuple):
 
 
 class _Threads:
-    """What the threads of a process do, by the kernel's count of running and waiting."""
+    """Running and waiting times of the threads of a process, as counted by the kernel."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}/task")
-        self._open: dict[str, tuple[int, int, int]] = {}  # file, ran and waited (ns), by thread
+        # by thread: descriptor of its schedstat file, nanoseconds run, nanoseconds waited
+        self._open: dict[str, tuple[int, int, int]] = {}
 
     def find(self) -> None:
-        """Look for new threads; they count from now on."""
+        """Find new threads. They count from now on."""
         with suppress(FileNotFoundError):
             for thread in self._folder.iterdir():
                 if thread.name not in self._open:
@@ -240,10 +256,15 @@ class _Threads:
                         self._open[thread.name] = (file, *_ran_and_waited(file))
 
     def read(self, stops: int) -> tuple[float, float]:
-        """Return how long (s) the thread that waited most waited, and how long idle ones ran.
+        """Read the times of all threads since the last call.
 
-        Both since the last call, with `stops` stops in between. Idle is a thread that ran no longer
-        than it takes to be stopped and continued so often.
+        Args:
+            stops: number of times that the process was stopped since the last call.
+
+        Returns:
+            The longest time that a thread waited for a core, and the total time that idle threads
+            ran, both in seconds. A thread is idle if it ran no longer than it takes to be stopped
+            and continued `stops` times.
         """
         most = idle = 0
         for thread, (file, ran_before, waited_before) in list(self._open.items()):

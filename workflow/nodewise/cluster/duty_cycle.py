@@ -1,9 +1,12 @@
-"""CPU shares without a cgroup: processes are stopped and continued, many times a second.
+"""Limit CPU shares without a cgroup: stop and continue processes many times a second.
 
-A controller process gives each node a budget every period, as the kernel's quota does, reads the
-CPU clock of the node's process, stops it when the budget is spent and continues it at the next
-period. Unlike a quota this can fail: a core may be taken by others, or the controller wake up late.
-So the controller also counts what each node got and what was withheld from it, and `check` says so.
+Like the kernel's quota, a controller process gives each node a budget of CPU time every period. It
+reads the CPU clock of the node's process, stops the process when the budget is spent and continues
+it in the next period.
+
+Unlike a quota this can fail: other processes may take a core, or the controller may wake up late.
+So the controller also counts what each node got and what was withheld from it. `check` raises an
+error if a node did not get its share.
 """
 
 import json
@@ -25,17 +28,17 @@ _SCHEDSTAT = Path("/proc/self/schedstat")
 
 
 class DutyCycle:
-    """Holds the processes of one cell's nodes, one a node, to their share of a core."""
+    """Limits the processes of one cell's nodes, one for each node, to their share of a core."""
 
     def __init__(self) -> None:
         self._controller = 0
         self._pidfds: list[int] = []
 
     def make(self) -> None:
-        """Fork the controller; this process must have one thread.
+        """Fork the controller. This process must have only one thread.
 
         Raises:
-            NotPermittedError: the kernel does not count what the controller must know.
+            NotPermittedError: the kernel does not count how long processes run and wait.
         """
         if not _counts_running():
             raise NotPermittedError(
@@ -50,52 +53,60 @@ class DutyCycle:
         self._line.settimeout(_ANSWER_WITHIN_S)
 
     def put(self, rank: int, pid: int) -> None:
-        """Make `pid`, a child of this process, the process of node `rank`; not what it forks."""
+        """Make `pid`, a child of this process, the process of node `rank`.
+
+        Processes that it forks are not limited.
+        """
         pidfd = os.pidfd_open(pid)
         self._pidfds.append(pidfd)
         self._ask({"put": rank, "pid": pid}, [pidfd])
 
     def limit(self, rank: int, cpu: float | None) -> None:
-        """Give node `rank` the share `cpu` of one core from now on; None lifts the limit.
+        """Limit node `rank` to the share `cpu` of one core from now on; None lifts the limit.
 
         Raises:
-            NotPermittedError: the controller is gone; no process is stopped then.
+            NotPermittedError: the controller is gone. All processes have been continued.
         """
         self._ask({"limit": rank, "cpu": cpu})
 
     def shares(self) -> list[Share]:
-        """Return what every node that was limited got.
+        """Return what each node got that is or was limited.
 
         Raises:
-            NotPermittedError: the controller is gone; no process is stopped then.
+            NotPermittedError: the controller is gone. All processes have been continued.
         """
         return [Share(**share) for share in self._ask({})["shares"]]
 
     def throttled(self, rank: int) -> Throttled:
-        """Return how often and how long node `rank` was stopped since it was put here.
+        """Return how often and how long node `rank` was stopped since it was added.
 
         Raises:
-            NotPermittedError: the controller is gone; no process is stopped then.
+            NotPermittedError: the controller is gone. All processes have been continued.
         """
         return Throttled(*self._ask({})["throttled"][str(rank)])
 
     def check(self) -> None:
-        """Judge the shares; call it about every second, and once before limits are lifted.
+        """Check that every node gets its share.
 
-        A node is not held if over all the time it was limited more than TOLERANCE of its share was
-        withheld from it or it got more than TOLERANCE too much, or if that was so in more than a
-        quarter of the seconds and more than one. Withheld is budget that it would have spent had no
-        thread of it waited for a core; what it did not want is not. Judged from three seconds on.
+        Call it at least every second or so, and once before limits are lifted.
+
+        A node is outside its share if more than TOLERANCE of the share was withheld, or if it got
+        more than TOLERANCE too much. The check fails if a node is outside its share over all the
+        time that it was limited, or in more single seconds than a quarter of them plus one. A node
+        is judged after three seconds.
+
+        Withheld is the budget that a node would have spent if none of its threads had waited for a
+        core. Budget that the node did not need is not withheld.
 
         Raises:
-            NotPermittedError: a node is not held, or the controller is gone.
+            NotPermittedError: a node does not get its share, or the controller is gone.
         """
         reason = why_not_held(self.shares())
         if reason:
             raise NotPermittedError(reason)
 
     def remove(self) -> None:
-        """End the controller and leave no process stopped."""
+        """Kill the controller and continue all processes."""
         if self._controller:
             os.kill(self._controller, signal.SIGKILL)
             os.waitpid(self._controller, 0)
@@ -111,7 +122,7 @@ class DutyCycle:
         try:
             socket.send_fds(self._line, [json.dumps(request).encode()], descriptors)
             answer = self._line.recv(MESSAGE_BYTES)
-        except OSError:  # gone, or too late
+        except OSError:  # the controller is gone, or its answer is late
             answer = b""
         if not answer:
             self.remove()
@@ -124,7 +135,10 @@ class DutyCycle:
 
 @contextmanager
 def made(cycle: DutyCycle) -> Iterator[None]:
-    """Make `cycle` for the block; should this process be killed in it, the controller ends too."""
+    """Run the controller of `cycle` during the block.
+
+    If this process is killed in the block, the controller ends too.
+    """
     try:
         cycle.make()
         yield
@@ -135,5 +149,5 @@ def made(cycle: DutyCycle) -> Iterator[None]:
 def _counts_running() -> bool:
     try:
         return int(_SCHEDSTAT.read_text(encoding="utf-8").split()[0]) > 0
-    except FileNotFoundError:  # a kernel that is made without it
+    except FileNotFoundError:  # the kernel was built without schedstat
         return False

@@ -1,45 +1,52 @@
-"""What nodes that are held by a duty cycle got of a core, and whether that is their share."""
+"""CPU shares that nodes got from a duty cycle, and whether these are what they should get."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 TOLERANCE = 0.1
 
-# While it runs a node is judged from then on; a bad second is one of several at least.
+# A node is judged after this many seconds, so that one bad second alone does not fail it.
 _JUDGED_AFTER_S = 3
 _SECONDS_OUTSIDE = 0.25
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a node got in all the time it was limited to `asked`; shares of a core, means."""
+    """What a node got in all the time that it was limited to `asked`.
+
+    `asked`, `got`, `withheld` and `stopping` are mean shares of a core.
+    """
 
     node: int
     asked: float
     got: float
-    withheld: float  # it had budget and waited for a core, or the controller was late
-    stopping: float  # used by its idle threads for being stopped and continued; not in `got`
+    withheld: float  # the node had budget but waited for a core, or the controller was late
+    stopping: float  # used by idle threads to be stopped and continued; not part of `got`
     seconds: float
-    seconds_outside: int  # seconds in which more than TOLERANCE was withheld, or got too much
+    seconds_outside: int  # seconds in which it got too little or too much by more than TOLERANCE
 
     @property
     def error(self) -> float:
-        """How far the node is from its share, relative to it: the larger of too little, too much.
+        """Relative error of the share: the larger of what was withheld and what was in excess.
 
-        A node that wants less than its share is not far from it.
+        A node that needs less than its share has no error.
         """
         return max(self.withheld, self.got - self.asked) / self.asked
 
     @property
     def held(self) -> bool:
-        """Whether the node was within TOLERANCE, over all and in three of four seconds."""
+        """Whether the node got its share.
+
+        It has to be within TOLERANCE over the whole time, and in about three quarters of the
+        seconds: those outside are at most a quarter of all, plus one.
+        """
         return (
             self.error <= TOLERANCE and self.seconds_outside <= _SECONDS_OUTSIDE * self.seconds + 1
         )
 
 
 def why_not_held(shares: Sequence[Share]) -> str | None:
-    """Return one line on the node that is farthest from its share, or None if all are held."""
+    """Return one line about the node with the largest error; None if all nodes get their share."""
     judged = [share for share in shares if share.seconds >= _JUDGED_AFTER_S and not share.held]
     if not judged:
         return None

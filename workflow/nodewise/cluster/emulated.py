@@ -1,9 +1,10 @@
-"""Nodes that behave like machines: a share of a core and a rate-limited link each, on one bridge.
+"""Emulate machines on this one: each node has a share of a core and a rate-limited link.
 
-A node with the share q of a core and a link of rate r is a one-core node with a link of rate r / q,
-seen in slow motion: everything takes 1 / q times as long, computing and communicating alike.
+A node with a share q of a core and a link of rate r behaves like a node with one whole core and a
+link of rate r / q in slow motion: both computing and communicating take 1 / q times as long.
 
-The kernel's CPU quota holds the shares where a cgroup may be made; elsewhere a duty cycle does.
+The shares are enforced by the kernel's CPU quota if a cgroup can be created, otherwise by a duty
+cycle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from nodewise.results.measurement import NodeUsage
 
 
 class _Limiter(Protocol):
-    """What holds the nodes to their shares."""
+    """Enforces the CPU shares of the nodes."""
 
     def put(self, rank: int, pid: int) -> None: ...
     def limit(self, rank: int, cpu: float | None) -> None: ...
@@ -26,7 +27,7 @@ class _Limiter(Protocol):
 
 
 class Emulated(api.Cluster):
-    """Emulated machines for `nodes` workers: one for each, or `devices_per_node` in each."""
+    """Emulated machines for `nodes` workers, with `devices_per_node` workers on each machine."""
 
     def __init__(self, nodes: int, settings: Settings) -> None:
         self._nodes, self._settings = nodes, settings
@@ -36,7 +37,7 @@ class Emulated(api.Cluster):
         self.shares = [settings.cpu_of(rank) for rank in range(nodes)]
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what workers need; what holds nodes to their shares is the launcher's alone."""
+        """Return the state to pickle for workers. The limiter stays in the launcher."""
         return {name: value for name, value in vars(self).items() if name != "_limiter"}
 
     @contextmanager

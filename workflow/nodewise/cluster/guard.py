@@ -1,6 +1,6 @@
-"""A guard: a process that waits for the end of a launcher and then kills its workers.
+"""Guard process: waits for the end of a launcher, then kills its workers.
 
-Workers could not end by themselves: a duty cycle may have stopped them.
+Workers cannot end by themselves, because a duty cycle may have stopped them.
 """
 
 import os
@@ -21,17 +21,17 @@ from nodewise.cluster import memory
 
 OnKilled = Callable[[int], None]
 
-_PARENT = os.getppid()  # read when this module is loaded: later it may be another process already
+_PARENT = os.getppid()  # read at import, because the parent may be gone later
 _GONE_WITHIN_S = 10.0
-_LOOK_EVERY_S = 1.0  # at the launcher's memory
+_LOOK_EVERY_S = 1.0  # seconds between two checks of the launcher's memory
 _LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
 
 
 def end_with_parent() -> None:
-    """End this process if the one that started it is gone.
+    """Exit if the process that started this one is gone.
 
     Raises:
-        SystemExit: it is.
+        SystemExit: the parent process is gone.
     """
     if os.getppid() != _PARENT:
         raise SystemExit("the process that started this cell is gone")
@@ -39,11 +39,15 @@ def end_with_parent() -> None:
 
 @contextmanager
 def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the pid of a worker, which then ends with this process.
+    """Run a guard during the block; yield a function that registers the pid of a worker.
 
-    This process is ended if its parent ends: it may be waiting for an import and not see that
-    itself. It is killed if the block takes longer than `limit_s`. If the kernel kills it because
-    memory ran out, the guard calls `on_out_of_memory` with the bytes that it had used.
+    When this process ends, the guard kills the registered workers. The guard also:
+
+    - terminates this process if its parent ends, because this process may be waiting for an import
+      and not notice it;
+    - kills this process if the block takes longer than `limit_s` seconds;
+    - calls `on_out_of_memory`, with the bytes that this process had used, if the kernel kills it
+      because memory ran out.
     """
     folder = _temporary_folder()
     launcher, parent = os.getpid(), os.getppid()
@@ -66,9 +70,10 @@ def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[in
 
 
 def _temporary_folder() -> Path:
-    """Return the folder of multiprocessing, which removes it unless it is killed.
+    """Return the temporary folder of multiprocessing, which is left behind after a kill.
 
-    The address of a socket in it may not be longer than the kernel takes.
+    The kernel limits the length of the path of a socket. If the default place is too long for that,
+    the folder is made in /tmp.
     """
     if len(tempfile.gettempdir()) > _LONGEST_PATH:
         tempfile.tempdir = "/tmp"  # noqa: S108
@@ -80,11 +85,16 @@ def _be_guard(
 ) -> NoReturn:
     """Wait for the launcher's end, then kill its workers and remove its temporary folder.
 
-    `watched` are the pids of the launcher and of its parent.
+    Args:
+        watched: pids of the launcher and of its parent.
+        reading: read end of the pipe by which the launcher sends the pids of its workers.
+        limit_s: seconds after which the launcher is killed.
+        folder: temporary folder of the launcher.
+        on_out_of_memory: see `guarded`.
     """
     launcher, parent = watched
     try:
-        os.setsid()  # a signal to the launcher's group is not for the guard
+        os.setsid()  # so that signals to the launcher's process group do not reach the guard
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         deadline, pids = time.monotonic() + limit_s, b""
         kills, used, orphaned = memory.kills(), 0, False
@@ -96,7 +106,7 @@ def _be_guard(
             if not select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
                 continue
             chunk = os.read(reading, 1 << 16)
-            if not chunk:  # nobody is left to write
+            if not chunk:  # end of file: the launcher is gone
                 if memory.kills() > kills:
                     on_out_of_memory(used)
                 break
@@ -111,7 +121,7 @@ def _be_guard(
             time.sleep(0.01)
         shutil.rmtree(folder, ignore_errors=True)
     finally:
-        os._exit(0)  # the launcher's exit handlers and buffers are not this process's
+        os._exit(0)  # without the exit handlers and buffers inherited from the launcher
 
 
 def _is_orphaned(launcher: int, parent: int) -> bool:
@@ -121,14 +131,14 @@ def _is_orphaned(launcher: int, parent: int) -> bool:
 
 
 def _runs(pid: int) -> bool:
-    """Return whether a process runs; one that has ended may wait for its parent to notice."""
+    """Return whether a process is running. A zombie, which waits for its parent, is not."""
     with suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def kill_group(pid: int) -> None:
-    """Kill a worker and its process group, which it may not have made yet."""
+    """Kill a worker and its process group, which the worker may not have created yet."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Check the hosts of a cluster, for `nodewise doctor`: what they lack, and what repairs it."""
+"""Check the hosts of a cluster for `nodewise doctor`: what is missing and how to repair it."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,19 +11,19 @@ from nodewise.core.errors import RefusedError
 
 _LEAST_DISK = 2e9
 _LEAST_MEMORY = 1e9
-_CLOCK_WITHIN_S = 2.0  # records of two hosts are compared by their times
-_BUSY = 0.5  # of the cores
+_CLOCK_WITHIN_S = 2.0  # because records of different hosts are compared by their times
+_BUSY = 0.5  # share of the cores
 
 
 class Finding(NamedTuple):
-    """What is to say of a host, in one line; `sound` if it is no reason against the host."""
+    """One line about a host. `sound` is true if the host can be used nevertheless."""
 
     text: str
     sound: bool = False
 
 
 def examine(hosts: Hosts) -> list[Finding]:
-    """Examine all hosts side by side; return what was found, in the order of hosts."""
+    """Check all hosts in parallel; return the findings in the order of the hosts."""
     with hosts.open(), ThreadPoolExecutor(hosts.size) as pool:
         ranks = range(hosts.size)
         started = list(pool.map(lambda rank: _started(hosts, rank), ranks))
@@ -53,13 +53,13 @@ def _started(hosts: Hosts, rank: int) -> Agent | Finding:
 
 
 def of_host(label: str, facts: Message, late_s: float, renew: str) -> Iterator[Finding]:
-    """Yield what a host has, then what is wrong with it.
+    """Yield a summary of a host, then its problems.
 
     Args:
-        label: of the host.
-        facts: what its agent said first.
-        late_s: by how much its clock is ahead of this machine's.
-        renew: the command that makes the environment there anew.
+        label: label of the host.
+        facts: first message of the host's agent.
+        late_s: seconds by which the host's clock is ahead of this machine's.
+        renew: command that creates the environment on the host again.
     """
     yield Finding(
         f"{label}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
@@ -81,7 +81,7 @@ def of_host(label: str, facts: Message, late_s: float, renew: str) -> Iterator[F
 
 
 def _listen(hosts: Hosts, rank: int, agents: dict[int, Agent]) -> list[Finding]:
-    """Have a host listen on its port; say so if it cannot."""
+    """Have a host listen on its port; return a finding if it cannot."""
     _, port = api.parsed(hosts.addresses()[rank])
     if _ask(agents[rank], {"listen": port}).get("listening"):
         return []
@@ -91,7 +91,7 @@ def _listen(hosts: Hosts, rank: int, agents: dict[int, Agent]) -> list[Finding]:
 def _connect(
     hosts: Hosts, rank: int, listening: list[int], agents: dict[int, Agent]
 ) -> list[Finding]:
-    """Have a host connect to all that listen; return those that it cannot reach."""
+    """Have a host connect to all others that listen; return a finding for each it cannot reach."""
     others = [other for other in listening if other != rank]
     addresses = hosts.addresses()
     answer = _ask(agents[rank], {"connect": [addresses[other] for other in others]})
@@ -107,7 +107,7 @@ def _connect(
 
 
 def _ask(agent: Agent, question: Message) -> Message:
-    """Return an agent's answer, an empty one if it has ended."""
+    """Return an agent's answer, or an empty one if the agent has ended."""
     try:
         send(agent.to, question)
         return receive(agent.there)

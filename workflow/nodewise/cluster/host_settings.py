@@ -1,4 +1,4 @@
-"""What the kinds of clusters whose nodes are other hosts have in common."""
+"""Settings that all kinds of cluster with other hosts as nodes have in common."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 class HostSettings(api.LinkedSettings):
-    """Settings of hosts. Records have none of what only says how they are reached.
+    """Settings of a cluster of other hosts.
+
+    Records leave out the settings that only say how hosts are reached.
 
     Args:
-        name: what records and charts call this cluster. Curves of two clusters are never mixed.
-        python: the Python with the project's environment, seen from the project's folder there.
-        ports: first and last of the ports that workers listen on.
+        name: name of the cluster in records and charts. Curves of different clusters are never
+            mixed.
+        python: path of the Python with the project's environment, relative to the project's folder
+            on the hosts.
+        ports: first and last of the ports that workers may listen on.
     """
 
     name: Line = Field(default="hosts", max_length=60)
@@ -32,14 +36,14 @@ class HostSettings(api.LinkedSettings):
         each = self.devices_per_node
         return f"{self.name}, {each} workers on each" if each > 1 else self.name
 
-    def cores(self, nodes: int) -> float:  # none of this machine
+    def cores(self, nodes: int) -> float:  # the nodes use no cores of this machine
         return 0.0
 
     def check_ports(self, workers: int) -> None:
-        """Check that there is a port for each worker.
+        """Check that there are enough ports for `workers` workers.
 
         Raises:
-            ValueError: there is not.
+            ValueError: there are too few.
         """
         first, last = self.ports
         if last - first + 1 < workers:
@@ -48,14 +52,14 @@ class HostSettings(api.LinkedSettings):
     @property
     @abstractmethod
     def known_hosts(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts in the cluster."""
 
     @abstractmethod
     def take(self, nodes: int) -> "Hosts":
-        """Return places for `nodes` workers, not yet opened."""
+        """Return a cluster for `nodes` workers, not yet opened."""
 
     def all_hosts(self) -> "Hosts":
-        """Return all hosts, with one place on each, for `nodewise doctor`."""
+        """Return a cluster with one worker on each host, for `nodewise doctor`."""
         return self.calibrated().take(self.known_hosts)
 
     def cluster(self, cell: Cell) -> api.Cluster:

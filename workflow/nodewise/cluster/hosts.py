@@ -1,8 +1,8 @@
-"""Nodes that are other hosts.
+"""Clusters whose nodes are other hosts.
 
-On this machine a process stands in for each worker. It starts `nodewise.measure.agent` on its host,
-and passes messages on in both directions. The agent ends the worker when this process ends or falls
-silent, whatever the cause.
+Each worker is represented by a process on this machine. It starts `nodewise.measure.agent` on the
+worker's host and forwards messages in both directions. The agent ends the worker when that process
+ends or falls silent, whatever the cause.
 """
 
 import os
@@ -25,7 +25,7 @@ from nodewise.cluster.channel import Channel, Message, receive, send
 from nodewise.core.errors import RefusedError
 
 GREETING = b"nodewise agent\n"
-"""What the agent writes first. What a login script prints before is not for us."""
+"""First line that the agent writes. Output before it comes from login scripts and is ignored."""
 
 HEARTBEAT_S = 2.0
 SILENT_S = 15.0
@@ -34,11 +34,11 @@ _COMPARED = ("tensorflow", "keras", "numpy")
 
 
 class HostError(Exception):
-    """A host did not do its part: the text names it by its label."""
+    """A host failed or was lost; the message names it by its label."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be the same on all hosts; of Python, 3.x is enough."""
+    """Return the versions that must be the same on all hosts; Python's as major.minor."""
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for package in _COMPARED:
         with suppress(PackageNotFoundError):
@@ -47,25 +47,26 @@ def versions() -> dict[str, str]:
 
 
 class Hosts(api.Cluster):
-    """Hosts on which a program can be started that reads from here and writes to here."""
+    """Hosts on which this machine can start a program and talk to it by its standard streams."""
 
     kind = "measured"
     network = "the hosts' own network"
     cpu_limit = "none: a node is a whole host"
     remote = True
 
-    setup: str  # the command that makes the environment on a host
-    renew: str  # the command that makes it anew, with the versions that are here
-    _hosts: list[str]  # what the hosts reach each other by, by rank, known once the cluster is open
+    setup: str  # command that creates the environment on a host
+    renew: str  # command that creates it again, with the versions of this machine
+    _hosts: list[str]  # name or address of the host of each rank, set by `open`
 
     def __init__(self, size: int, allowed_ports: Sequence[int], per_host: int = 1) -> None:
-        """Take places for `size` workers, `per_host` on each host.
+        """Describe a cluster of `size` workers, `per_host` on each host.
 
-        Of the ports from first to last, others are taken each time.
+        `allowed_ports` are the first and the last port that may be used. The workers get
+        consecutive ports within this range, from a random one on.
         """
         self.size, self.allowed_ports, self.per_host = size, allowed_ports, per_host
         first, last = allowed_ports
-        # those of the cell before may still be in use
+        # ports of the previous cell may still be in use
         self._first_port = random.randint(first, last - size + 1)  # noqa: S311
 
     def addresses(self) -> list[str]:
@@ -73,27 +74,32 @@ class Hosts(api.Cluster):
 
     @abstractmethod
     def label(self, rank: int) -> str:
-        """Return what records and messages call the host of `rank`."""
+        """Return the name of the host of `rank` in records and messages."""
 
     @abstractmethod
     def names(self, rank: int) -> set[str]:
-        """Return the names and addresses of the host of `rank`, which no record shows."""
+        """Return the names and addresses of the host of `rank`, which records must not show."""
 
     @abstractmethod
     def prepare(self, rank: int, files: Sequence[Path]) -> None:
-        """Make the project's code and `files` known to the host of `rank`.
+        """Make the project's code and `files` available on the host of `rank`.
 
         Raises:
-            RefusedError, NotPermittedError: that is not possible.
+            RefusedError, NotPermittedError: this is not possible.
         """
 
     @abstractmethod
     def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
-        """Return the command of this machine that runs the agent on the host of `rank`."""
+        """Return the local command that runs the agent on the host of `rank`."""
 
     @abstractmethod
     def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
-        """Say why the agent did not start: `command` ended with exit code `code`.
+        """Raise an error that says why the agent did not start.
+
+        Args:
+            rank: rank of the worker.
+            code: exit code of `command`.
+            output: lines that `command` printed.
 
         Raises:
             RefusedError, NotPermittedError: always.
@@ -101,7 +107,7 @@ class Hosts(api.Cluster):
 
     @abstractmethod
     def end_of(self, code: int, output: list[str]) -> str:
-        """Say why `command` ended with exit code `code` while the worker was at work."""
+        """Return why `command` ended with exit code `code` while the worker was running."""
 
     def relay(
         self,
@@ -127,10 +133,10 @@ class Hosts(api.Cluster):
             raise HostError(f"{self.label(rank)}: the connection was lost ({why})") from None
 
     def start_agent(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "Agent":
-        """Start the agent on the host of `rank`; `show` what it prints.
+        """Start the agent on the host of `rank`. With `show`, print its output.
 
         Raises:
-            RefusedError, NotPermittedError: that is not possible.
+            RefusedError, NotPermittedError: the agent cannot be started.
         """
         asked_at = time.time()
         process = subprocess.Popen(
@@ -154,9 +160,13 @@ class Hosts(api.Cluster):
         return Agent(process, there, to, hello, late_s, output, log)
 
     def _pass_on(self, rank: int, channel: Channel, agent: "Agent") -> NoReturn:
-        """Pass messages on until the host ends; this process is killed when all are done."""
+        """Forward messages in both directions until this process is killed or the host is lost.
+
+        Raises:
+            EOFError, ConnectionError: the connection to the host was lost.
+        """
         there, to = agent.there, agent.to
-        offset_s = time.monotonic() - agent.hello["now"]  # between the monotonic clocks
+        offset_s = time.monotonic() - agent.hello["now"]  # of the two monotonic clocks
         beat_at, failed = 0.0, False
         while True:
             ready = wait([there, channel.fileno()], HEARTBEAT_S)
@@ -164,7 +174,7 @@ class Hosts(api.Cluster):
                 try:
                     message = receive(there)
                 except EOFError:
-                    if failed:  # which is known already
+                    if failed:  # the launcher knows the failure already
                         os._exit(1)
                     raise
                 if "at" in message:
@@ -180,7 +190,7 @@ class Hosts(api.Cluster):
                 send(to, {"heartbeat": True})
 
     def _log(self, errors: IO[bytes], output: list[str], show: bool) -> None:
-        """Collect what comes from a host, without its name."""
+        """Collect the lines that a host prints, with its names replaced by its label."""
         for line in errors:
             text = self.without_names(line.decode(errors="replace").rstrip())
             output.append(text)
@@ -188,7 +198,7 @@ class Hosts(api.Cluster):
                 print(text, flush=True)
 
     def without_names(self, text: str) -> str:
-        """Return `text` with the label of each host in place of its names."""
+        """Replace the names of each host in `text` by its label."""
         for rank in range(self.size):
             for name in sorted(self.names(rank), key=len, reverse=True):
                 text = text.replace(name, self.label(rank))
@@ -197,16 +207,16 @@ class Hosts(api.Cluster):
 
 @dataclass
 class Agent:
-    """The agent on a host.
+    """A running agent on a host.
 
     Args:
-        process: the client here that started it.
-        there: the connection from it.
-        to: the connection to it.
-        hello: what it sent first.
-        late_s: by how much its clock is ahead of this machine's.
-        output: the lines that it has printed.
-        log: the thread that collects them.
+        process: local process that started the agent, such as the SSH client.
+        there: connection for messages from the agent.
+        to: connection for messages to the agent.
+        hello: first message of the agent.
+        late_s: seconds by which the host's clock is ahead of this machine's.
+        output: lines that the agent has printed.
+        log: thread that collects these lines.
     """
 
     process: "subprocess.Popen[bytes]"
@@ -218,7 +228,7 @@ class Agent:
     log: threading.Thread
 
     def end(self) -> None:
-        """End it."""
+        """Close the connections and end the agent."""
         self.to.close()
         self.there.close()
         self.process.kill()
@@ -226,14 +236,14 @@ class Agent:
 
 
 def agent_words(python: str, environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the command that is the agent, in the project's folder on a host."""
+    """Return the command, as words, that runs the agent in the project's folder on a host."""
     variables = {"PYTHONPATH": "workflow", **environment}
     assignments = [f"{name}={value}" for name, value in variables.items()]
     return ["env", *assignments, python, "-m", "nodewise.measure.agent"]
 
 
 def differences(hello: Message) -> list[str]:
-    """Return in which versions a host differs from this one."""
+    """Return one text for each version in which a host differs from this machine."""
     theirs = hello["versions"]
     return [
         f"has {name} {theirs.get(name, 'missing')}, here is {ours}"
@@ -243,7 +253,7 @@ def differences(hello: Message) -> list[str]:
 
 
 class OneHost(api.Cluster):
-    """The cluster as a worker on one of its hosts sees it."""
+    """A cluster of hosts, as seen by a worker on one of them."""
 
     kind = "measured"
 

@@ -1,9 +1,11 @@
-"""A network of nodes on this machine: one namespace a node, on one bridge, over rate-limited links.
+"""Emulate a network on this machine: network namespaces on a bridge, with rate-limited links.
 
-No namespace has a name: each lives as long as a process in it, and takes its links along. What
-leaves a node passes its own rate limit; what goes to it waits for the latency of the way, then for
-its rate limit again, both at the bridge. So a packet is delayed once by the latency, and a sender
-still feels its own queue as with a real network card.
+Each node has a namespace and a link to the bridge. The namespaces have no names: each exists as
+long as a process in it, and its links vanish with it.
+
+Packets that leave a node pass the node's own rate limit. At the bridge, packets to a node wait for
+the latency and then pass the receiver's rate limit. So the latency delays each packet once, and a
+sender still sees its own queue, as with a real network card.
 """
 
 import errno
@@ -18,11 +20,11 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from nodewise.cluster.api import NotPermittedError
 
-# Smaller bursts split large segments: packets and wake-ups multiply, and the CPU becomes the link.
+# Smaller bursts would split large segments into many packets, and the CPU would limit the rate.
 _BURST_S = 0.004
 _MIN_BURST_BYTES = 70_000
 _QUEUE = "50ms"
-# The way itself loses nothing; the queue behind it does.
+# Large enough that the delay drops no packets. Only the queue of the rate limit does.
 _PACKETS_ON_THE_WAY = 1_000_000
 
 _ROOT = 0x10000
@@ -31,11 +33,12 @@ _CHILD = 0x20000
 
 
 class LinkUse(NamedTuple):
-    """What has passed a node's link since it was laid, as the node sees it.
+    """Traffic of a node's link since the link was created, from the node's point of view.
 
-    Bytes are those of frames as the stack hands them over: a large segment that a
-    network card would split counts once, with one header. `drops` were refused on the way to the
-    node; what its own queue refuses, its stack notices at once and has not sent.
+    Bytes are those of frames as the network stack passes them on: a large segment, which a network
+    card would split, counts once with one header. `drops` is the number of packets dropped on the
+    way to the node. Packets that the node's own queue refuses are not counted: its stack notices
+    this at once and they count as not sent.
     """
 
     sent_bytes: int
@@ -44,19 +47,23 @@ class LinkUse(NamedTuple):
 
 
 def address(rank: int) -> str:
-    """Return the address of a node; it exists in the namespaces of one cell only."""
+    """Return the IP address of a node. It is valid in the namespaces of one cell only."""
     return f"10.77.0.{rank + 1}"
 
 
 def lay(pids: Sequence[int], per_node: int = 1) -> None:
-    """Connect the namespaces of `pids` to a bridge in this process's own namespace.
+    """Connect the namespaces of processes to a bridge in this process's own namespace.
 
-    As fast as the machine can: what nodes exchange before they are timed need not wait for a link.
-    With more than one of them `per_node`, those of a node are on a bridge of their own, from which
-    one link goes to the others.
+    The links have no rate limit yet, so that what nodes exchange before they are timed is not
+    slowed down.
+
+    Args:
+        pids: one process in each namespace, in the order of ranks.
+        per_node: number of workers on each emulated machine. If it is more than 1, the workers of a
+            machine share a bridge of their own, which has one link to the bridge between machines.
 
     Raises:
-        NotPermittedError: the kernel lacks something for it, or forbids it.
+        NotPermittedError: the kernel lacks a feature, or forbids it.
         ProcessLookupError: one of `pids` has ended.
     """
     with _netlink() as links:
@@ -76,7 +83,10 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
 
 
 def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
-    """Give a node a bridge of its own, linked to the one between nodes; return its index."""
+    """Create a machine's own bridge and link it to the bridge between machines; return its index.
+
+    `node` is the number of the machine, which has several workers.
+    """
     inner, outer = _uplink(node)
     links.link("add", ifname=f"inside{node}", kind="bridge")
     switch = _index(links, f"inside{node}")
@@ -88,10 +98,12 @@ def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
 
 
 def limit_uplinks(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
-    """Hold what leaves and what goes to each node of several workers, as `limit_ports` does.
+    """Limit both directions of the link of each machine with several workers.
+
+    The latency is added to packets towards the machine, as in `limit_ports`.
 
     Raises:
-        NotPermittedError: the kernel lacks something for it.
+        NotPermittedError: the kernel lacks a feature.
     """
     with _netlink() as links:
         for node in range(nodes):
@@ -101,12 +113,13 @@ def limit_uplinks(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
 
 
 def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
-    """Hold what goes to each node to the rate, after the latency; in the process that laid them.
+    """Limit the rate of packets towards each node, after delaying them by the latency.
 
-    From one node to another a packet then takes `latency_ms` and what the rates add.
+    Call it in the process that called `lay`. From one node to another, a packet then takes
+    `latency_ms` plus the time that the rate limits add.
 
     Raises:
-        NotPermittedError: the kernel lacks something for it.
+        NotPermittedError: the kernel lacks a feature.
         ProcessLookupError: a node has ended.
     """
     with _netlink() as links:
@@ -115,13 +128,13 @@ def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
 
 
 def limit_node(rate_mbit: float) -> None:
-    """Hold what leaves this process's node to the rate."""
+    """Limit the rate of packets that leave the node of this process."""
     with _netlink() as links:
         _limit(links, _index(links, "eth0"), rate_mbit)
 
 
 def plug_in(address: str) -> None:
-    """Bring up this namespace's end of its link, under its address, and its loopback."""
+    """Bring up the loopback and this namespace's end of its link, with the given IP address."""
     with _netlink() as links:
         for name in ("lo", "eth0"):
             index = _index(links, name)
@@ -131,7 +144,7 @@ def plug_in(address: str) -> None:
 
 
 def counters(nodes: int) -> list[LinkUse]:
-    """Return what has passed each node's link; in the process that laid them.
+    """Return the traffic of each node's link. Call it in the process that called `lay`.
 
     Raises:
         ProcessLookupError: a node has ended.
@@ -142,7 +155,11 @@ def counters(nodes: int) -> list[LinkUse]:
 
 @contextmanager
 def _netlink() -> Iterator[IPRoute]:
-    """Ask the kernel about links; a node that has ended, and taken its link along, is told so."""
+    """Open a connection to the kernel for commands about links.
+
+    Raises:
+        ProcessLookupError: a node has ended, and its link has vanished with it.
+    """
     with IPRoute() as links:
         try:
             yield links
@@ -173,12 +190,12 @@ def _port(rank: int) -> str:
 
 
 def _uplink(node: int) -> tuple[str, str]:
-    """Return both ends of a node's link: on its own bridge, and on the one between nodes."""
+    """Return the names of both ends of a machine's link: on its own bridge, on the outer bridge."""
     return f"out{node}", f"in{node}"
 
 
 def _dropped(links: IPRoute, index: int) -> int:
-    """Return how many packets the outermost queue of a device refused; it counts those within."""
+    """Return how many packets the root queue of a device dropped, including its inner queues."""
     return sum(
         queue.get_attr("TCA_STATS")["drop"]
         for queue in links.get_qdiscs(index)
@@ -215,7 +232,16 @@ def _limit(links: IPRoute, index: int, rate_mbit: float, latency_ms: float = 0) 
 
 @contextmanager
 def _needing(what: str, option: str, module: str) -> Iterator[None]:
-    """Say in plain words what the kernel lacks if it refuses the block."""
+    """Translate the kernel's refusal of the block into an error for the user.
+
+    Args:
+        what: what the block creates, for the message.
+        option: kernel option that it needs.
+        module: kernel module that provides it.
+
+    Raises:
+        NotPermittedError: the kernel lacks the feature, or forbids it.
+    """
     try:
         yield
     except NetlinkError as error:
@@ -229,7 +255,7 @@ def _needing(what: str, option: str, module: str) -> Iterator[None]:
 
 
 def _loading(module: str) -> str:
-    """Return the command that loads a module of the running kernel; empty if it has none such."""
+    """Return the command that loads a kernel module; empty if the running kernel has none."""
     modules = Path("/lib/modules", os.uname().release, "modules.dep")
     if modules.exists() and f"/{module}.ko" in modules.read_text(encoding="utf-8"):
         return f"sudo modprobe {module}"

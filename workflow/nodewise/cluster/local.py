@@ -1,4 +1,4 @@
-"""Nodes that are processes: one core each, loopback between them, no emulation."""
+"""Nodes that are processes of this machine: one core each, connected by loopback, not emulated."""
 
 import os
 import re
@@ -10,9 +10,10 @@ from nodewise.cluster import api, namespace
 
 
 class Local(api.Cluster):
-    """`nodes` processes on this machine; with more nodes than cores they share cores.
+    """A cluster of `nodes` processes on this machine.
 
-    A node has one core, or `cores` if it stands for as many devices.
+    Each node has `cores` cores: 1, or more if it stands for several devices. Nodes share cores if
+    there are too few.
     """
 
     kind = "measured"
@@ -33,7 +34,7 @@ class Local(api.Cluster):
         return [f"127.0.0.1:{port}" for port in self._ports]
 
     def enter_node(self, rank: int) -> None:
-        """Take its cores, so that a node is the same machine for every number of nodes."""
+        """Pin the node to its cores, so that a node is equally fast for every number of nodes."""
         cores = _cores()
         first = rank * self._cores
         mine = {cores[core % len(cores)] for core in range(first, first + self._cores)}
@@ -41,13 +42,13 @@ class Local(api.Cluster):
 
 
 def _cores() -> list[int]:
-    """Return the cores that this process may use; second threads of one come last."""
+    """Return the cores that this process may use. Further hardware threads of a core come last."""
 
     def place(core: int) -> tuple[int, int]:
         threads = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
         try:
             first = re.split("[-,]", threads.read_text(encoding="utf-8").strip())[0]
-        except OSError:  # a machine that does not tell
+        except OSError:  # this machine does not say which threads share a core
             return 0, core
         return int(int(first) != core), core
 

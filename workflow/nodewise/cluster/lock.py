@@ -1,4 +1,4 @@
-"""One measurement at a time on a machine, whichever study it belongs to."""
+"""Lock machines, so that only one cell at a time is measured on each, of whatever study."""
 
 import errno
 import socket
@@ -8,9 +8,10 @@ from contextlib import ExitStack, contextmanager
 
 from nodewise.cluster.guard import end_with_parent
 
-# An abstract address: it is no file, and the kernel frees it when the last holder ends, however. A
-# lock on a file would not do: Linux keeps a user from opening another's file in /tmp for writing
-# (fs.protected_regular), and the processes that are forked meanwhile could not hold it too.
+# The lock is a socket with an abstract address. It is not a file, and the kernel frees it when the
+# last process that holds it ends, whatever the cause. A file lock would not do: Linux forbids users
+# to open another user's file in /tmp for writing (fs.protected_regular), and forked processes could
+# not hold it, too.
 _ADDRESS = "\0nodewise measures on "
 _THIS = "this machine"
 _POLL_S = 0.2
@@ -18,11 +19,14 @@ _POLL_S = 0.2
 
 @contextmanager
 def to_itself(on_wait: Callable[[], None]) -> Iterator[float]:
-    """Yield the seconds waited once no other cell is measured; others wait until the block ends.
+    """Wait until no other cell is measured on this machine; yield the seconds waited.
 
-    `on_wait` is called once if there is someone to wait for. Processes forked inside the block hold
-    the machine too, until they end: a killed launcher's guard does until its workers are gone.
-    Enter it before moving into another network namespace.
+    Other cells wait until the block ends. Processes forked inside the block also hold the lock
+    until they end. For example, the guard of a killed launcher holds it until the workers are
+    gone. Enter the block before moving into another network namespace.
+
+    Args:
+        on_wait: called once if another cell is being measured.
     """
     started = time.monotonic()
     with some([_THIS], 1, on_wait):
@@ -31,9 +35,10 @@ def to_itself(on_wait: Callable[[], None]) -> Iterator[float]:
 
 @contextmanager
 def some(machines: Sequence[str], count: int, on_wait: Callable[[], None]) -> Iterator[list[str]]:
-    """Yield `count` of `machines` on which no other cell is measured, as `to_itself` for this one.
+    """Wait until no other cell is measured on `count` of `machines`; yield their names.
 
-    Whoever measures on them has to be started on this machine.
+    Works like `to_itself`, for several machines. All measurements on them must be started on this
+    machine, because the lock is known here only.
     """
     waiting = False
     while True:
@@ -50,7 +55,7 @@ def some(machines: Sequence[str], count: int, on_wait: Callable[[], None]) -> It
 
 
 def _held(machines: Sequence[str], count: int, held: ExitStack) -> list[str]:
-    """Take at most `count` of `machines` that are free, until `held` is closed; return them."""
+    """Lock at most `count` free ones of `machines` until `held` is closed; return their names."""
     free: list[str] = []
     for machine in machines:
         if len(free) < count:

@@ -1,4 +1,4 @@
-"""Check what this machine permits: try everything for real, and leave nothing behind."""
+"""Check which kinds of cluster this machine permits, by trying each and cleaning up."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 from nodewise.cluster import cgroup, duty_cycle, namespace
 from nodewise.cluster.api import NotPermittedError
 
-# What emulated nodes leave of every core to the launcher, the links between them and the machine.
+# Share of every core that emulated nodes leave to the launcher, their links and the machine.
 _LEFT_FREE = 0.1
-_FIRST_PIDS = "pid:[4026531836]"  # the kernel's own number of the namespace it begins with
+_FIRST_PIDS = "pid:[4026531836]"  # the kernel's fixed number of the initial pid namespace
 
-_SYSTEMD = Path("/run/systemd/system")  # there while it runs
+_SYSTEMD = Path("/run/systemd/system")  # exists while systemd runs
 _MANAGER = "/etc/systemd/system/user@.service.d"
 _DELEGATE_TO_USERS = f"""\
 sudo mkdir -p {_MANAGER}
@@ -30,7 +30,13 @@ _RUN_IN_SCOPE = "systemd-run --scope -p Delegate=yes snakemake --cores all"
 
 @dataclass(frozen=True)
 class Check:
-    """Whether something is permitted; `remark` is how, or why not; `command` would permit it."""
+    """Result of a check.
+
+    Args:
+        permitted: whether it is permitted.
+        remark: how it is done, or why it is not permitted.
+        command: shell command that would permit it; empty if there is none.
+    """
 
     permitted: bool
     remark: str
@@ -39,27 +45,29 @@ class Check:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is for the nodes of a cell."""
+    """What this machine has and permits for the nodes of a cell."""
 
     cores: int
     quota: Check  # CPU shares by cgroup
     soft: Check  # CPU shares by stopping and continuing processes
     private: Check  # a network that only the cell's own processes see
-    links: Check  # in it, a rate-limited link for each node
-    latency: Check  # on these links
-    sees_all: bool = True  # all processes that run on the machine
+    links: Check  # a rate-limited link for each node in that network
+    latency: Check  # latency on these links
+    sees_all: bool = True  # whether all processes of the machine are visible
 
     def most_nodes(self, cpu: float) -> int:
-        """Return how many nodes find a place, each with the share `cpu` of a core, at most 1.
+        """Return how many nodes the machine has room for.
 
-        Nodes with a core of their own may take all cores; others have to leave a tenth free.
+        Args:
+            cpu: share of a core of each node, at most 1. Nodes with a whole core may use all cores;
+                others leave a tenth free.
         """
         usable = self.cores * (1 if cpu == 1 else 1 - _LEFT_FREE)
         return int(usable / cpu + 1e-9)
 
 
 def look() -> Machine:
-    """Try everything; this process must have one thread."""
+    """Check everything. This process must have only one thread, because it forks."""
     private, links, latency = _networks()
     return Machine(
         cores=cgroup.whole_cores(),
@@ -73,7 +81,7 @@ def look() -> Machine:
 
 
 def _sees_all() -> bool:
-    """Tell whether /proc shows the processes of the whole machine, whoever they belong to."""
+    """Return whether /proc shows all processes of the machine, of all users."""
     try:
         Path("/proc/1/stat").read_bytes()
         return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PIDS
@@ -92,10 +100,10 @@ def _quota() -> Check:
 
 
 def command_for_quota(trees: list[cgroup.Hierarchy]) -> str:
-    """Return what lets this user make CPU groups in one of `trees`; empty if nothing is known."""
+    """Return the command that lets this user create CPU groups; empty if none is known."""
     if not trees:
         return ""
-    tree = trees[0]  # a controller is in one tree only
+    tree = trees[0]  # a controller is in one hierarchy only
     if os.statvfs(tree.mount).f_flag & os.ST_RDONLY:
         return namespace.RUN_PRIVILEGED
     if tree.version == 1:
@@ -106,8 +114,8 @@ def command_for_quota(trees: list[cgroup.Hierarchy]) -> str:
 
 
 def _command_without_systemd(mount: Path) -> str:
-    """Return how the groups in the uppermost one get a CPU controller, in version 2."""
-    if not (mount / "cgroup.type").exists():  # the root of all, which may have processes
+    """Return the commands that enable the CPU controller below the topmost group (version 2)."""
+    if not (mount / "cgroup.type").exists():  # the real root group, which may have processes
         return f"echo +cpu | sudo tee {mount}/cgroup.subtree_control"
     return f"""\
 sudo mkdir -p {mount}/others
@@ -118,7 +126,7 @@ echo +cpu | sudo tee {mount}/cgroup.subtree_control"""
 
 
 def _command_for_user(mount: Path, uid: int) -> str:
-    """Return how systemd gives the processes of user `uid` a group to divide, in version 2."""
+    """Return the commands by which systemd delegates a group to user `uid` (version 2)."""
     manager = mount / f"user.slice/user-{uid}.slice/user@{uid}.service"
     if not manager.exists():
         return f"{_START_MANAGER.format(uid=uid)}\n{_RUN_IN_USER_SCOPE}"
@@ -137,7 +145,10 @@ def _soft() -> Check:
 
 
 def _networks() -> tuple[Check, Check, Check]:
-    """Try the private network, links in it and their latency, in a child that takes them along."""
+    """Check the private network, links in it and their latency.
+
+    The child process that tries them takes them along when it ends.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -180,7 +191,7 @@ def _latency() -> str:
 
 
 def _lay(latency_ms: float) -> None:
-    """Lay one link within a fresh namespace."""
+    """Create one link in a new namespace and limit it."""
     from nodewise.cluster import links
 
     namespace.enter_private_network()

@@ -1,4 +1,4 @@
-"""What the kernel says of memory: how much there is, who uses it, whom it killed for it."""
+"""Read memory facts from the kernel: size, use by processes, and kills for lack of memory."""
 
 import re
 import resource
@@ -13,23 +13,23 @@ _LIMITS = (
 )
 _VMSTAT = Path("/proc/vmstat")
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-_LIKELIEST = "1000"
-# Names, not classes: TensorFlow must not be imported here.
+_LIKELIEST = "1000"  # highest value of oom_score_adj
+# Names instead of classes, because TensorFlow must not be imported here.
 _ERRORS = ("MemoryError", "ResourceExhaustedError")
 _ALLOCATOR = "bad_alloc"  # what C++ prints before it aborts
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine, or what a container leaves of it."""
+    """Return the memory of this machine in bytes, or a container's limit if that is less."""
     limits = [psutil.virtual_memory().total]
     for path in _LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no limit
+        with suppress(OSError, ValueError):  # "max" means unlimited
             limits.append(int(path.read_text(encoding="utf-8")))
     return min(limits)
 
 
 def be_killed_first() -> None:
-    """Have the kernel choose this process before its launcher, which has to write the record."""
+    """Have the kernel kill this process before its launcher, which has to write the record."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_LIKELIEST, encoding="utf-8")
 
@@ -37,7 +37,8 @@ def be_killed_first() -> None:
 def kills() -> int:
     """Return how many processes of this machine the kernel has killed because memory ran out.
 
-    Those that reached the limit of a memory cgroup count, too. 0 if the kernel does not tell.
+    Processes that reached the limit of a memory cgroup count, too. It is 0 if the kernel does not
+    count them.
     """
     with suppress(OSError):
         found = _KILLS.search(_VMSTAT.read_text(encoding="utf-8"))
@@ -46,12 +47,12 @@ def kills() -> int:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the most memory that a process has held so far (resident set); 0 if it is gone."""
+    """Return the peak resident set of a process in bytes; 0 if the process is gone."""
     return status_bytes(pid, "VmHWM")
 
 
 def status_bytes(pid: int, name: str) -> int:
-    """Return an entry of the kernel's status of a process, in bytes; 0 if the process is gone."""
+    """Return the entry `name` of /proc/PID/status in bytes; 0 if the process is gone."""
     with suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
         found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
@@ -60,20 +61,25 @@ def status_bytes(pid: int, name: str) -> int:
 
 
 def own_peak_bytes() -> int:
-    """Return the most memory that this process has held so far (resident set)."""
+    """Return the peak resident set of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an exception says that an allocation failed."""
+    """Return whether an exception says that an allocation failed."""
     return type(error).__name__ in _ERRORS or _ALLOCATOR in str(error)
 
 
 def allocator_gave_up(log: list[str]) -> bool:
-    """Whether the last lines of a process that aborted say that an allocation failed."""
+    """Return whether the last lines of an aborted process say that an allocation failed."""
     return any(_ALLOCATOR in line for line in log)
 
 
 def out_of_memory(reason: str, peak: int) -> str:
-    """Return the reason of a failure with what it failed for: memory."""
+    """Return the message of a failure for lack of memory.
+
+    Args:
+        reason: how the process ended.
+        peak: its peak memory in bytes.
+    """
     return f"out of memory: {reason}; it had used {peak / 1e9:.2f} GB"

@@ -1,10 +1,11 @@
-"""A network namespace of our own, so that no server of a cell listens beyond it.
+"""Run a cell in its own network namespace, so that its servers cannot be reached from outside.
 
-TensorFlow's server binds to every interface; in a namespace that has only a loopback device that
-is nobody else's business, and no port can be taken already. It vanishes with its last process.
+TensorFlow's server listens on every interface. In a namespace that has only a loopback device
+nobody else can reach it, and no port is already in use. The namespace vanishes with its last
+process.
 
-Where no namespace is permitted a cell is refused, unless who runs it says in the environment that
-the servers may listen on this machine's own interfaces.
+If no namespace is permitted, cells are refused, unless an environment variable (SHARED_NETWORK)
+permits the servers to listen on this machine's own interfaces.
 """
 
 import ctypes
@@ -18,13 +19,13 @@ from pathlib import Path
 from nodewise.cluster.api import FIRST_PORT, NotPermittedError
 from nodewise.cluster.trial import error_in_child
 
-SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # an environment variable; "yes" accepts open ports
-NO_EMULATION = "loopback, no network emulation"  # what the records then say
+SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # environment variable; "yes" accepts open ports
+NO_EMULATION = "loopback, no network emulation"  # description of such a network in records
 
 RUN_AS_ROOT = 'sudo env "PATH=$PATH" snakemake --cores all'
 RUN_PRIVILEGED = "docker run --privileged ..."
 
-# What an administrator may have set, the value that forbids, and one that permits.
+# Kernel settings (sysctl), the value that forbids namespaces, and one that permits them.
 _FOR_ALL = (("user.max_net_namespaces", "0", "10000"),)
 _FOR_USERS = (
     ("user.max_user_namespaces", "0", "10000"),
@@ -35,14 +36,16 @@ _FOR_USERS = (
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
-_FIRST_EPHEMERAL_PORT = 32768  # from here on a port may be taken by any outgoing connection
+_FIRST_EPHEMERAL_PORT = 32768  # outgoing connections may take any port from here on
 
 
 def enter_network_namespace() -> None:
-    """Move this process, which must have one thread, into a network namespace with no device up.
+    """Move this process into a new network namespace, in which no device is up.
+
+    The process must have only one thread.
 
     Raises:
-        NotPermittedError: this process may not.
+        NotPermittedError: this process is not allowed to.
     """
     try:
         _unshare(_CLONE_NEWNET)
@@ -51,20 +54,20 @@ def enter_network_namespace() -> None:
 
 
 def enter_private_network() -> None:
-    """Move this process into a fresh namespace with loopback up.
+    """Move this process into a new network namespace with the loopback device up.
 
-    Root needs nothing else; an ordinary user gets a user namespace in which it is called root: a
-    program started there, such as the one that workers are forked from, keeps the right to make
-    networks only if its user is.
+    For a user other than root this also creates a user namespace, in which the user is mapped to
+    root. A program that is started there, such as the forkserver of the workers, keeps the right to
+    create networks only if its user is root.
 
     Raises:
         NotPermittedError: this machine permits no such namespace.
-        RuntimeError: this process has more than one thread, which the kernel would not move along.
+        RuntimeError: this process has more than one thread. The kernel would not move the others.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("a process with several threads cannot change its namespaces")
     try:
-        code = error_in_child(_enter)  # where it fails half-way, there is no way back
+        code = error_in_child(_enter)  # tried in a child: if it fails halfway, it cannot be undone
         if code:
             raise OSError(code, os.strerror(code))
         _enter()
@@ -73,11 +76,15 @@ def enter_private_network() -> None:
 
 
 def enter_network() -> bool:
-    """Move into a private network and return True; or stay, where that is accepted: False.
+    """Move this process into a private network, if one is permitted.
+
+    Returns:
+        True in a private network. False if none is permitted and NODEWISE_SHARED_NETWORK is "yes",
+        which accepts that the workers' ports are open to everyone who can reach this machine.
 
     Raises:
         NotPermittedError: no private network is permitted, and NODEWISE_SHARED_NETWORK is not
-            "yes", which accepts that the workers' ports are open to whoever reaches this machine.
+            "yes".
     """
     try:
         enter_private_network()
@@ -89,16 +96,16 @@ def enter_network() -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` ports, from FIRST_PORT on, that nothing listens on now.
+    """Return `count` ports that nothing listens on now, the first ones from FIRST_PORT on.
 
     Raises:
-        NotPermittedError: there are not as many.
+        NotPermittedError: there are fewer free ports.
     """
     ports: list[int] = []
     for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT):
         if len(ports) == count:
             return ports
-        with socket.socket() as tried:  # bound only: nobody can connect
+        with socket.socket() as tried:  # only bound, so nobody can connect
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 tried.bind(("", port))
@@ -114,7 +121,7 @@ def _not_permitted(what: str, error: OSError) -> NotPermittedError:
 
 
 def _obstacle(error: OSError) -> tuple[str, str]:
-    """Return why the kernel refused a namespace to this user, and the command that would permit it.
+    """Return why the kernel refused a namespace, and a command that would permit it.
 
     The command is empty if there is none.
     """
@@ -155,7 +162,7 @@ def _enter() -> None:
 
 
 def _unshare(flags: int) -> None:
-    # ctypes: os.unshare exists from Python 3.12 on only
+    # ctypes, because os.unshare needs Python 3.12
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flags) != 0:
         code = ctypes.get_errno()

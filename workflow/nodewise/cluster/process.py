@@ -1,11 +1,12 @@
-"""Start the worker processes of a cell, hear what they send, and end them.
+"""Start the worker processes of a cell, receive their messages and end them.
 
-Workers are forked from the forkserver of `multiprocessing`: importing TensorFlow takes seconds,
-forking a process that has done so takes milliseconds. The forkserver starts with the first worker;
-it inherits the launcher's environment and network, and ends after the launcher and the workers.
+Workers are forked from the forkserver of `multiprocessing`, because importing TensorFlow takes
+seconds and forking a process that has imported it takes milliseconds. The forkserver starts with
+the first worker. It inherits the launcher's environment and network, and it ends after the launcher
+and the workers.
 
-A guard, a process that does nothing but wait for the launcher's end, then kills the workers and
-what they started. They could not do so themselves: a duty cycle may have stopped them.
+A guard process waits for the launcher's end, then kills the workers and what they started. The
+workers cannot do so themselves, because a duty cycle may have stopped them.
 """
 
 import multiprocessing
@@ -30,10 +31,10 @@ from nodewise.cluster.worker_state import Worker, WorkerError, raise_failure, to
 __all__ = ["START_WITHIN_S", "WorkerError", "run"]
 
 _POLL_S = 0.2
-_LOOK_S = 1.0  # between two looks at what the workers use
-# When one worker dies the others fail too, within this time, for want of a peer.
+_LOOK_S = 1.0  # seconds between two checks of the workers' CPU time and memory
+# When one worker dies, the others lose a peer and fail too, within this time.
 _GRACE_S = 2.0
-START_WITHIN_S = 120.0  # to import what workers need, before their time limit counts
+START_WITHIN_S = 120.0  # time to import what workers need; their time limit starts afterwards
 _END_WITHIN_S = 10.0
 
 
@@ -49,30 +50,34 @@ def run(
     on_poll: Callable[[], None] = lambda: None,
     on_out_of_memory: Callable[[int], None] = lambda used: None,
 ) -> list[Message]:
-    """Start `size` workers that call `work(rank, channel)`; return what each returned, by rank.
+    """Start `size` workers that call `work(rank, channel)`; return their results by rank.
 
-    Returns or raises when no worker is left, nor what it started. The same holds soon after this
-    process is killed, or hangs for much longer than `time_limit_s`: then it is killed.
-    What left the process group of a worker that was killed stays, unless its node has a CPU group.
+    When this function returns or raises, all workers and the processes that they started have
+    ended. They also end soon after this process is killed. A guard kills this process if it hangs
+    for much longer than `time_limit_s`.
+
+    Only a process that has left the process group of a killed worker may survive, and only if the
+    worker's node has no CPU group.
 
     Args:
-        size: how many workers.
-        work: a function of a module, or a `partial` of one: it is pickled by `multiprocessing`.
-        logs: the folder for what workers print, `rank~R.log`.
-        time_limit_s: counts from the start of the last worker.
-        preload: modules that are imported once for all workers; what an earlier call in this
-            process named holds.
-        on_message: gets what workers send.
-        on_meeting: gets a meeting's name and the workers' pids when all have come to it; what it
-            returns is what `Channel.meet` returns to each of them.
-        on_poll: is called several times a second, and may raise.
-        on_out_of_memory: is called, in another process, with the bytes that this process had used
-            if the kernel killed it because memory ran out.
+        size: number of workers.
+        work: a function of a module, or a `partial` of one, so that `multiprocessing` can pickle
+            it.
+        logs: folder for the output of the workers, one file `rank~R.log` each.
+        time_limit_s: time limit in seconds, counted from the start of the last worker.
+        preload: modules that are imported once for all workers. Only the modules of the first call
+            in this process count.
+        on_message: called with the rank and the message when a worker sends one.
+        on_meeting: called with a meeting's name and the pids of all workers when all of them have
+            come to it. `Channel.meet` returns its result to each worker.
+        on_poll: called several times a second; may raise.
+        on_out_of_memory: called if the kernel killed this process because memory ran out, with the
+            bytes that it had used. It is called in another process.
 
     Raises:
-        WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
-            rank named is the one that failed first of itself, not one that lost its peer.
-        RefusedError, NotPermittedError: that rank raised one.
+        WorkerError: a worker raised, was killed or ended early, or the time limit was reached. It
+            names the rank that failed first by itself, not one that only lost its peer.
+        RefusedError, NotPermittedError: that rank raised this error.
     """
     logs.mkdir(parents=True, exist_ok=True)
     multiprocessing.set_forkserver_preload([__name__, *preload])
@@ -83,15 +88,15 @@ def run(
             for rank in range(size):
                 workers.append(_start(rank, work, logs / f"rank~{rank}.log"))
                 guard(workers[-1].pid)
-                send(workers[-1].connection, {})  # from now on it ends with this process
+                send(workers[-1].connection, {})  # starts its work, now that the guard knows it
             return job.results()
         finally:
-            with _later(signal.SIGINT, signal.SIGTERM):  # else the guard would end before they do
+            with _later(signal.SIGINT, signal.SIGTERM):  # the guard must not end before the workers
                 _end(workers)
 
 
 def _start(rank: int, work: Work, log: Path) -> Worker:
-    """Start a worker; it waits for a first message before it works.
+    """Start a worker. It waits for a first message before it calls its work.
 
     Raises:
         OSError: its log cannot be written.
@@ -103,7 +108,7 @@ def _start(rank: int, work: Work, log: Path) -> Worker:
     process = context.Process(target=be_worker, args=(rank, work, theirs, log))
     killed = memory.kills()
     try:
-        with _later(signal.SIGINT):  # kept from what is started, too
+        with _later(signal.SIGINT):  # what is started inherits this and never gets SIGINT
             process.start()
     except (EOFError, ConnectionError) as error:
         reason = "the process that workers are forked from ended"
@@ -117,8 +122,8 @@ def _start(rank: int, work: Work, log: Path) -> Worker:
 
 @contextmanager
 def _later(*signals: signal.Signals) -> Iterator[None]:
-    """Hold signals back until the end of the block; what is started in it never gets them."""
-    resource_tracker.ensure_running()  # would let signals through again when it is started
+    """Block signals until the end of the block. Processes started in it keep them blocked."""
+    resource_tracker.ensure_running()  # started inside the block, it would unblock signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -127,7 +132,7 @@ def _later(*signals: signal.Signals) -> Iterator[None]:
 
 
 class _Job:
-    """Hears the workers of one job, holds their meetings, and says why they failed."""
+    """Receives the messages of one job's workers, holds their meetings and reports failures."""
 
     def __init__(
         self,
@@ -144,7 +149,7 @@ class _Job:
         self._killed_before = memory.kills()
 
     def results(self) -> list[Message]:
-        """Return what each worker returned, by rank; raise what the first to fail failed of."""
+        """Return the results of the workers by rank, or raise the error of the first to fail."""
         deadline = time.monotonic() + self._time_limit_s
         failing_until = look_at = 0.0
         while not all(worker.result is not None for worker in self._workers):
@@ -165,7 +170,7 @@ class _Job:
         return [worker.result for worker in self._workers if worker.result is not None]
 
     def _receive(self) -> None:
-        """Wait a moment for what the workers send, and for their end."""
+        """Wait up to _POLL_S seconds for messages of workers and for the end of workers."""
         sources = {worker.process.sentinel: worker for worker in self._workers if not worker.ended}
         connections = {worker.connection: worker for worker in self._workers if worker.listening}
         for ready in wait([*sources, *connections], _POLL_S):
@@ -178,11 +183,11 @@ class _Job:
                 worker.failed_at = worker.failed_at or time.monotonic()
 
     def _read(self, worker: Worker) -> None:
-        """Take what a worker has sent."""
+        """Handle all messages that a worker has sent."""
         try:
             while worker.listening and worker.connection.poll():
                 self._handle(worker, receive(worker.connection))
-        except (EOFError, ConnectionError):  # what is left may be half a message of a killed worker
+        except (EOFError, ConnectionError):  # a killed worker may leave half a message
             worker.listening = False
 
     def _handle(self, worker: Worker, message: Message) -> None:
@@ -193,7 +198,7 @@ class _Job:
         elif "meet" in message:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):
-                del self._waiting[message["meet"]]  # the same name may be met at again
+                del self._waiting[message["meet"]]  # a later meeting may have the same name
                 self._hold(message["meet"])
         elif "share" in message:
             self._share(worker, message["share"], message["workers"])
@@ -201,7 +206,7 @@ class _Job:
             self._on_message(worker.rank, message)
 
     def _hold(self, meeting: str) -> None:
-        """Hold a meeting; one of which somebody died while it waited is left to `results`."""
+        """Hold a meeting. If a worker has ended meanwhile, leave it to `results` to raise."""
         if any(worker.ended for worker in self._workers):
             return
         with suppress(ProcessLookupError, BrokenPipeError):
@@ -210,7 +215,7 @@ class _Job:
                 send(worker.connection, {"again": bool(again)})
 
     def _share(self, worker: Worker, value: Any, workers: int) -> None:  # noqa: ANN401
-        """Keep what a worker shares; when all have shared something, send it to all of them."""
+        """Store the value that a worker shares; send all values to all once they are complete."""
         self._shared[worker.rank] = value
         if len(self._shared) < workers:
             return
@@ -222,11 +227,11 @@ class _Job:
 
 
 def _end(workers: list[Worker]) -> None:
-    """Kill the workers and what they started, and wait for their end."""
+    """Kill the workers and the processes that they started, and wait for the workers to end."""
     started = [child for worker in workers for child in _children(worker.pid)]
     for worker in workers:
         kill_group(worker.pid)
-    for process in started:  # those that left their group
+    for process in started:  # some may have left the process group of their worker
         with suppress(psutil.NoSuchProcess):
             process.kill()
     for worker in workers:

@@ -1,4 +1,4 @@
-"""The nodes of a Slurm allocation, which share the project's folder. srun starts the workers."""
+"""Run workers on the nodes of a Slurm allocation, which share the project's folder, with srun."""
 
 import math
 import os
@@ -17,14 +17,14 @@ from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.worker_state import WorkerError
 from nodewise.core.errors import RefusedError, UserError
 
-_ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # the lines that Slurm adds to a worker's
+_ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # Slurm's own lines in a worker's output
 _ENDS_WITHIN_S = 10.0
 
 
 class Allocation(Hosts):
-    """Nodes of the allocation of this process, as many as `size` workers need.
+    """As many nodes of this process's Slurm allocation as `size` workers need.
 
-    Of the cells that are measured at a time, each has nodes of its own.
+    Cells that are measured at the same time have different nodes.
     """
 
     cpu_limit = "none: a node is what the allocation has of a host"
@@ -34,14 +34,14 @@ class Allocation(Hosts):
         super().__init__(size, settings.ports, settings.devices_per_node)
         self._settings = settings
         self._wanted = math.ceil(size / self.per_host)
-        self._taken: list[str] = []  # by `to_itself`
+        self._taken: list[str] = []  # nodes locked by `to_itself`
 
     @contextmanager
     def to_itself(self, on_wait: Callable[[], None]) -> Iterator[float]:
-        """Take the first nodes that are free.
+        """Wait for enough free nodes and lock them; yield the seconds waited.
 
         Raises:
-            UserError, NotPermittedError: as `open`.
+            UserError, NotPermittedError: see `open`.
         """
         started = time.monotonic()
         with lock.some(self._names(), self._wanted, on_wait) as self._taken:
@@ -49,12 +49,12 @@ class Allocation(Hosts):
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Look up the nodes.
+        """Look up the nodes of the allocation and choose those of each rank.
 
         Raises:
-            UserError: there is no allocation, or it has ended. No record is written then: in
-                another allocation the cell can be measured.
-            NotPermittedError: it has too few nodes.
+            UserError: there is no allocation, or it has ended. No record is written in this case,
+                because the cell can be measured in another allocation.
+            NotPermittedError: the allocation has too few nodes.
         """
         names = self._names()
         taken = self._taken or names[: self._wanted]
@@ -67,10 +67,10 @@ class Allocation(Hosts):
             raise
 
     def _names(self) -> list[str]:
-        """Return the nodes of the allocation.
+        """Return the names of all nodes of the allocation.
 
         Raises:
-            UserError, NotPermittedError: as `open`.
+            UserError, NotPermittedError: see `open`.
         """
         job = os.environ.get("SLURM_JOB_ID")
         if not job:
@@ -93,13 +93,12 @@ class Allocation(Hosts):
         return {self._hosts[rank]}
 
     def prepare(self, rank: int, files: Sequence[Path]) -> None:
-        """All nodes share the folder."""
+        """Do nothing: all nodes share the project's folder."""
 
     def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
-        """Return a job step of one task, which has all that the job has of the node.
+        """Return the command of a job step with one task and all resources of the job on the node.
 
-        The cells of a study are measured one after another; steps of the cell before may still be
-        ending.
+        Steps may overlap, because those of the previous cell may still be ending.
         """
         step = ["--nodes=1", "--ntasks=1", f"--nodelist={self._hosts[rank]}", "--overlap"]
         step += ["--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0"]
@@ -117,19 +116,19 @@ class Allocation(Hosts):
 
 
 def _nodes_of(job: str) -> str:
-    """Return the nodes of a running job, as Slurm writes them: node[1-3].
+    """Return the nodes of a running job in Slurm's notation, such as `node[1-3]`.
 
     Raises:
-        UserError: it has ended.
+        UserError: the job has ended.
     """
     facts = _facts_of(job)
     deadline = time.monotonic() + _ENDS_WITHIN_S
     while facts["JobState"] == "COMPLETING" and time.monotonic() < deadline:
-        time.sleep(0.5)  # how it ended is not shown yet
+        time.sleep(0.5)  # Slurm does not show yet how the job ended
         facts = _facts_of(job)
     state, ends = facts["JobState"], facts["EndTime"]
     if ends != "Unknown" and state == "RUNNING":
-        # Slurm ends a job up to half a minute after its time
+        # Slurm may end a job up to half a minute after its time limit
         state = "TIMEOUT" if datetime.fromisoformat(ends) < datetime.now() else state
     if state != "RUNNING":
         raise UserError(
@@ -145,10 +144,10 @@ def _facts_of(job: str) -> dict[str, str]:
 
 
 def _scontrol(*arguments: str) -> str:
-    """Return what scontrol prints.
+    """Run scontrol and return its output.
 
     Raises:
-        UserError: it cannot be used.
+        UserError: scontrol is missing or failed.
     """
     try:
         done = subprocess.run(["scontrol", *arguments], capture_output=True, text=True, check=False)

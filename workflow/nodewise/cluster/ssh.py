@@ -1,4 +1,4 @@
-"""Hosts that are reached by the OpenSSH client. The project is copied to them with rsync."""
+"""Run workers on hosts that are reached with the OpenSSH client. rsync copies the project there."""
 
 import shlex
 import subprocess
@@ -14,7 +14,7 @@ from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
 
-_PROJECT = (  # what a worker needs, `make setup` and `make gpu`
+_PROJECT = (  # files that workers, `make setup` and `make gpu` need
     *("workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"),
     *("Makefile", "pyproject.toml", "requirements.lock", "requirements-gpu.lock"),
     *("README.md", "LICENSE"),
@@ -28,7 +28,7 @@ _LOCK = Path("results/copying.lock")
 
 
 class SshHosts(Hosts):
-    """The first hosts of the settings, as many as `size` workers need."""
+    """The first hosts of the settings, as many as are needed for `size` workers."""
 
     def __init__(self, size: int, settings: Ssh) -> None:
         super().__init__(size, settings.ports, settings.devices_per_node)
@@ -63,7 +63,7 @@ class SshHosts(Hosts):
         } - {""}
 
     def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
-        """Return the client's command. No host's name is in what a shell reads there."""
+        """Return the SSH command. The part that the remote shell reads contains no host name."""
         words = shlex.join(agent_words(self._settings.python, environment))
         there = f"cd {shlex.quote(self._settings.folder)} && exec {words}"
         return [*self._client(), "--", self._host(rank).host, there]
@@ -76,7 +76,7 @@ class SshHosts(Hosts):
         return ["ssh", *(("-F", str(config)) if config else ()), *_OPTIONS]
 
     def _address(self, rank: int) -> str:
-        """Return what the other hosts reach a host by.
+        """Return the name or address by which the other hosts reach the host of `rank`.
 
         Raises:
             NotPermittedError: there is no OpenSSH client.

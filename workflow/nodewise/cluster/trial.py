@@ -1,4 +1,4 @@
-"""Try in a child process what this process could not undo."""
+"""Try something in a child process that this process could not undo."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def error_in_child(work: Callable[[], object]) -> int:
-    """Call `work` in a short-lived child; return the number of its OSError, 0 if it worked."""
+    """Call `work` in a short-lived child process; return its errno, or 0 if it succeeded."""
     child = os.fork()
     if child:
         return abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -1,4 +1,4 @@
-"""What a worker process does around its work: it says how that ended."""
+"""Run the work of a worker process and report its result or its failure to the launcher."""
 
 import errno
 import os
@@ -23,13 +23,19 @@ from nodewise.core.errors import RefusedError, UserError
 Work = Callable[[int, Channel], Message]
 
 LINE_LENGTH = 500
-_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors
+_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors that explain nothing
 
 
 def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -> NoReturn:
-    """Be a worker, in a process group of its own: what it starts is in it, too.
+    """Turn this process into worker `rank`: call `work`, report how it ended, then exit.
 
-    What it prints goes to `log`; without one it goes where it went.
+    The worker gets a process group of its own, which includes the processes that it starts.
+
+    Args:
+        rank: rank of the worker.
+        work: called with the rank and the channel to the launcher.
+        connection: connection to the launcher.
+        log: file to which output is redirected; None leaves the output as it is.
     """
     code = 1
     try:
@@ -47,13 +53,13 @@ def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -
             with suppress(psutil.NoSuchProcess):
                 process.kill()
     finally:
-        os._exit(code)  # not to wait for its threads
+        os._exit(code)  # does not wait for the worker's threads
 
 
 def _work(rank: int, work: Work, channel: Channel) -> int:
     try:
         channel.send({"result": work(rank, channel)})
-        signal.pause()  # leaving now would break the others' connections; the launcher ends us
+        signal.pause()  # exiting now would break the others' connections; the launcher kills us
         return 0
     except BaseException as error:
         failed_at = time.monotonic()
@@ -63,7 +69,7 @@ def _work(rank: int, work: Work, channel: Channel) -> int:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one line what an exception says; its kind first, if it is not meant for users."""
+    """Return an exception's message in one line, after its type unless it is meant for users."""
     lines = [line.strip() for line in str(error).splitlines()]
     first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
     told = isinstance(error, (UserError, NotPermittedError))
@@ -71,8 +77,8 @@ def reason_of(error: BaseException) -> str:
 
 
 def _failure_of(error: BaseException) -> Message:
-    """Return what the launcher has to know of a worker's exception."""
-    # names, not classes: this module must not import TensorFlow
+    """Return a worker's exception as a message for the launcher."""
+    # names instead of classes, because this module must not import TensorFlow
     peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
         "UnavailableError",
         "AbortedError",

@@ -1,4 +1,4 @@
-"""Workers as their launcher knows them: what they use, and what they failed of."""
+"""The launcher's view of its workers: their state, their use of CPU and memory, why they failed."""
 
 import shutil
 import signal
@@ -19,10 +19,10 @@ from nodewise.cluster.channel import Message
 from nodewise.cluster.worker import LINE_LENGTH
 from nodewise.core.errors import RefusedError
 
-_IDLE_CPU_S = 0.02  # a worker that uses no more between two looks does nothing
+_IDLE_CPU_S = 0.02  # a worker that uses no more CPU time between two looks is idle
 _SILENT_S = 2.0
 _LOG_LINES = 30
-_FORKSERVER_GONE = 255  # the exit code that multiprocessing makes up when nobody can know it
+_FORKSERVER_GONE = 255  # multiprocessing reports this exit code if the forkserver is gone
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _FULL_BYTES = 1 << 20
 
@@ -39,7 +39,7 @@ class WorkerError(Exception):
 
 @dataclass(eq=False)
 class Worker:
-    """A worker, as its launcher knows it. Moments are those of the monotonic clock."""
+    """A worker as seen by its launcher. Times (`…_at`) are those of the monotonic clock."""
 
     rank: int
     process: ForkServerProcess
@@ -47,21 +47,21 @@ class Worker:
     log: Path
     listening: bool = True
     result: Message | None = None
-    failure: Message | None = None  # what it said of its exception
-    ended: bool = False  # one that is done does not end: the others may still need it
+    failure: Message | None = None  # what the worker reported about its exception
+    ended: bool = False  # a worker with a result keeps running: the others may still need it
     failed_at: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0
-    active_at: float = field(default_factory=time.monotonic)  # when it last used a core
+    active_at: float = field(default_factory=time.monotonic)  # when it last used CPU time
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id of the worker."""
         assert self.process.pid is not None  # it was started  # noqa: S101
         return self.process.pid
 
     def look(self) -> None:
-        """Note how much memory it uses, and whether it does anything."""
+        """Update the worker's CPU time, peak memory and when it was last active."""
         spent, now = cpu_s(self.pid), time.monotonic()
         if spent - self.cpu_s > _IDLE_CPU_S:
             self.active_at = now
@@ -70,35 +70,35 @@ class Worker:
 
     @property
     def lost_a_peer(self) -> bool:
-        """Whether it failed because another worker was gone."""
+        """Whether the worker failed because another worker was gone."""
         return self.failure is not None and self.failure["peer"]
 
     @property
     def silent_s(self) -> float:
-        """For how long it has done nothing."""
+        """Seconds since the worker was last active."""
         return time.monotonic() - self.active_at
 
     @property
     def silence(self) -> str:
-        """The same in words."""
+        """Text that says for how long the worker has not been active."""
         return f"stopped answering for {self.silent_s:.0f} s"
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it is stopped, as by SIGSTOP."""
+        """Whether the process is stopped, for example by SIGSTOP."""
         with suppress(psutil.NoSuchProcess):
             return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
         return False
 
     @property
     def log_tail(self) -> list[str]:
-        """The last lines that it printed."""
+        """The last lines that the worker printed."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return [line[:LINE_LENGTH] for line in lines[-_LOG_LINES:]]
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time that a process has used, in seconds; 0 if it is gone."""
+    """Return the CPU time of a process in seconds; 0 if the process is gone."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.NoSuchProcess:
@@ -107,11 +107,15 @@ def cpu_s(pid: int) -> float:
 
 
 def raise_failure(workers: Sequence[Worker], killed_before: int) -> NoReturn:
-    """Raise what the workers failed of, of whom one has ended.
+    """Raise the error of the worker that caused the others to fail.
 
-    First those that were killed, then those that failed of themselves; if all that ended missed
-    a peer, the one that they missed. `killed_before` is how many processes the kernel had killed
-    for want of memory when they were started.
+    Workers that were killed come first, then those that failed by themselves. If every worker that
+    ended only lost a peer, the error names the silent worker that they waited for.
+
+    Args:
+        workers: all workers; at least one has ended.
+        killed_before: number of processes that the kernel had killed for lack of memory before the
+            workers were started.
 
     Raises:
         WorkerError, RefusedError, NotPermittedError: always.
@@ -133,7 +137,7 @@ def raise_failure(workers: Sequence[Worker], killed_before: int) -> NoReturn:
 
 
 def too_late(workers: Sequence[Worker], time_limit_s: float) -> WorkerError:
-    """Return the error of a job that has run out of time; it names a worker that is stopped."""
+    """Return the error of a job that has run out of time. It names a stopped worker, if any."""
     reason = f"not finished within {time_limit_s:g} s"
     silent = _silent(workers)
     if silent and silent.is_stopped:
@@ -142,9 +146,10 @@ def too_late(workers: Sequence[Worker], time_limit_s: float) -> WorkerError:
 
 
 def _silent(workers: Sequence[Worker]) -> Worker | None:
-    """Return the worker that has done nothing for longest, of those that should.
+    """Return the worker that has been idle longest although it should be active, if any.
 
-    First those that are stopped; a server should do something after its result, too.
+    Stopped workers come first, even those with a result: a server still has to answer the others.
+    Running workers count only if they have no result yet.
     """
     silent = [
         (not worker.is_stopped, worker.active_at, worker)
@@ -156,7 +161,7 @@ def _silent(workers: Sequence[Worker]) -> Worker | None:
 
 
 def _end_of(worker: Worker, killed_before: int) -> str:
-    """Say how a worker ended that did not say so itself."""
+    """Return how a worker ended that reported no failure itself."""
     code = worker.process.exitcode or 0
     if code >= 0:
         without = "and no result" if worker.result is None else "before the others were done"

@@ -1,1 +1,1 @@
-"""What every layer uses: errors, files, checked values, units, intervals, cells."""
+"""Basics that all other packages use: errors, files, validation, units, intervals and cells."""

@@ -1,6 +1,7 @@
-"""A cell: one model, trained one way, at one batch size, on one number of nodes, once.
+"""Definition of a cell: one measurement, and what identifies it.
 
-This module knows what identifies a cell and where its files are.
+A cell trains one model with one strategy at one batch size on one number of nodes, once. The id of
+a cell is also the path of its files.
 """
 
 import math
@@ -26,10 +27,10 @@ Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
 
 MAX_NODES = 64
 MOST_PER_MACHINE = 16
-"""Nodes, workers or devices, that may share a machine."""
+"""Largest number of nodes (workers or devices) that may share a machine."""
 MAX_BATCH = 1_000_000
 MAX_REPEAT = 1_000_000
-WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
+WATTS_PER_CORE = 10.0  # assumed, not measured: a server's processor at full load, per core
 
 
 def _is_one_line(text: str) -> str:
@@ -39,7 +40,7 @@ def _is_one_line(text: str) -> str:
     return text
 
 
-# Text that people read: no newlines, no control characters, nothing that turns the direction.
+# Text for readers: one line, without control characters or marks that change the text direction.
 Line = Annotated[str, AfterValidator(_is_one_line)]
 
 
@@ -50,21 +51,25 @@ def _is_an_option(value: object) -> object:
     return value
 
 
-# The value of a strategy's option, which the strategy checks further.
+# Value of an option of a strategy. The strategy itself checks it further.
 Option = Annotated[bool | int | float | str | None, BeforeValidator(_is_an_option)]
 
 
 class Frozen(BaseModel):
-    """Immutable and strict: an unknown key or another type is an error, never ignored."""
+    """Immutable, strict model: unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Extent(Frozen):
-    """How long a cell trains: `warmup_steps` untimed, then either `steps` or whole `epochs`, timed.
+    """How long a cell trains.
 
-    `split_steps` further steps are run in the split form (compute, wait, communicate and apply
-    timed apart) after the timed ones. The evaluation comes last, of what the timed ones trained.
+    A cell runs, in this order:
+
+    1. `warmup_steps` steps that are not timed;
+    2. either `steps` steps or whole `epochs`, which are timed;
+    3. `split_steps` steps in split form: compute, wait, communicate and apply are timed separately;
+    4. the evaluation, of the model as the timed steps trained it.
     """
 
     warmup_steps: int = Field(default=5, ge=1, le=10_000)
@@ -80,68 +85,68 @@ class Extent(Frozen):
 
     @property
     def untimed_steps(self) -> int:
-        """Steps beside the timed ones: to warm up, split ones, and one before those, to trace."""
+        """Number of untimed steps: warm-up and split steps, and one to trace before split steps."""
         return self.warmup_steps + (self.split_steps + 1 if self.split_steps else 0)
 
 
 class ClusterSettings(Frozen):
-    """What a study says about its nodes. Each kind of cluster has a class of its own: see CLUSTERS.
+    """Settings of a study's nodes. Each kind of cluster has its own subclass, see CLUSTERS.
 
-    The defaults describe nodes that are one whole core each, with links that nothing limits.
+    The defaults describe nodes with one whole core each and unlimited links.
     """
 
     kind: Name
 
     @property
     def label(self) -> str:
-        """The settings in words: equal for two cells if and only if their machines are."""
+        """The settings in words. Two cells have equal labels if and only if their machines are."""
         return self.kind
 
     @property
     def share(self) -> float:
-        """The part of one core that a node has: time passes `1 / share` slower."""
+        """Share of one core that a node has. Everything takes `1 / share` times as long on it."""
         return 1.0
 
     @property
     def link_bit_s(self) -> float:
-        """Rate of a node's link in each direction, in bits per second; infinite if unlimited."""
+        """Rate of a node's link in each direction, in bit/s; infinite if unlimited."""
         return math.inf
 
     @property
     def latency_s(self) -> float:
-        """Seconds that a packet takes one way, beside those of the real network."""
+        """One-way latency in seconds that is added to that of the real network."""
         return 0.0
 
     @property
     def per_machine(self) -> int:
-        """How many nodes a machine has, if nodes are workers or devices that share machines."""
+        """Number of nodes on each machine: over 1 if they are workers or devices that share it."""
         return 1
 
     def with_per_machine(self, nodes: int) -> Self:
         """Return the settings with `nodes` nodes on each machine, and the same links between them.
 
         Args:
-            nodes: 1 to MOST_PER_MACHINE. Kinds whose nodes share no machines leave it out.
+            nodes: 1 to MOST_PER_MACHINE. Ignored by kinds whose nodes do not share machines.
         """
         return self
 
     def cores(self, nodes: int) -> float:
-        """Return how many cores of this machine `nodes` nodes ask for."""
+        """Return how many cores of this machine `nodes` nodes need."""
         return float(nodes)
 
     def for_nodes(self, nodes: int) -> Self:
-        """Return the settings that matter to a cell in which `nodes` nodes train."""
+        """Return the settings that apply to a cell in which `nodes` nodes train."""
         return self
 
     def check_nodes(self, most: int, one_process: Collection[str]) -> None:
-        """Check that an experiment can be measured here.
+        """Check that an experiment can be measured on this cluster.
 
         Args:
-            most: the most nodes that train.
+            most: largest number of nodes that train.
             one_process: strategies of the experiment whose nodes are devices of one process.
 
         Raises:
-            ValueError: it cannot; the text starts with the key that is wrong.
+            ValueError: it cannot be measured; the message starts with the wrong key.
         """
 
 
@@ -151,7 +156,7 @@ CLUSTERS: Registry[type[ClusterSettings]] = Registry(
 
 
 def _settings_of_kind(value: object) -> object:
-    """Validate settings by the class of their kind."""
+    """Validate settings with the class of their kind."""
     if not isinstance(value, dict) or "kind" not in value:
         return value
     kind = value["kind"]
@@ -165,15 +170,17 @@ Cluster = Annotated[SerializeAsAny[ClusterSettings], BeforeValidator(_settings_o
 
 
 def node_in_words(label: str) -> str:
-    """Return what readers are told that a node is, by the `label` of its cluster."""
+    """Return the description of a node for readers, given the `label` of its cluster."""
     return "unthrottled process" if label == "local" else label
 
 
-# How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
-# from nodes that do nothing but preprocess (TensorFlow's data service).
+# How a worker gets its examples:
+# - sharded: it reads its own shard.
+# - unsharded: it reads all examples and skips those of the other workers.
+# - service: separate nodes preprocess them (TensorFlow's data service).
 Input = Literal["sharded", "unsharded", "service"]
 
-# Besides, whole global batches, for strategies that do not cut them into a part for each worker.
+# "whole": a worker gets whole global batches, for strategies that do not divide these by worker.
 CellInput = Input | Literal["whole"]
 
 
@@ -196,13 +203,16 @@ def _names_a_model(spec: str) -> str:
         raise ValueError(f"{error}, or a saved model, path/model{SAVED_MODEL}") from None
 
 
-# Where a user's own data comes from, and their own model, which may be a saved one, too.
+# A function that returns a user's own data. A user's own model is a function or a saved model.
 Spec = Annotated[str, AfterValidator(_names_a_function)]
 ModelSpec = Annotated[str, AfterValidator(_names_a_model)]
 
 
 class Feeding(Frozen):
-    """How workers are fed. `preprocessing_nodes` are nodes beside those that train."""
+    """How workers get their examples.
+
+    `preprocessing_nodes` is the number of nodes that preprocess, in addition to those that train.
+    """
 
     input: CellInput = "sharded"
     preprocessing_nodes: int = Field(default=0, ge=0, le=MAX_NODES)
@@ -215,13 +225,16 @@ class Feeding(Frozen):
 
 
 class Cell(Feeding):
-    """Everything that determines one measurement. `batch` is examples per worker and step.
+    """Everything that determines one measurement.
 
-    `build` and `load` are there if model or dataset are a user's own, not the project's. `variant`
-    is the study's own name for the strategy with just these `options`, if it has given one.
-    `exchange` is how the strategy brings gradients together, from which the law of its steps
-    follows. `servers` are nodes that hold parameters, beside those that train. With `one_process`
-    the nodes that train are devices of one process.
+    Args:
+        variant: the study's own name for the strategy with these `options`, if it has one.
+        exchange: how the strategy combines gradients. It decides which law its step times follow.
+        servers: number of nodes that hold parameters, in addition to those that train.
+        one_process: whether the nodes that train are devices of one process.
+        build: what builds the model, if it is a user's own.
+        load: what loads the data, if it is a user's own.
+        batch: examples per worker and step.
     """
 
     study: Name
@@ -246,42 +259,42 @@ class Cell(Feeding):
 
     @property
     def declaration(self) -> str:
-        """All that decides what is measured, as text: how long it may take does not."""
+        """Text of all fields that determine what is measured: not the time limit and `exchange`."""
         return self.model_dump_json(exclude={"time_limit_s", "exchange"})
 
     @property
     def global_batch(self) -> int:
-        """Examples per step over all workers: batch × nodes."""
+        """Examples per step of all workers together: batch × nodes."""
         return self.batch * self.nodes
 
     @property
     def strategy_name(self) -> str:
-        """What the strategy is called in the study."""
+        """Name of the strategy in the study."""
         return self.variant or self.strategy
 
     @property
     def workers(self) -> int:
-        """Processes that train: one per node, unless the nodes are devices of one process."""
+        """Number of processes that train: one per node, or 1 if nodes are devices of a process."""
         return 1 if self.one_process else self.nodes
 
     @property
     def processes(self) -> int:
-        """Processes in all: those that train, then those that hold parameters, then preprocess."""
+        """Number of all processes. By rank: workers, then parameter servers, then preprocessors."""
         return self.workers + self.servers + self.preprocessing_nodes
 
     @property
     def machines(self) -> Cluster:
-        """The cluster as it is for this cell."""
+        """The cluster settings that apply to this cell's number of nodes."""
         return self.cluster.for_nodes(self.nodes)
 
     @property
     def cores(self) -> float:
-        """How many cores of this machine the nodes ask for."""
+        """Number of cores of this machine that the nodes need."""
         return self.machines.cores(self.nodes + self.processes - self.workers)
 
     @property
     def id(self) -> str:
-        """Readable, unique within a study, and a relative path: `experiment/model/strategy/…`."""
+        """Readable id, unique within a study; also a relative path: `experiment/model/…`."""
         axes = f"batch~{self.batch}", f"nodes~{self.nodes}", f"repeat~{self.repeat}"
         return "/".join((self.experiment, self.model, self.strategy_name, *axes))
 
@@ -293,10 +306,10 @@ _ID = re.compile(
 
 
 def parse_id(cell_id: str) -> dict[str, str | int]:
-    """Return the axes that a cell id spells out.
+    """Return the axes in a cell id: experiment, model, strategy, batch, nodes and repeat.
 
     Raises:
-        ValueError: `cell_id` is not of the form that `Cell.id` gives.
+        ValueError: `cell_id` does not have the form of `Cell.id`.
     """
     match = _ID.fullmatch(cell_id)
     if match is None:

@@ -1,21 +1,21 @@
-"""What the user can mend: one exception for it, and what the system says of files and disks."""
+"""Errors that the user can fix, and one-line messages for errors of files and disks."""
 
 import errno
 import os
 import shutil
 
-_NO_ROOM = 64 * 1024  # bytes: libraries write in larger pieces
+_NO_ROOM = 64 * 1024  # bytes; less counts as full, because libraries write in larger pieces
 
 
 def one_line(text: str) -> str:
-    """Return `text` with what a terminal does not print, such as a newline, as an escape."""
+    """Escape the characters in `text` that a terminal does not print, such as newlines."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 class UserError(Exception):
-    """A mistake that the user can mend; its text is one line: what, where, what is allowed.
+    """A mistake that the user can fix. The message is one line: what, where, what is allowed.
 
-    The command line prints it without a traceback and exits with code 2.
+    The command line prints the message without a traceback and exits with code 2.
     """
 
     def __init__(self, text: str) -> None:
@@ -23,13 +23,14 @@ class UserError(Exception):
 
 
 class RefusedError(UserError):
-    """What a cell asks for cannot be done; its record is `refused`, with the text as its reason."""
+    """The settings of a cell cannot be met. Its record is `refused`, with the message as reason."""
 
 
 def what_to_mend(error: OSError) -> str | None:
-    """Say in one line what the system refused, and for which file or folder.
+    """Return in one line what the operating system refused, and for which file or folder.
 
-    A lost connection between processes is nothing that the user can mend: None.
+    Returns:
+        The message; None for a lost connection between processes, which the user cannot fix.
     """
     if isinstance(error, ConnectionError):
         return None
@@ -42,8 +43,8 @@ def what_to_mend(error: OSError) -> str | None:
 
 
 def _full_disk() -> str:
-    """Return what takes no more bytes, of all that is written without naming it in an error."""
-    # not tempfile.gettempdir(): it raises where no folder can be written
+    """Return what is full, for errors that name no file: a folder or standard output."""
+    # not tempfile.gettempdir(), which raises if no folder can be written
     folders = (os.environ.get("TMPDIR", "/tmp"), ".", "/dev/shm")  # noqa: S108
     return next((name for name in folders if _is_full(name)), "standard output")
 

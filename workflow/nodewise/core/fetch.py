@@ -1,8 +1,8 @@
-"""Get the files of a dataset or of weights: from the cache, a mirror or the official address.
+"""Get the files of a dataset or of weights from the cache, a mirror or the official address.
 
-Every file is checked by its digest, wherever it comes from. The cache holds each as it came,
-`<folder>/<file>`, and beside it `<file>.origin`: "mirror" or "official". A damaged file of the
-cache is renamed to `<file>.bad`; mirrors are only read.
+Every file is checked by its digest, whatever its source. The cache stores each file unchanged as
+`<folder>/<file>`, and its origin ("mirror" or "official") in `<file>.origin` next to it. A damaged
+file of the cache is renamed to `<file>.bad`. Mirrors are never written to.
 """
 
 import gzip
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 RealOrigin = Literal["mirror", "official"]
 
 CHUNK = 2**16
-MAX_CONTENT_BYTES = 2**30  # of one file
+MAX_CONTENT_BYTES = 2**30  # per file
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
 
@@ -41,7 +41,7 @@ def _plain_web_address(url: str) -> str:
     return url
 
 
-# Starts with no dot and has no slash, so it stays in its folder and is never a hidden file.
+# No leading dot and no slash, so a file stays in its folder and is never hidden.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Url = Annotated[str, AfterValidator(_plain_web_address)]
@@ -49,10 +49,11 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"
 
 
 class RemoteFile(Frozen):
-    """One file as servers have it; digest and size are of its content.
+    """A file on a server, with the size and digest of its content.
 
-    That is what is inside its gzip wrapping if `gzipped`, else the file itself. In the cache and in
-    a mirror it is in `folder`, by default the one of what it belongs to.
+    If `gzipped`, the content is the decompressed file, otherwise the file itself. In the cache and
+    in a mirror the file is in `folder`. By default, this is the folder of the dataset or weights
+    that it belongs to.
     """
 
     gzipped: ClassVar[bool] = False
@@ -63,22 +64,22 @@ class RemoteFile(Frozen):
 
     @property
     def digest(self) -> tuple[str, str]:
-        """The algorithm and the hexadecimal digest that the content is known by."""
+        """Digest of the content: the name of the algorithm and the hexadecimal digits."""
         raise NotImplementedError
 
 
 class UnavailableError(Exception):
-    """A source does not have the file or cannot be reached; the text says why."""
+    """A source does not have the file or cannot be reached; the message says why."""
 
 
 class CorruptError(Exception):
-    """A source has the file, but with the wrong content; the text says what is wrong."""
+    """A source has the file, but with wrong content; the message says what is wrong."""
 
 
 class UnobtainableError(Exception):
-    """No source has the right file. The text names it and tells what was tried.
+    """No source has the right file. The message names it and says what was tried.
 
-    `corrupt` is true if a source has it with the wrong content.
+    `corrupt` is true if a source has the file with wrong content.
     """
 
     def __init__(self, text: str, *, corrupt: bool) -> None:
@@ -88,17 +89,24 @@ class UnobtainableError(Exception):
 
 @dataclass(frozen=True)
 class Fetched:
-    """A checked file of the cache, and where it first came from."""
+    """A checked file in the cache, and where it originally came from."""
 
     path: Path
     origin: RealOrigin
 
 
 class Fetcher:
-    """Fetches files into a cache. A source that failed is not asked again for the same file."""
+    """Fetches files into a cache. A source that failed for a file is not tried again for it."""
 
     def __init__(self, name: str, cache: Path, mirror: Mirror | None) -> None:
-        """`name` is what the files belong to: shown to people, and their folder by default."""
+        """Create a fetcher.
+
+        Args:
+            name: name of the dataset or weights that the files belong to, shown in messages. It is
+                also the default folder of the files.
+            cache: folder of the cache.
+            mirror: folder or web address to fetch from before the official address; None for none.
+        """
         self._name = name
         self._cache = cache
         self._mirror = mirror
@@ -106,7 +114,9 @@ class Fetcher:
         self._silent: set[str] = set()  # servers that did not answer
 
     def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
-        """Return `file` from the first source that has it right; `near`: cache or mirror alone.
+        """Return `file` from the first source that has the right content.
+
+        With `near`, only the cache and the mirror are tried.
 
         Raises:
             UnobtainableError: no source has it.
@@ -114,7 +124,7 @@ class Fetcher:
         """
         folder = self._cache / self._folder(file)
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # datasets may share files, and are prepared side by side
+        with FileLock(folder / ".lock"):  # datasets are prepared in parallel and may share files
             return self._fetch(file, folder / file.name, near=near)
 
     def _folder(self, file: RemoteFile) -> str:
@@ -122,7 +132,7 @@ class Fetcher:
 
     def _fetch(self, file: RemoteFile, cached: Path, *, near: bool) -> Fetched:
         for leftover in cached.parent.glob(f".{cached.name}.*.tmp"):
-            leftover.unlink()  # of a killed download: nobody else writes here
+            leftover.unlink()  # left by a killed download; the lock excludes other writers
         bad = cached.with_name(f"{cached.name}.bad")
         failures: list[str] = []
         if cached.exists():
@@ -156,11 +166,11 @@ class Fetcher:
             yield "official", Address(url)
 
     def _take(self, source: Mirror, file: RemoteFile, cached: Path, origin: RealOrigin) -> None:
-        """Copy `file` from `source` into the cache if it is right; log and remember if it is not.
+        """Copy `file` from `source` into the cache; log and remember a failure.
 
         Raises:
-            UnavailableError: the source does not have it.
-            CorruptError: the source has another file.
+            UnavailableError: the source does not have the file.
+            CorruptError: the source has a file with other content.
         """
         if (file.name, source) in self._failed:
             raise self._failed[file.name, source]
@@ -171,7 +181,7 @@ class Fetcher:
                 else:
                     _copy(source, temporary)
                 _check(temporary, file)
-                # first the note, then the file: no file is ever there without its note
+                # the origin is written before the file, so that every fetched file has one
                 write_text(_origin_path(cached), f"{origin}\n")
         except (UnavailableError, CorruptError) as error:
             self._failed[file.name, source] = error
@@ -180,13 +190,13 @@ class Fetcher:
         log.info("%s/%s: fetched from %s", self._folder(file), file.name, source)
 
     def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
-        """Download what is at `address`, also with netrc files and through proxies."""
-        import requests  # takes time
+        """Download the file at `address`. Supports netrc files and proxies."""
+        import requests  # slow to import
 
         server = urlsplit(address.url).netloc
         if server in self._silent:
             raise UnavailableError("did not answer a moment ago")
-        # what is packed with gzip is to come as it is
+        # a gzip file has to arrive as it is
         headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
         label = f"{self._folder(file)}/{file.name}"
         try:
@@ -210,7 +220,7 @@ class Fetcher:
         except requests.HTTPError as error:
             raise UnavailableError(f"answers HTTP {error.response.status_code}") from error
         except requests.RequestException as error:
-            # not its text, which may hold credentials, such as a proxy's
+            # without the error's text, which may contain credentials, such as those of a proxy
             reason = f"cannot be downloaded ({type(error).__name__})"
             if isinstance(error, requests.exceptions.ChunkedEncodingError):
                 reason = "broke off"
@@ -235,16 +245,16 @@ def _copy(source: Path, to: Path) -> None:
 
 
 def _most_bytes(file: RemoteFile) -> int:
-    """Return the most bytes that `file` can have: gzip, at its worst, adds a little."""
+    """Return the largest possible size of `file` in bytes; gzip may add a little."""
     size = file.content_bytes
     return size + size // 100 + 2**16 if file.gzipped else size
 
 
 def _check(path: Path, file: RemoteFile) -> None:
-    """Compare the content of `path` with what is known of `file`.
+    """Check the size and digest of the content of `path` against those of `file`.
 
     Raises:
-        CorruptError: it is another.
+        CorruptError: they differ.
     """
     does = "unpacks to" if file.gzipped else "has"
     algorithm, expected = file.digest
@@ -274,7 +284,7 @@ def _origin_path(cached: Path) -> Path:
 
 
 def _read_origin(cached: Path) -> RealOrigin:
-    """Return where a file of the cache came from; one laid there by hand counts as mirrored."""
+    """Return the origin of a file in the cache. Files placed there by hand count as mirrored."""
     path = _origin_path(cached)
     noted = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
     return "official" if noted == "official" else "mirror"

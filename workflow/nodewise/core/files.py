@@ -1,7 +1,8 @@
-"""Write files so that they are either whole or absent.
+"""Write files atomically: a file is either complete or absent.
 
-A file is written under the hidden name `.NAME.TOKEN.tmp` beside its place and renamed when it is
-whole. A writer that is killed leaves that file behind; nothing reads it, and it may be removed.
+A file is written under a hidden name, `.NAME.TOKEN.tmp`, in the same folder and renamed when it is
+complete. A writer that is killed leaves the hidden file behind. Nothing reads it, so it may be
+removed.
 """
 
 import errno
@@ -14,18 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _SUFFIX = ".tmp"
-_NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, None)  # None: NumPy's
+_NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, None)  # None: raised by NumPy
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it onto `path` if the block succeeds.
+    """Yield a temporary path in the folder of `path`; rename it to `path` if the block succeeds.
 
-    On an exception the temporary file is removed and `path` stays as it was. Of several writers at
-    once the last to finish wins, with its whole file.
+    On an exception the temporary file is removed and `path` is left unchanged. If there are several
+    writers at the same time, the last one to finish replaces the whole file.
 
     Raises:
-        OSError: the folder or the file cannot be written; it names `path`.
+        OSError: the folder or the file cannot be written; the error names `path`.
     """
     with _temporary(path) as temporary:
         yield temporary
@@ -33,10 +34,10 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Find out now, not after hours of work, whether `path` can be written; make its folder.
+    """Check that `path` can be written before hours of work; create its folder.
 
     Raises:
-        OSError: it cannot; it names `path`.
+        OSError: it cannot be written; the error names `path`.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -45,13 +46,13 @@ def check_writable(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in one atomic step (UTF-8)."""
+    """Write `text` to `path` atomically, as UTF-8."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented JSON in one atomic step."""
+    """Write `value` to `path` atomically, as indented JSON."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -63,7 +64,10 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    """Make a new file beside `target` and yield its path; remove it unless it was renamed."""
+    """Create a new file in the folder of `target` and yield its path; remove it at the end.
+
+    It stays if the block has renamed it.
+    """
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +77,7 @@ def _temporary(target: Path) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        # a full disk names no file, and users know the target, not the temporary file
+        # errors of a full disk name no file; users know the target, not the temporary file
         if error.errno in _NAMELESS or Path(str(error.filename)) == temporary:
             text = os.strerror(error.errno) if error.errno else f"cannot be written ({error})"
             raise OSError(error.errno or errno.EIO, text, str(target)) from error
@@ -81,9 +85,10 @@ def _temporary(target: Path) -> Iterator[Path]:
 
 
 def project_path(file: Path) -> str:
-    """Return a file's path within the project, the current folder; of one outside only the name.
+    """Return a file's path relative to the project's folder, which is the current folder.
 
-    Folders elsewhere may name a person.
+    Of a file outside the project only the name is returned, because other folders may contain the
+    name of a person.
     """
     path, here = Path(os.path.abspath(file)), Path.cwd()  # noqa: PTH100 (links are kept as typed)
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name

@@ -1,4 +1,4 @@
-"""Write a generated folder aside, then put it in the place of the old one."""
+"""Replace a generated folder as a whole: write a new one next to it, then swap them."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,24 +9,24 @@ from pathlib import Path, PurePosixPath
 
 from nodewise.core.errors import UserError
 
-_MARK = ".nodewise"  # a file in each generated folder: no other folder is ever replaced
+_MARK = ".nodewise"  # file in each generated folder; other folders are never replaced
 
 
 @contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; put it in its place if the block succeeds.
+    """Yield an empty folder next to `folder`; replace `folder` by it if the block succeeds.
 
-    A killed run leaves the old folder or the new one. The next run removes what it left aside.
+    A killed run leaves either the old or the new folder. The next run cleans up.
 
     Raises:
-        UserError: `folder` holds something else than generated files.
+        UserError: `folder` contains files that nodewise did not generate.
         OSError: the folder cannot be written; the error names a path in `folder`.
     """
     _check_replaceable(folder)
     new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
     try:
         if old.is_dir() and not folder.exists():
-            old.rename(folder)  # a run was killed between the two renames below
+            old.rename(folder)  # restore it: a run was killed between the two renames below
         for leftover in (new, old):
             shutil.rmtree(leftover, ignore_errors=True)
         new.mkdir(parents=True)
@@ -37,7 +37,7 @@ def replaced(folder: Path) -> Iterator[Path]:
         new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        # a full disk names no file, and a copy names its source first
+        # errors of a full disk name no file, and those of a copy name the source first
         where = str(error.filename2 or error.filename or f"{folder}/")
         named = where.replace(str(new), str(folder))
         raise OSError(error.errno, error.strerror, named) from error
@@ -46,10 +46,14 @@ def replaced(folder: Path) -> Iterator[Path]:
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write `files` (relative path -> content) into `folder`.
+    """Write files into `folder`.
+
+    Args:
+        folder: where to write.
+        files: content of each file by its path relative to `folder`.
 
     Raises:
-        ValueError: a path would leave the folder.
+        ValueError: a path would leave the folder, or is not in its simplest form.
     """
     for name, content in files.items():
         path = PurePosixPath(name)

@@ -1,4 +1,4 @@
-"""90 % intervals of medians: of a few launches of a cell, and of many repeats of anything."""
+"""90 % confidence intervals of medians, for few launches of a cell and for many repeats."""
 
 from collections.abc import Sequence
 
@@ -8,20 +8,28 @@ from numpy.typing import ArrayLike, NDArray
 
 INTERVAL = 0.90
 DEVIATIONS = 1.645
-"""Standard deviations to each end of such an interval of normal values."""
+"""Half width of a 90 % interval of normally distributed values, in standard deviations."""
 
 
 def median_error(repeats: ArrayLike) -> NDArray[np.float64]:
-    """Return the standard error of a median of so many normal values, in standard deviations.
+    """Return the standard error of a median of normal values, in standard deviations.
 
-    Right for one and for many, and 1.11 times too much at worst, for two.
+    The formula is exact for one value and in the limit of many values. Its largest error is that
+    for two values, where the result is 1.11 times too large.
+
+    Args:
+        repeats: number of values.
     """
     many = np.asarray(repeats, dtype=np.float64)
     return np.asarray(np.sqrt(np.pi / (2 * many + np.pi - 2)))
 
 
 def students_t(freedom: ArrayLike) -> NDArray[np.float64]:
-    """Return how many standard errors an interval reaches to each side; NaN without freedom."""
+    """Return the half width of a 90 % interval in standard errors, by Student's t distribution.
+
+    Args:
+        freedom: degrees of freedom. The result is NaN for 0.
+    """
     from scipy.special import stdtrit
 
     errors = stdtrit(np.asarray(freedom, dtype=np.float64), (1 + INTERVAL) / 2)
@@ -29,10 +37,17 @@ def students_t(freedom: ArrayLike) -> NDArray[np.float64]:
 
 
 def pooled_factors(groups: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Return for each group of repeats what its median times, and over, are the interval's ends.
+    """Return a factor for each group of repeats that gives the interval of the group's median.
 
-    Groups of few repeats of positive values share the spread of their logarithms; the interval is
-    Student's t. A group of one has none: NaN.
+    The interval reaches from the median divided by the factor to the median times the factor. The
+    spread of the logarithms is pooled over all groups, because each has few repeats. The interval
+    follows from Student's t distribution.
+
+    Args:
+        groups: the positive values of each group.
+
+    Returns:
+        One factor per group; NaN for a group of one value.
     """
     logs = [pd.Series(np.log(np.asarray(group, dtype=np.float64))) for group in groups]
     freedom = sum(len(group) - 1 for group in logs)
@@ -44,22 +59,24 @@ def pooled_factors(groups: Sequence[ArrayLike]) -> NDArray[np.float64]:
 
 
 def squares(logs: pd.Series) -> float:
-    """Return the sum of the squares of what values differ from their mean."""
+    """Return the sum of the squared deviations of values from their mean."""
     return float(((logs - logs.mean()) ** 2).sum())
 
 
 def median_interval(repeats: pd.Series) -> tuple[float, float]:
-    """Return the interval of the median of some repeats, whatever their distribution.
+    """Return the 90 % interval of the median of repeats, for any distribution.
 
-    Both ends are repeats, as many from the smallest as from the largest: the narrowest that hold
-    the median in 90 % of all cases or more (H. A. David and H. N. Nagaraja, Order Statistics,
-    3rd ed., 2003, section 7.1). Fewer than five have none: both ends are NaN.
+    Both ends are order statistics of the repeats with equal ranks, one counted from the smallest
+    and one from the largest. They are the innermost that hold the median in at least 90 % of all
+    cases (H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., 2003, section 7.1). For fewer
+    than five repeats both ends are NaN.
     """
     from scipy.special import bdtr
 
     values = np.sort(repeats.to_numpy(dtype=float))
     ranks = np.arange(len(values) // 2)
-    outside = 2 * bdtr(ranks, len(values), 0.5)  # that only so many are below, or above
+    # probability that at most `rank` values are below the median, or at most `rank` above it
+    outside = 2 * bdtr(ranks, len(values), 0.5)
     allowed = int(np.sum(outside <= 1 - INTERVAL))
     if not allowed:
         return np.nan, np.nan

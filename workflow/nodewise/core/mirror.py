@@ -1,4 +1,4 @@
-"""A mirror of datasets and weights: a folder, or a web address with or without credentials."""
+"""Mirrors of datasets and weights: a folder, or a web address with or without credentials."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from nodewise.core.errors import UserError
 
 @dataclass(frozen=True)
 class Address:
-    """A web address without its credentials; these are apart, and never printed."""
+    """A web address. Its credentials are stored separately and never printed."""
 
     url: str
     auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
@@ -27,10 +27,10 @@ Mirror = Path | Address
 
 
 def parse_mirror(text: str) -> Mirror:
-    """Return the folder or the web address that `text` names.
+    """Parse the folder or the web address of a mirror.
 
     Raises:
-        UserError: another scheme than http(s), or no valid address.
+        UserError: the scheme is not http or https, or the address is not valid.
     """
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", text)
     if scheme is None:
@@ -50,7 +50,7 @@ def _split_address(text: str) -> Address:
     """Split the credentials off an http(s) address.
 
     Raises:
-        ValueError: not a usable http(s) prefix. The message does not repeat `text`.
+        ValueError: `text` is not a usable http(s) prefix. The message does not contain `text`.
     """
     try:
         parts = urlsplit(text)

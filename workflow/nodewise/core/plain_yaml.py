@@ -1,4 +1,4 @@
-"""YAML of plain values: without the surprises of YAML 1.1, and with limits."""
+"""Read YAML with plain values only: without the surprises of YAML 1.1, and with size limits."""
 
 import re
 from typing import Any, NoReturn
@@ -6,33 +6,36 @@ from typing import Any, NoReturn
 import yaml
 
 MOST_LEVELS = 50
-"""Levels of nested lists and mappings in a YAML file."""
+"""Largest number of levels of nested lists and mappings in a YAML file."""
 MOST_VALUES = 20_000
-"""Values in a YAML file, those that an alias repeats counted anew: PyYAML reads 10,000 a second."""
+"""Largest number of values in a YAML file; those that an alias repeats count each time.
 
-# What reading YAML raises; a ValueError where a number has too many digits.
+PyYAML reads 10,000 values a second.
+"""
+
+# Errors that reading YAML raises. It is a ValueError if a number has too many digits.
 NOT_YAML = (yaml.YAMLError, ValueError)
 
-_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
+_MERGE = "tag:yaml.org,2002:merge"  # tag of the key <<
 
 
 def load_yaml(text: bytes | str) -> Any:  # noqa: ANN401
-    """Return what a YAML text holds.
+    """Parse a YAML text and return its content.
 
-    As in YAML 1.2, `yes`, `on`, `1:30`, `2026-11-25` and `010` are text; only `true` and `false`
+    As in YAML 1.2, `yes`, `on`, `1:30`, `2026-11-25` and `010` are text. Only `true` and `false`
     are booleans.
 
     Raises:
-        yaml.YAMLError, ValueError: it is not YAML, or more than is allowed.
+        yaml.YAMLError, ValueError: the text is not YAML, or exceeds a limit.
     """
     return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader of plain values, without the surprises of YAML 1.1 and with limits.
+    """A YAML loader for plain values, with limits.
 
-    A key that is there twice is refused: YAML would keep the last one, and an experiment would
-    vanish.
+    Duplicate keys are refused. Otherwise PyYAML would keep the last one, and an experiment could
+    vanish unnoticed.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
@@ -44,7 +47,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[yaml.Node | None, int] = {}  # values in each node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node as PyYAML does, and count levels and values meanwhile."""
+        """Compose a node as PyYAML does, and check the limits of levels and values."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if self._level == MOST_LEVELS:
             self._refuse(f"nested deeper than the {MOST_LEVELS} levels that are allowed", event)
@@ -66,7 +69,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping as PyYAML does, once its keys are checked."""
+        """Check the keys of a mapping, then construct it as PyYAML does."""
         seen = set()
         for written, _ in node.value:
             if written.tag == _MERGE:

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal."""
+"""Show progress bars on a terminal."""
 
 import sys
 import time
@@ -15,8 +15,12 @@ def progress(
 ) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on stderr; yield a function to call with the amount just done.
 
-    The bar appears after PATIENCE_S, or `at_once`, only on a terminal, and is removed at the end.
-    `total` is None if it is unknown.
+    The bar is only shown on a terminal, and removed at the end.
+
+    Args:
+        label: text beside the bar.
+        total: amount of the whole work; None if it is unknown.
+        at_once: show the bar at once, instead of after PATIENCE_S seconds.
     """
     if not sys.stderr.isatty():
         yield lambda amount: None
@@ -30,7 +34,7 @@ def progress(
         TaskProgressColumn(),
         console=Console(stderr=True),
         transient=True,
-        auto_refresh=False,  # drawn by this thread only: workers are forked while the bar is up
+        auto_refresh=False,  # no refresh thread, because workers are forked while the bar is shown
     )
     task = bar.add_task(label, total=total)
     due = time.monotonic() + (0 if at_once else PATIENCE_S)
@@ -40,7 +44,7 @@ def progress(
         bar.advance(task, amount)
         if time.monotonic() >= due:
             due = time.monotonic() + _REDRAWN_S
-            bar.start()  # does nothing if it is there already
+            bar.start()  # does nothing if it has been started
             bar.refresh()
 
     try:
@@ -52,7 +56,7 @@ def progress(
 
 @contextmanager
 def share_done(label: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar at once; yield a function to call with the share done so far."""
+    """Show a progress bar at once; yield a function to call with the share (0 … 1) done so far."""
     with progress(label, 1.0, at_once=True) as advance:
         done = 0.0
 

@@ -1,4 +1,4 @@
-"""Registries: strategies, laws, figures and the like register themselves by name."""
+"""Registries, in which strategies, laws, figures and the like register themselves by name."""
 
 import importlib
 import pkgutil
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """What is registered, by name and ordered by it.
+    """A mapping from names to registered values, sorted by name.
 
-    The modules of the package `folder` register what they define when they are imported: they call
-    `add`. Another package names its modules as entry points of `group`. All are imported when the
-    registry is first read.
+    Modules register what they define by calling `add` when they are imported. These are the modules
+    of the package `folder`, and modules that other packages declare as entry points of `group`.
+    All of them are imported when the registry is first read.
 
     Args:
-        kind: what is registered, for messages: `strategy`.
-        folder: the package whose modules are imported.
-        group: the entry points whose modules are imported, too; none if there is no such group.
-        packages_only: import only the packages of `folder`. Its other modules are helpers.
+        kind: what is registered, such as `strategy`; used in messages.
+        folder: package whose modules are imported.
+        group: group of entry points whose modules are imported, too; None for none.
+        packages_only: import only the packages in `folder`. Its other modules are helpers.
     """
 
     def __init__(
@@ -36,20 +36,20 @@ class Registry(Mapping[str, T], Generic[T]):
         self._complete = False
 
     def add(self, name: str, value: T) -> None:
-        """Register `value` as `name`.
+        """Register `value` under `name`.
 
         Raises:
-            UserError: another value has that name.
+            UserError: the name is already taken.
         """
         if name in self._found:
             raise UserError(f"{self.kind} {name}: appears twice, a name must be unique")
         self._found[name] = value
 
     def find(self, name: str) -> T:
-        """Return what is registered as `name`.
+        """Return the value that is registered under `name`.
 
         Raises:
-            UserError: there is nothing; the text lists the names that are allowed.
+            UserError: the name is unknown; the message lists the allowed names.
         """
         if name not in self:
             raise UserError(f"{self.kind} {name}: unknown; allowed: {', '.join(self)}")
@@ -66,7 +66,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _all(self) -> dict[str, T]:
         if not self._complete:
-            self._complete = True  # what is imported below may read the registry
+            self._complete = True  # set first, because the imported modules may read the registry
             package = importlib.import_module(self._folder)
             for module in pkgutil.iter_modules(package.__path__, f"{self._folder}."):
                 if module.ispkg or not self._packages_only:
@@ -77,10 +77,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _import_plugin(kind: str, module: str) -> None:
-    """Import another package's module, which may fail in any way.
+    """Import a module of another package.
 
     Raises:
-        UserError: it failed.
+        UserError: the import failed, with whatever error.
     """
     try:
         importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Read YAML and JSON files and say in one clear line what is wrong with them."""
+"""Read and validate YAML and JSON files, with one-line error messages."""
 
 import json
 import os
@@ -35,17 +35,17 @@ _MUST_BE = {
     "string_type": "text",
 }
 
-_NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # a check of several fields together
+_NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # message of a check of several fields
 
 Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Read a file that has at most `most` bytes; of a larger one no more than that is read.
+    """Read a file of at most `most` bytes. A larger file is not read as a whole.
 
     Raises:
-        UserError: the file cannot be read, or is larger.
+        UserError: the file cannot be read, or is too large.
     """
     try:
         with path.open("rb") as file:
@@ -55,16 +55,21 @@ def read_bytes(path: Path, most: int) -> bytes:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     if size > most:
         raise UserError(f"{path}: {size:,} bytes is too large, at most {most:,} are allowed")
-    if len(content) > most:  # a device or a pipe, whose size nobody knows
+    if len(content) > most:  # a device or a pipe, whose size is not known before
         raise UserError(f"{path}: is too large, at most {most:,} bytes are allowed")
     return content
 
 
 def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
-    """Read and check a JSON file; `advice` says what to do about an error.
+    """Read a JSON file and validate it.
+
+    Args:
+        model: class of the content.
+        path: the file.
+        advice: text for the error message that says what to do.
 
     Raises:
-        UserError: the file is missing, too large, not JSON, or does not fit.
+        UserError: the file is missing, too large, not JSON, or not valid.
     """
     try:
         return model.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
@@ -73,15 +78,15 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
 
 
 def json_text(content: BaseModel) -> str:
-    """Return the text of a JSON file for `read_json`."""
+    """Return the text of a JSON file that `read_json` can read."""
     return content.model_dump_json(indent=1) + "\n"
 
 
 def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
-    """Read and check a YAML file, whose values must be those that JSON has.
+    """Read a YAML file and validate it. Its values must be of types that JSON has.
 
     Raises:
-        UserError: the file is missing, too large, not YAML, or does not fit.
+        UserError: the file is missing, too large, not YAML, or not valid.
     """
     try:
         return adapter.validate_json(json.dumps(read_tree(path), default=str))
@@ -90,7 +95,7 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
 
 
 def read_tree(path: Path) -> Any:  # noqa: ANN401
-    """Return what a YAML file holds, unchecked, but for keys: each is text, and there once.
+    """Read a YAML file without validating it. Only its keys are checked: unique and text.
 
     Raises:
         UserError: the file is missing, too large, or not YAML.
@@ -109,7 +114,7 @@ def read_tree(path: Path) -> Any:  # noqa: ANN401
 
 
 def first_error(error: ValidationError) -> str:
-    """Return the location and message of the first error, and how many more there are."""
+    """Return the location and message of the first error, and the number of further errors."""
     first, *others = sorted_errors(error)
     more = f" (and {len(others)} more)" if others else ""
     place, text = location(first), message(first)
@@ -119,12 +124,12 @@ def first_error(error: ValidationError) -> str:
 
 
 def sorted_errors(error: ValidationError) -> list[ErrorDetails]:
-    """Return all errors; a misspelt key comes before the key that is then missing."""
+    """Return all errors, unknown keys first: a misspelt key explains why another is missing."""
     return sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
 
 
 def location(error: ErrorDetails) -> str:
-    """Return where an error is, such as `experiments.ntua.batches[2]`."""
+    """Return the location of an error, such as `experiments.ntua.batches[2]`."""
     place = ""
     for part in error["loc"]:
         if isinstance(part, int):
@@ -135,7 +140,7 @@ def location(error: ErrorDetails) -> str:
 
 
 def message(error: ErrorDetails) -> str:
-    """Return what is wrong, and what is allowed."""
+    """Return a message that says what is wrong and what is allowed."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "missing":
         return "required, but missing"

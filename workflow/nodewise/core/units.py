@@ -1,4 +1,4 @@
-"""How numbers are written, and the kinds of numbers there are."""
+"""Format numbers with their units, and name the kinds of numbers (measured, predicted, …)."""
 
 import math
 from collections.abc import Callable
@@ -24,17 +24,17 @@ FROM_RANDOM = "from random weights"
 def kind_label(
     kind: str, data_origin: str = "", weights: str = "", *, projected: bool = False
 ) -> str:
-    """Return what a number of this kind is called, such as `measured step time × steps`.
+    """Return the label of a kind of number, such as `measured step time × steps`.
 
     Args:
         kind: one of `KINDS`.
-        data_origin: where the examples came from; `generated` is always said.
-        weights: of a loss or an accuracy, what training started from; `random` is said, where
-            pretrained weights were meant.
-        projected: the number is a step time multiplied by a number of steps.
+        data_origin: where the examples came from; `generated` is added to the label.
+        weights: for a loss or an accuracy, what training started from. `random` is added to the
+            label; it means that pretrained weights were intended.
+        projected: whether the number is a step time multiplied by a number of steps.
 
     Raises:
-        ValueError: `kind` is not one of `KINDS`: no number is shown without its kind.
+        ValueError: `kind` is not one of `KINDS`. No number is shown without its kind.
     """
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of number; kinds: {', '.join(KINDS)}")
@@ -45,7 +45,11 @@ def kind_label(
 
 
 def base_kind(label: str) -> str:
-    """Return the kind (one of `KINDS`) that a label of `kind_label` speaks of."""
+    """Return the kind (one of `KINDS`) in a label made by `kind_label`.
+
+    Raises:
+        ValueError: the label does not begin with a kind.
+    """
     kind = label.split(",", maxsplit=1)[0].removesuffix(f" {PROJECTED}")
     if kind not in KINDS:
         raise ValueError(f"{label!r} does not begin with a kind of number")
@@ -53,11 +57,11 @@ def base_kind(label: str) -> str:
 
 
 def write_number(value: float | None, unit: str) -> str:
-    """Return `value` as people write it, three significant digits; `–` if there is none.
+    """Format a number with its unit, usually with three significant digits.
 
     Args:
         value: seconds, joules, bytes, bytes or bits per second, operations, operations per byte,
-            a share, a ratio or a count.
+            a share, a ratio or a count. None or a value that is not finite is written as `–`.
         unit: `s`, `J`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage),
             `accuracy`, `×`, `` (a count), `/s` (a rate of counts) or `mean` (of counts).
 
@@ -74,7 +78,7 @@ def write_number(value: float | None, unit: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things in words.
+    """Format a number of things with their noun, in the plural if needed.
 
     Example:
         >>> counted(1, "cell"), counted(1200, "cell")
@@ -84,7 +88,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def write_percent(share: float) -> str:
-    """Return a share that was chosen or is only told roughly, as a whole percentage.
+    """Format a share as a whole percentage, for shares that were chosen or are only rough.
 
     Example:
         >>> write_percent(0.1), write_percent(0.057)
@@ -94,7 +98,7 @@ def write_percent(share: float) -> str:
 
 
 def write_plain(value: float) -> str:
-    """Return `value` to four significant digits, or all those before its point if they are more.
+    """Format a number with four significant digits, but with all digits of its integer part.
 
     Example:
         >>> write_plain(0.01234), write_plain(12345.67), write_plain(9999.7)
@@ -104,7 +108,7 @@ def write_plain(value: float) -> str:
 
 
 def write_duration(seconds: float) -> str:
-    """Return a duration on the clock, as people say it.
+    """Format a duration in the units that people use, such as `1 h 2 min`.
 
     Example:
         >>> [write_duration(seconds) for seconds in (0, 42.4, 61, 3700, 200_000)]
@@ -129,7 +133,7 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, never in exponent form."""
+    """Format a number with three significant digits, without an exponent."""
     if value == 0:
         return "0"
     exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded value

@@ -1,7 +1,8 @@
-"""Where a user's own model or data comes from: a function of a file or of a module.
+"""Find and call the function, in a file or a module, that returns a user's own model or data.
 
-A spec is checked without running any of the user's code; `Function` runs it. What goes
-wrong in there is told in one line, with the user's own file and line.
+A spec names the function: `path/to/file.py:function` or `package.module:function`. Checking a spec
+does not run any of the user's code; `Function` runs it. An error in the user's code becomes a
+one-line message with the user's own file and line.
 """
 
 import ast
@@ -34,10 +35,13 @@ _OURS = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class ParsedSpec:
-    """A function of the user's: in `file` if that is given, else in the module `module`.
+    """The place of a user's function, or of a model saved by Keras.
 
-    `text` is the spec itself; a file in it is relative to the project's folder. Of a saved model
-    the file is all there is: module and function are empty.
+    Args:
+        text: the spec itself. A file in it is relative to the project's folder.
+        file: file of the function or the saved model; None if the spec names a module.
+        module: name under which the function's module is imported; empty for a saved model.
+        function: name of the function; empty for a saved model.
     """
 
     text: str
@@ -47,10 +51,10 @@ class ParsedSpec:
 
 
 def parse_spec(spec: str) -> ParsedSpec:
-    """Check a spec and return the place that it names. None of the user's code is run.
+    """Parse and check the spec of a function. None of the user's code is run.
 
     Raises:
-        UserError: it has another form, or there is no such file, module or function.
+        UserError: the form is wrong, or there is no such file, module or function.
     """
     where, colon, function = spec.rpartition(":")
     if not colon or not where or not function.isidentifier() or keyword.iskeyword(function):
@@ -68,10 +72,10 @@ def parse_spec(spec: str) -> ParsedSpec:
 
 
 def parse_model_spec(spec: str) -> ParsedSpec:
-    """Check a model's spec, which is a function's or names a file that Keras saved.
+    """Parse and check the spec of a model: a function, or a file that Keras saved.
 
     Raises:
-        UserError: it has another form, or there is no such function or file.
+        UserError: the form is wrong, or there is no such function or file.
     """
     if not spec.endswith(SAVED_MODEL):
         return parse_spec(spec)
@@ -85,9 +89,13 @@ def parse_model_spec(spec: str) -> ParsedSpec:
 
 
 def own_model(build: str, dataset: str) -> str:
-    """Return the name of a user's own model that is built by `build` for a dataset or its spec.
+    """Return a unique name for a user's own model.
 
-    However the paths in them are written, it is the same.
+    The name does not depend on how the paths in the specs are written.
+
+    Args:
+        build: spec of the model.
+        dataset: name of its dataset, or spec of a user's own data.
     """
     build, dataset = _plain(build), _plain(dataset)
     where = build if build.endswith(SAVED_MODEL) else build.rpartition(":")[0]
@@ -98,7 +106,7 @@ def own_model(build: str, dataset: str) -> str:
 
 
 def _plain(spec: str) -> str:
-    """Return a spec with its file relative to this folder; another one, or a name, as it is."""
+    """Make the file in a spec relative to the current folder; return other specs unchanged."""
     if spec.endswith(SAVED_MODEL):
         return os.path.relpath(spec)
     where, colon, function = spec.rpartition(":")
@@ -110,9 +118,12 @@ def _is_path(where: str) -> bool:
 
 
 def source_files(spec: str) -> list[str]:
-    """Return the file that a spec names and those of its folder that it imports, transitively.
+    """Return the file that a spec names, and the files in its folder that it imports.
 
-    A module that is not found has none. None of the user's code is run.
+    Imports are followed transitively. None of the user's code is run.
+
+    Returns:
+        The files, the one of the spec first; empty if the module of the spec is not found.
     """
     if spec.endswith(SAVED_MODEL):
         return [spec]
@@ -135,7 +146,7 @@ def source_files(spec: str) -> list[str]:
 
 
 def _file_of(module: str) -> Path | None:
-    """Return the file of a module, relative to this folder if it lies in it."""
+    """Return the file of a module, relative to the current folder if it is inside; None if none."""
     places: list[str] | None = [str(Path.cwd()), *sys.path]
     spec = None
     for part in module.split("."):
@@ -150,7 +161,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _imported_names(file: Path) -> set[str]:
-    """Return the last parts of the names that a file's imports may mean as modules."""
+    """Return the names, without their packages, of all modules that a file may import."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -172,7 +183,8 @@ def _in_file(spec: str, file: Path, function: str) -> ParsedSpec:
         raise UserError(f"{spec}: there is no file {file}")
     try:
         tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nested too deeply
+    # deeply nested code raises the last two
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
         raise UserError(f"{file}:{line}: not Python ({reason})") from error
@@ -184,7 +196,11 @@ def _in_file(spec: str, file: Path, function: str) -> ParsedSpec:
 
 
 def _relative(spec: str, file: Path, function: str = "") -> str:
-    """Return a spec with its file relative to this folder, once a record can hold it."""
+    """Return a spec with its file relative to the current folder, for records.
+
+    Raises:
+        UserError: the spec has characters that are not allowed in records, or is too long.
+    """
     text = f"{os.path.relpath(file)}{function}"
     try:
         TypeAdapter(ModelSpec).validate_python(text)
@@ -196,7 +212,7 @@ def _relative(spec: str, file: Path, function: str = "") -> str:
 
 
 def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a file may give a meaning to; `*` if it imports names unseen."""
+    """Yield the names that a file may define; `*` if it has a star import."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -208,15 +224,15 @@ def _bound(tree: ast.Module) -> Iterator[str]:
 
 
 class Function:
-    """The function at a place, imported: call it as often as needed.
+    """An imported user function, which can be called any number of times.
 
-    Meanwhile Python looks for modules in its own folder first, as if it were a script; for a module
-    that is the project's folder. `made_at_import` is what the names of its module meant once it was
-    imported.
+    While it is imported and called, Python looks for modules in the folder of its file first, as
+    for a script. If the spec names a module, that is the project's folder. `made_at_import` has
+    the names of its module and their values right after the import.
     """
 
     def __init__(self, parsed: ParsedSpec) -> None:
-        """Import it.
+        """Import the function.
 
         Raises:
             UserError: its module cannot be imported, or has no such function.
@@ -233,13 +249,13 @@ class Function:
         """Call the function without arguments.
 
         Raises:
-            UserError: it failed; the line says how and where.
+            UserError: the function failed; the message says how and where.
         """
         with user_errors(self.parsed):
             return self._function()  # type: ignore[misc]
 
     def line_of(self, name: str) -> str:
-        """Return ` (file:line)` of the line that first gives a name of its module a meaning."""
+        """Return ` (file:line)` of the first line of the module that contains a name."""
         file = Path(self._module.__file__ or "")
         lines = [
             node.lineno
@@ -252,10 +268,11 @@ class Function:
 
 @contextmanager
 def user_errors(parsed: ParsedSpec) -> Iterator[None]:
-    """Run a block of the user's code, which is at `parsed`.
+    """Run a block that calls the user's code at `parsed`, and translate its errors.
 
     Raises:
-        UserError: it raised, or asked to exit; one line with the user's own file and line.
+        UserError: the code raised an error or tried to exit. The message is one line with the
+            user's own file and line.
     """
     folder = str((parsed.file.parent if parsed.file else Path.cwd()).resolve())
     sys.path.insert(0, folder)
@@ -263,7 +280,7 @@ def user_errors(parsed: ParsedSpec) -> Iterator[None]:
         yield
     except (UserError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit, and what a library derives from it
+    except BaseException as error:  # also SystemExit and its subclasses in libraries
         reason = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
         raise UserError(f"{parsed.text}: {reason}") from error
     finally:
@@ -277,16 +294,17 @@ def _imported(parsed: ParsedSpec) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UserError(f"{parsed.file}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # as importlib's documentation says; dataclasses and Keras look up there what a module defines
+    # as importlib's documentation says; dataclasses and Keras look up modules in sys.modules
     sys.modules[parsed.module] = module
     spec.loader.exec_module(module)
     return module
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of what an error says: the bold one, if Keras says it.
+    """Return the most useful line of an error's message.
 
-    AutoGraph has a traceback first; what was said is its last line.
+    Usually this is the first line. In messages of Keras it is the line in bold. Messages of
+    AutoGraph begin with a traceback, so it is their last line.
     """
     text = str(error)
     if text.startswith("in user code:"):
@@ -297,7 +315,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException, folder: str) -> str:
-    """Return ` (file:line)` of the innermost line of the user's own code that led to `error`."""
+    """Return ` (file:line)` of the innermost line of the user's own code in a traceback."""
     steps = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         steps.append((error.filename, error.lineno))
@@ -310,11 +328,11 @@ def _line_of(error: BaseException, folder: str) -> str:
 
 
 def own_dataset_name(load: str) -> str:
-    """Return the name under which a user's own data is prepared: one for each `load`."""
+    """Return the name of the dataset that is prepared from the spec `load`; unique per spec."""
     plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
     return with_digest(f"own_{plain[-40:].strip('_')}", load)
 
 
 def with_digest(name: str, content: str) -> str:
-    """Return `name` with the first digits of the SHA-256 of `content`, so that it is unique."""
+    """Make `name` unique by appending the first 8 digits of the SHA-256 of `content`."""
     return f"{name}_{hashlib.sha256(content.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Datasets: fetched, checked, unpacked and shared out; or drawn, if they cannot be had.
+"""Datasets: fetch, check, unpack and shard them. Synthetic data replaces missing datasets.
 
 manifest = prepare("mnist", registry=…, cache=…, mirror=…, source="any", out=…, seed=1)
 data = load(out / "manifest.json")

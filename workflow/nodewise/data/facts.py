@@ -1,4 +1,4 @@
-"""What is known of a dataset and of its files, before any of them is there."""
+"""Facts about a dataset and its files that are known before any file is fetched."""
 
 import math
 from typing import Annotated, Literal, Self
@@ -24,16 +24,20 @@ class SourceFile(RemoteFile):
 
     @property
     def digest(self) -> tuple[str, str]:
-        """SHA-256, and its digits."""
+        """Digest of the content: the name SHA-256 and the hexadecimal digits."""
         return "SHA-256", self.content_sha256
 
 
 class Facts(Frozen):
-    """What one dataset is, in whatever files it comes.
+    """Facts about a dataset that do not depend on the format of its files.
 
-    `shape` is that of an example: height, width, channels of an image (`dtype` uint8), or the
-    number of tokens of a text (uint16). `split_seed` fixes the order of the examples, and which are
-    for training, wherever the files leave that open.
+    Args:
+        stand_in: kind of synthetic data to generate if the dataset is not available; None for none.
+        shape: shape of an example: height, width and channels of an image, or the number of tokens
+            of a text.
+        dtype: uint8 for images, uint16 for tokens.
+        split_seed: decides the order of the examples, and which of them are for training, if the
+            files leave this open.
     """
 
     title: Text

@@ -1,4 +1,4 @@
-"""The manifest of a prepared dataset: what its arrays are and where they came from."""
+"""Manifest of a prepared dataset: what its arrays are and where they came from."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -16,7 +16,7 @@ MANIFEST = "manifest.json"
 
 
 class ManifestFile(Frozen):
-    """One file the arrays were made from."""
+    """A file from which the arrays were made."""
 
     name: FileName
     content_sha256: Sha256
@@ -24,7 +24,7 @@ class ManifestFile(Frozen):
 
 
 class ArrayDigests(Frozen):
-    """The SHA-256 of the bytes of each array (little-endian, C order)."""
+    """SHA-256 of the bytes of each array (little-endian, C order)."""
 
     x_train: Sha256
     y_train: Sha256
@@ -33,7 +33,7 @@ class ArrayDigests(Frozen):
 
 
 class ArrayFile(Frozen):
-    """An array of a set. `sha256` is that of its bytes (little-endian, C order)."""
+    """A stored array. `sha256` is the digest of its bytes (little-endian, C order)."""
 
     file: str = Field(pattern=r"^[a-z]+_[a-z0-9_]+\.npy$")
     dtype: str = Field(pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64)|\|S[0-9]+)$")
@@ -42,7 +42,12 @@ class ArrayFile(Frozen):
 
 
 class Component(ArrayFile):
-    """The array at `path` in a set, (examples, …); a ragged one has `row_splits`, see `Ragged`."""
+    """An array (examples, …) of a training or test set.
+
+    Args:
+        path: its position in the structure of the set.
+        row_splits: the row splits of a ragged array, see `Ragged`; empty for other arrays.
+    """
 
     path: KeyPath
     row_splits: tuple[ArrayFile, ...] = ()
@@ -57,11 +62,16 @@ Components = tuple[Component, ...]
 
 
 class Manifest(Frozen):
-    """What a prepared dataset is. Equal content gives equal text, wherever it came from last.
+    """Description of a prepared dataset.
 
-    `origin` is "official" if every file came from its official address, "mirror" if at least one
-    came from a mirror, "generated" for a stand-in, "own" for a user's own data. `note` tells how
-    the examples differ from the official ones. `sha256` is over all arrays.
+    Equal content of equal origin gives an equal manifest, no matter whether the files were fetched
+    or were in the cache.
+
+    Args:
+        origin: "official" if all files came from their official addresses, "mirror" if at least one
+            came from a mirror, "generated" for synthetic data, "own" for a user's own data.
+        note: how the examples differ from the official ones; None if they do not.
+        sha256: digest over all arrays.
     """
 
     dataset: Name
@@ -73,22 +83,25 @@ class Manifest(Frozen):
     test_examples: int = Field(ge=0)
 
     def components(self) -> tuple[Components, Components]:
-        """Return the arrays of the training set and of the test set; none if there is no such."""
+        """Return the arrays of the training set and of the test set; empty for a missing set."""
         raise NotImplementedError
 
     def check_usable(self) -> None:
-        """Check that there is something to train on.
+        """Check that the dataset can be used for training.
 
         Raises:
-            RefusedError: there is not; it says why.
+            RefusedError: it cannot be used; the message says why.
         """
 
 
 class RegistryManifest(Manifest):
-    """What a prepared dataset of the registry is.
+    """Description of a prepared dataset of the registry.
 
-    `seed` is that of a stand-in, which has no `files`. `sha256` is that of `arrays_sha256`;
-    `arrays` has the SHA-256 of the bytes of each, by which `check_arrays` finds one that changed.
+    Args:
+        sha256: result of `arrays_sha256`.
+        seed: seed of synthetic data; None for other data.
+        arrays: digest of each array, by which `check_arrays` finds an array that has changed.
+        files: files from which the arrays were made; empty for synthetic data.
     """
 
     origin: Literal["official", "mirror", "generated"]
@@ -103,7 +116,7 @@ class RegistryManifest(Manifest):
     licence_url: str | None = None
 
     def components(self) -> tuple[Components, Components]:
-        """Return (x, y) of each set."""
+        """Return the arrays (x, y) of the training set and of the test set."""
 
         def component(name: str, digest: str) -> Component:
             examples = name.startswith("x")
@@ -131,11 +144,14 @@ class RegistryManifest(Manifest):
 
 
 class OwnManifest(Manifest):
-    """What a user's own dataset is.
+    """Description of a user's own dataset.
 
-    `train` and `test` have the arrays of its sets; `test` none if there is no test set. `sha256`
-    is over `train` and `test`, which have the digests of the arrays. `refused` says why there are
-    none at all, if what the user's function returned cannot be used.
+    Args:
+        sha256: digest over `train` and `test`, which contain the digests of the arrays.
+        train: arrays of the training set.
+        test: arrays of the test set; empty if there is none.
+        refused: why there are no arrays at all, if the result of the user's function cannot be
+            used; otherwise None.
     """
 
     origin: Literal["own"] = "own"
@@ -169,14 +185,14 @@ class OwnManifest(Manifest):
         """Check that the dataset was not refused.
 
         Raises:
-            RefusedError: it was; it says why.
+            RefusedError: it was refused; the message says why.
         """
         if self.refused is not None:
             raise RefusedError(self.refused)
 
 
 def overall_origin(files: tuple[ManifestFile, ...]) -> Literal["official", "mirror"]:
-    """Return the origin of data made of `files`: one mirrored file makes the whole mirrored."""
+    """Return the origin of data made from `files`: "mirror" if any file came from a mirror."""
     return "mirror" if any(file.origin == "mirror" for file in files) else "official"
 
 
@@ -185,10 +201,10 @@ class _Kind(BaseModel):
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of a dataset of the registry, or of a user's own.
+    """Read the manifest of a dataset of the registry or of a user's own dataset.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: the manifest is missing or damaged.
     """
     advice = "prepare the dataset again"
     own = read_json(_Kind, path, advice).origin == "own"

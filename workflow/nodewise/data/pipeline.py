@@ -1,7 +1,7 @@
-"""How examples reach a worker: read, prepared and handed over by a tf.data pipeline of its own.
+"""The tf.data pipeline of a worker: reads examples, prepares them and yields batches.
 
-Imports TensorFlow. A node has one core, so its pipeline has one thread: reading the next batches
-goes on beside the training, and takes its time from it.
+This module imports TensorFlow. A node has one core, so its pipeline has one thread. It reads the
+next batches during the training, and slows the training down accordingly.
 """
 
 import itertools
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from nodewise.models.training import Recipe
 
 Batch = Any
-"""What `fit` hands to `train_step`: mostly (x, y) or (x, y, sample_weight), see `Dataset.train`."""
+"""What `fit` passes to `train_step`: usually (x, y) or (x, y, sample_weight), see `Dataset`."""
 
-# AutoGraph would leave a file per function: workers do not exit, they are ended
+# AutoGraph would leave a temporary file per function behind, because workers are killed
 _plain = tf.autograph.experimental.do_not_convert
 
 _READ_AHEAD = 2  # batches
-_WARM_UP_EPOCHS = 1_000_000  # numbers of epochs that no timed training reaches
+_WARM_UP_EPOCHS = 1_000_000  # number of the first warm-up epoch; no timed training gets this far
 _BLOCK = 1000  # examples
 _SHUFFLED_AHEAD = 2 * _BLOCK
 _SERVED_JOB = "training"
-_WHOLE = ("unsharded", "whole")  # inputs with which a worker reads whole global batches
+_WHOLE = ("unsharded", "whole")  # inputs for which a worker reads whole global batches
 
 
 def steps_per_epoch(cell: Cell, examples: int) -> int:
-    """Return the whole global batches in `examples`; the rest is left over.
+    """Return the number of whole global batches in `examples`. The remainder is not used.
 
     Raises:
-        ValueError: there is not even one.
+        ValueError: there are too few examples for one global batch.
     """
     steps = examples // cell.global_batch
     if steps == 0:
@@ -51,18 +51,26 @@ def steps_per_epoch(cell: Cell, examples: int) -> int:
 
 
 def rows_read(cell: Cell, examples: int, rank: int) -> NDArray[np.int64]:
-    """Return the training examples that worker `rank` itself reads in an epoch, sorted."""
+    """Return the sorted indices of the training examples that worker `rank` itself may read."""
     if cell.input == "sharded":
         return shard(examples, cell.nodes, rank, cell.seed)
     return np.arange(0 if cell.input == "service" else examples)
 
 
 def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArray[np.int64]]:
-    """Yield what worker `rank` reads: for `warm_up` steps first, then for one epoch after another.
+    """Yield the order in which worker `rank` reads its examples: for the warm-up, then each epoch.
 
-    Each is (steps, examples per step), indices into `rows_read`. Every epoch has an order of its
-    own, the same at every launch. A worker that reads all examples reads whole global batches, the
-    same ones as its peers.
+    Every epoch has its own random order, which is the same at every launch. A worker that reads all
+    examples reads whole global batches, in the same order as the other workers.
+
+    Args:
+        cell: the cell.
+        examples: number of training examples.
+        rank: rank of the worker.
+        warm_up: number of warm-up steps.
+
+    Yields:
+        Indices into the result of `rows_read`, (steps, examples per step).
     """
     mine = len(rows_read(cell, examples, rank))
     each = _batch_read(cell)
@@ -85,24 +93,25 @@ def _batch_read(cell: Cell) -> int:
 def batches(
     cell: Cell, data: Dataset, recipe: "Recipe", rank: int, *, warm_up: int, service: str = ""
 ) -> Iterator[Batch]:
-    """Return the batches of worker `rank`, without end: `warm_up` ones, then those of every epoch.
+    """Return an endless iterator over the batches of worker `rank`: warm-up, then all epochs.
 
     Args:
-        cell: what is measured; its `input` decides who reads and prepares what.
+        cell: the cell. Its `input` decides which node reads and prepares which examples.
         data: the examples.
         recipe: the model's `preprocess` and `augment`.
-        rank: of a node that trains.
-        warm_up: batches before the first epoch.
-        service: `grpc://host:port` of the data service, if that is the cell's input.
+        rank: rank of a node that trains.
+        warm_up: number of batches before the first epoch.
+        service: `grpc://host:port` of the data service, if the cell's input is `service`.
 
     Returns:
-        What `fit` hands to `train_step`, of tensors (batch, …), x prepared for the model; `batch`
-        examples or, with input whole, those of the global batch.
+        Batches as `fit` passes them to `train_step`: tensors (batch, …), with x prepared for the
+        model. A batch has `cell.batch` examples, or those of the global batch if the input is
+        `whole`.
 
     Raises:
         UserError: the cell's input cannot read such data.
     """
-    # augmentation differs from worker to worker, unless they are to train on the same examples
+    # workers augment differently, unless they have to train on the same examples
     tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":
         stream = _served(cell, data, recipe, service)
@@ -115,9 +124,9 @@ def batches(
 
 
 def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
-    """Return the batch that a worker trains on, with a tf.TensorSpec in place of each tensor.
+    """Return the structure of a worker's batch, with a tf.TypeSpec in place of each tensor.
 
-    No tensor is made: a strategy must find TensorFlow as it is at the start.
+    No tensors are created, because strategies require that TensorFlow is not initialised yet.
     """
     examples = cell.global_batch if cell.input == "whole" else cell.batch
     with tf.Graph().as_default():
@@ -141,14 +150,21 @@ def _spec(tensor: tf.Tensor | tf.RaggedTensor) -> tf.TypeSpec:
 def evaluation_batches(
     data: Dataset, recipe: "Recipe", rows: NDArray[np.int64], size: int
 ) -> Iterator[Batch]:
-    """Yield the test examples `rows` in their order, `size` at once, prepared for the model."""
+    """Yield batches of the test examples `rows`, in this order, prepared for the model.
+
+    Args:
+        data: the dataset.
+        recipe: the model's `preprocess`.
+        rows: indices of test examples.
+        size: examples per batch; the last batch may be smaller.
+    """
     for start in range(0, len(rows), size):
         raw = _in_memory(data.test, rows[start : start + size])
         yield _on_x(recipe.preprocess, raw)
 
 
 def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset:
-    """Return the raw batches that a worker reads for itself: its own examples, kept in memory."""
+    """Return the raw batches of a worker that reads its examples itself, all into memory."""
     rows = rows_read(cell, data.train_examples, rank)
     read = _in_memory(data.train, rows)
     epochs = tf.data.Dataset.from_generator(
@@ -172,17 +188,17 @@ def _rows(array: Array | Ragged, rows: NDArray[np.int64]) -> tf.Tensor | tf.Ragg
             tf.RaggedTensor.from_nested_row_splits(array.values, array.row_splits), rows
         )
     if isinstance(array, np.memmap) and array.filename:
-        # through a mapping of its own, whose pages go with it
+        # read through a separate mapping, so that its pages are freed with it
         array = np.memmap(array.filename, array.dtype, "r", array.offset, array.shape)
     return tf.constant(array[rows])
 
 
 def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.data.Dataset:
-    """Return the batches that preprocessing nodes make; each goes to the worker that asks first.
+    """Return the batches that preprocessing nodes make. Each batch goes to the first worker to ask.
 
-    A preprocessing node asks for a block of examples, and opens their files itself; together they
-    go through all blocks, then again. Shuffled, an example may come a little before or after the
-    epoch that it belongs to.
+    Each preprocessing node requests blocks of examples and opens the files itself. Together the
+    nodes go through all blocks repeatedly. Because examples are shuffled, one may come a little
+    before or after the epoch to which it belongs.
     """
     blocks = math.ceil(data.train_examples / _BLOCK)
     raw = (
@@ -213,9 +229,12 @@ def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
 
 
 def _records(array: Array | Ragged, block: tf.Tensor) -> tf.data.Dataset:
-    """Return the rows of one block of a memory-mapped .npy file, read by TensorFlow itself.
+    """Return the rows of a block of a memory-mapped .npy file, read by TensorFlow.
 
-    What Python reads cannot be sent to another node.
+    TensorFlow reads them because a pipeline that calls Python cannot be sent to another node.
+
+    Raises:
+        UserError: the array is ragged or has strings.
     """
     if isinstance(array, Ragged) or array.dtype.kind == "S":
         what = "ragged arrays" if isinstance(array, Ragged) else "strings"
@@ -241,7 +260,7 @@ def _prepare(recipe: "Recipe") -> Callable[[Batch], Batch]:
 
 
 def _on_x(function: Callable[[Any], Any], batch: Batch) -> Batch:
-    """Apply a function to x of a batch, which is x alone if it is no tuple."""
+    """Apply a function to the x of a batch. A batch that is not a tuple consists of x only."""
     if not isinstance(batch, tuple):
         return function(batch)
     x, *others = batch
@@ -249,7 +268,7 @@ def _on_x(function: Callable[[Any], Any], batch: Batch) -> Batch:
 
 
 def _map(stream: tf.data.Dataset, function: Callable[[Batch], Batch]) -> tf.data.Dataset:
-    """Map batches; `stream.map` would hand over the parts of a tuple one by one."""
+    """Map a function over batches. `stream.map` alone would pass a tuple as separate arguments."""
     parted = isinstance(stream.element_spec, tuple)
     return stream.map(_plain(lambda *parts: function(parts if parted else parts[0])))
 

@@ -1,4 +1,4 @@
-"""From a name of the registry to four checked arrays and their manifest."""
+"""Prepare a dataset of the registry: write its four arrays, checked, and their manifest."""
 
 import logging
 from pathlib import Path
@@ -30,28 +30,28 @@ def prepare(
     out: Path,
     seed: int,
 ) -> Manifest:
-    """Fetch (or draw), check and unpack the dataset `name` into `out`.
+    """Fetch, check and unpack the dataset `name` into `out`, or generate synthetic data.
 
-    Writes `x_train.npy`, `y_train.npy`, `x_test.npy`, `y_test.npy` and, last, `manifest.json`.
-    Sources in order: `cache` and `mirror`, the official addresses, a drawn stand-in. If they have
-    several releases of the dataset, the first one of the registry is taken.
+    It writes `x_train.npy`, `y_train.npy`, `x_test.npy`, `y_test.npy` and, last, `manifest.json`.
+    Sources are tried in this order: `cache` and `mirror`, the official addresses, synthetic data.
+    If a source has several releases of the dataset, the first one in the registry is taken.
 
     Args:
-        name: a key of the registry.
-        registry: the registry file, see `read_registry`.
-        cache: folder of the files as they came, `<dataset>/<file>`.
-        mirror: a folder or an http(s) prefix that has `<dataset>/<file>`; None for none.
-        source: "official" forbids the stand-in and releases that are not the official content;
-            every byte then is the official one by checksum.
+        name: key of the dataset in the registry.
+        registry: registry file, see `read_registry`.
+        cache: folder of the fetched files, `<dataset>/<file>`.
+        mirror: folder or http(s) prefix that has `<dataset>/<file>`; None for none.
+        source: "official" forbids synthetic data and releases with other than the official content.
+            Checksums then guarantee that every byte is the official one.
         out: folder to write to.
-        seed: of the stand-in, 0 or above.
+        seed: seed of synthetic data, 0 or above.
 
     Returns:
         The manifest that was written.
 
     Raises:
-        UserError: an argument or the registry is wrong; the data cannot be had; a source has a
-            corrupt file and no other has a right one; or a folder cannot be written.
+        UserError: an argument or the registry is wrong, the data is not available, a source has a
+            corrupt file and no other source has the right one, or a folder cannot be written.
     """
     if seed < 0:
         raise UserError(f"seed: {seed}; allowed: 0 and above")
@@ -77,10 +77,14 @@ def prepare(
 def _obtain(
     name: str, entry: Entry, source: Source, fetcher: Fetcher
 ) -> tuple[Release, dict[str, Fetched]]:
-    """Return a release and its files: first of what is near, then of what must be downloaded.
+    """Return a release and its fetched files.
+
+    Releases that are completely in the cache or the mirror come first, then those that have to be
+    downloaded.
 
     Raises:
-        UnobtainableError: no release can be had as a whole.
+        UnobtainableError: no release is completely available.
+        UserError: `source` permits none of the releases.
     """
     releases = [r for r in entry.releases if source == "any" or r.note is None]
     if not releases:
@@ -106,9 +110,13 @@ def _obtain(
 def _permitted_stand_in(
     name: str, entry: Entry, source: Source, error: UnobtainableError
 ) -> StandIn:
-    """Return what to draw in place of the real data; or say what to do if that is not allowed.
+    """Return the kind of synthetic data that replaces the real data.
 
-    A corrupt file is never passed over in silence: somebody meant to use the real data.
+    Corrupt files are never ignored silently, because somebody wanted to use the real data.
+
+    Raises:
+        UserError: synthetic data is not permitted, or a file is corrupt. The message says what to
+            do.
     """
     if error.corrupt:
         raise UserError(f"{name}: {error}; fix or remove the bad file, then run again") from error
@@ -129,7 +137,9 @@ def _read(
 ) -> Manifest:
     """Read a release and write its arrays.
 
-    The checksums of its files are right, so an error is the registry's and is raised.
+    Raises:
+        UserError: the files do not agree with the registry. The registry is wrong then, because the
+            checksums of the files are right.
     """
     total = entry.train_examples + entry.test_examples
     paths = {name: file.path for name, file in fetched.items()}
@@ -159,8 +169,8 @@ def _read(
 
 
 def _draw(name: str, entry: Entry, stand_in: StandIn, seed: int, out: Path) -> Manifest:
-    """Draw a stand-in for the whole dataset and write its arrays."""
-    from nodewise.data import standins  # scipy and Pillow are not needed for real data
+    """Generate synthetic data for the whole dataset and write its arrays."""
+    from nodewise.data import standins  # imports scipy and Pillow, not needed for real data
 
     total = entry.train_examples + entry.test_examples
     with progress(f"drawing {name}", total) as advance:

@@ -1,7 +1,7 @@
-"""A prepared dataset: arrays in a folder, and a manifest that says what they are.
+"""Write and load prepared datasets: arrays in a folder, and a manifest that describes them.
 
-A dataset of the registry has four arrays, those of `Arrays`. A user's own dataset has two sets,
-train and test, each of which is a structure of arrays as `fit` takes it, such as (x, y).
+A dataset of the registry has four arrays, those of `Arrays`. A user's own dataset has a training
+set and a test set. Each is a structure of arrays as `fit` accepts it, such as (x, y).
 """
 
 import hashlib
@@ -34,11 +34,11 @@ from nodewise.data.structures import Array, KeyPath, Ragged, Structure, count, f
 
 
 class Arrays(NamedTuple):
-    """Examples of the registry and their labels. Each array is stored as `<name>.npy`.
+    """Examples and labels of a dataset of the registry. Each array is stored as `<name>.npy`.
 
-    x is (examples, …) of one of the types of `RegistryManifest.dtype`: images uint8, N × H × W × C;
-    token ids uint16, N × tokens, 0 being padding. y is (examples,) uint8, each an index into
-    `RegistryManifest.classes`.
+    x has the shape (examples, …) and one of the types of `RegistryManifest.dtype`: images are uint8
+    of N × H × W × C, token ids are uint16 of N × tokens, padded with 0. y has the shape (examples,)
+    and the type uint8. Each label is an index into `RegistryManifest.classes`.
     """
 
     x_train: Array
@@ -49,11 +49,11 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A prepared dataset: its manifest and sets, whose arrays are memory-mapped and read-only.
+    """A prepared dataset: its manifest, training set and test set.
 
-    `train` and `test` are what `fit` takes, mostly (x, y) or (x, y, sample_weight), with x and y
-    as `fit` hands them on: arrays, ragged or not, or nested tuples and dicts of such. `test` may be
-    None.
+    The arrays are memory-mapped and read-only. `train` and `test` are what `fit` accepts, usually
+    (x, y) or (x, y, sample_weight). x and y are arrays, which may be ragged, or nested tuples and
+    dicts of arrays. `test` may be None.
     """
 
     manifest: Manifest
@@ -62,39 +62,40 @@ class Dataset:
 
     @property
     def train_examples(self) -> int:
-        """The number of training examples."""
+        """Number of training examples."""
         return count(self.train)
 
     @property
     def test_examples(self) -> int:
-        """The number of test examples, 0 without a test set."""
+        """Number of test examples; 0 without a test set."""
         return 0 if self.test is None else count(self.test)
 
     @property
     def x_train(self) -> Array:
-        """The x of the training set (x, y)."""
+        """The x of a training set (x, y)."""
         return self.train[0]  # type: ignore[no-any-return]
 
     @property
     def y_train(self) -> Array:
-        """The y of the training set (x, y)."""
+        """The y of a training set (x, y)."""
         return self.train[1]  # type: ignore[no-any-return]
 
     @property
     def x_test(self) -> Array:
-        """The x of the test set (x, y)."""
+        """The x of a test set (x, y)."""
         return self.test[0]  # type: ignore[no-any-return]
 
     @property
     def y_test(self) -> Array:
-        """The y of the test set (x, y)."""
+        """The y of a test set (x, y)."""
         return self.test[1]  # type: ignore[no-any-return]
 
 
 def arrays_sha256(arrays: Arrays) -> str:
-    """Return one digest for all arrays: of their types, shapes and bytes (little-endian, C order).
+    """Return the SHA-256 of all arrays: of their names, types, shapes and bytes.
 
-    The same for read and drawn data, and for every way of packing the same examples.
+    The bytes are little-endian in C order. The digest is computed in the same way for real and
+    synthetic data, and does not depend on how the examples were packed.
     """
     digest = hashlib.sha256()
     for name, array in arrays._asdict().items():
@@ -104,15 +105,15 @@ def arrays_sha256(arrays: Arrays) -> str:
 
 
 def write(out: Path, arrays: Arrays, **about: Any) -> RegistryManifest:  # noqa: ANN401
-    """Write `arrays` of the registry and their manifest to the folder `out`, for `load`.
+    """Write the arrays of a dataset of the registry and their manifest, for `load`.
 
     Args:
-        out: the folder.
+        out: folder to write to.
         arrays: examples and labels.
-        about: the fields of `RegistryManifest` that do not follow from the arrays.
+        about: fields of `RegistryManifest` that do not follow from the arrays.
 
     Raises:
-        UserError: the arrays are none of a dataset, or do not fit each other or the classes.
+        UserError: the arrays have wrong types or shapes, or do not fit each other or the classes.
         OSError: `out` cannot be written.
     """
     for error in _errors(arrays, len(about["classes"])):
@@ -136,13 +137,20 @@ def write(out: Path, arrays: Arrays, **about: Any) -> RegistryManifest:  # noqa:
 def write_own(
     out: Path, train: Structure, test: Structure | None, *, dataset: str, title: str
 ) -> OwnManifest:
-    """Write a user's own sets and their manifest to the folder `out`, for `load`.
+    """Write the sets of a user's own dataset and their manifest, for `load`.
+
+    Args:
+        out: folder to write to.
+        train: training set.
+        test: test set; None if there is none.
+        dataset: name of the dataset.
+        title: its title.
 
     Raises:
-        UserError: an array is of a type that cannot be stored.
+        UserError: an array has a type that cannot be stored.
         OSError: `out` cannot be written.
     """
-    stored: dict[str, Array] = {}  # by file
+    stored: dict[str, Array] = {}  # by file name
     sets: dict[str, Components] = {}
     try:
         for split, structure in (("train", train), ("test", test)):
@@ -168,7 +176,7 @@ def write_own(
 
 
 def write_refusal(out: Path, *, dataset: str, title: str, reason: str) -> None:
-    """Write a manifest that says why there are no arrays, so that cells are refused with it.
+    """Write a manifest that says why there are no arrays. Cells are then refused with this reason.
 
     Raises:
         OSError: `out` cannot be written.
@@ -185,7 +193,7 @@ def write_refusal(out: Path, *, dataset: str, title: str, reason: str) -> None:
 
 
 def _files(name: str, array: Array | Ragged) -> dict[str, Array]:
-    """Return the plain arrays that an array is stored as, by their files, values first."""
+    """Return the plain arrays as which an array is stored, by file name; the values come first."""
     if not isinstance(array, Ragged):
         return {f"{name}.npy": array}
     splits = {f"{name}_splits_{level}.npy": one for level, one in enumerate(array.row_splits)}
@@ -211,7 +219,7 @@ def _components_sha256(sets: dict[str, Components]) -> str:
 
 
 def _write(out: Path, manifest: Manifest, arrays: dict[str, Array]) -> None:
-    """Write files. The manifest comes last; until then there is none, not even an old one."""
+    """Write the arrays, then the manifest. An old manifest is removed before the arrays change."""
     out.mkdir(parents=True, exist_ok=True)
     (out / MANIFEST).unlink(missing_ok=True)
     for name, array in arrays.items():
@@ -229,7 +237,7 @@ def _stored(array: Array) -> Array:
 
 
 def _errors(arrays: Arrays, classes: int) -> Iterator[str]:
-    """Yield what is wrong with the arrays of a dataset; the manifest checks their type."""
+    """Yield what is wrong with the arrays of a dataset. The manifest checks the type of x."""
     x_train, _, x_test, _ = arrays
     if (x_train.shape[1:], x_train.dtype) != (x_test.shape[1:], x_test.dtype):
         yield (
@@ -252,11 +260,11 @@ def _kind(array: Array, skipped: int = 1) -> str:
 
 
 def load(path: Path) -> Dataset:
-    """Open the prepared dataset that the manifest at `path` describes.
+    """Open the prepared dataset of the manifest at `path`.
 
     Raises:
-        UserError: the manifest or an array is missing, damaged, or does not fit the other.
-        RefusedError: there are no arrays, since a user's own dataset was refused.
+        UserError: the manifest or an array is missing or damaged, or they do not fit together.
+        RefusedError: there are no arrays, because a user's own dataset was refused.
     """
     manifest = read_manifest(path)
     manifest.check_usable()
@@ -268,12 +276,18 @@ def load(path: Path) -> Dataset:
 
 
 def check_arrays(path: Path) -> Manifest:
-    """Check the arrays of a prepared dataset against the digests of its manifest; return that.
+    """Check the arrays of a prepared dataset against the digests in its manifest.
 
-    It reads every byte, so a launcher does it once and its workers only `load`.
+    This reads every byte, so only the launcher does it, once. Its workers only call `load`.
+
+    Args:
+        path: the manifest.
+
+    Returns:
+        The manifest.
 
     Raises:
-        UserError: as `load`, or an array changed since it was prepared.
+        UserError: see `load`; or an array has changed since it was prepared.
     """
     manifest, folder = read_manifest(path), path.parent
     for component in itertools.chain(*manifest.components()):
@@ -298,7 +312,7 @@ def _open(folder: Path, component: Component) -> Array | Ragged:
 def _open_array(path: Path, expected: ArrayFile) -> Array:
     dtype = np.dtype(expected.dtype)
     try:
-        # What np.load(mmap_mode="r") does, but for .npy alone: no zip files, no pickles.
+        # like np.load(mmap_mode="r"), but for .npy files only: no zip files, no pickles
         array: Array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a whole .npy file"

@@ -1,6 +1,6 @@
-"""Import TensorFlow without the lines that its libraries print meanwhile.
+"""Import TensorFlow without the messages that its libraries print during the import.
 
-They come on every machine without a GPU, and its log level does not hold for them.
+They appear on every machine without a GPU, and TensorFlow's log level does not suppress them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The registry of datasets: what each one is, where its files are and how to know them."""
+"""Registry of datasets: facts about each, the addresses of its files and their digests."""
 
 from pathlib import Path
 from typing import Self
@@ -13,7 +13,7 @@ from nodewise.data.formats import Release
 
 
 class Entry(Facts):
-    """One dataset, and the releases that it can be had in, the best first."""
+    """A dataset of the registry, and its releases in order of preference."""
 
     releases: tuple[Release, ...] = Field(min_length=1)
 
@@ -34,7 +34,8 @@ def read_registry(path: Path) -> dict[str, Entry]:
     """Read and check a registry file (YAML, one key per dataset).
 
     Raises:
-        UserError: the file cannot be read, is not YAML, or does not fit (the first error is named).
+        UserError: the file cannot be read, is not YAML, or is not valid. The message names the
+            first error.
     """
     return read_yaml(_REGISTRY, path)
 
@@ -43,7 +44,7 @@ def find(path: Path, name: str) -> Entry:
     """Return the entry `name` of the registry at `path`.
 
     Raises:
-        UserError: as `read_registry`, or there is no such dataset.
+        UserError: see `read_registry`; or there is no such dataset.
     """
     entries = read_registry(path)
     if name not in entries:

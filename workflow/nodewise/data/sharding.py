@@ -1,14 +1,20 @@
-"""Which examples belong to which worker."""
+"""Divide examples among workers."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def shard(examples: int, workers: int, rank: int, seed: int) -> NDArray[np.int64]:
-    """Return the rows of worker `rank`, sorted: its part of one seeded permutation of all rows.
+    """Return the sorted row indices of the shard of worker `rank`.
 
-    The shards of all ranks are disjoint and together all rows; their sizes differ by at most one,
-    the lower ranks having more.
+    A shard is a part of a permutation of all rows. The shards of all ranks are disjoint and cover
+    all rows. Their sizes differ by at most one; lower ranks have the larger shards.
+
+    Args:
+        examples: number of rows.
+        workers: number of workers.
+        rank: rank of the worker.
+        seed: seed of the permutation; the same for all workers.
 
     Raises:
         ValueError: `rank` is not below `workers`, or a count is negative.

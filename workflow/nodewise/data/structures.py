@@ -1,4 +1,4 @@
-"""Structures of arrays, as Keras takes them: an array, or a tuple or dict of structures."""
+"""Structures of arrays as Keras accepts them: an array, or a tuple or dict of structures."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
 Structure = Any
-"""An array, ragged or not, or a tuple or dict (with text keys) of structures."""
+"""An array, which may be ragged, or a tuple or dict (with text keys) of structures."""
 KeyPath = tuple[int | str, ...]
-"""The indices of tuples and keys of dicts that lead to an array of a structure."""
+"""Path to an array in a structure: indices of tuples and keys of dicts."""
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """An array whose rows differ in length: the parts of a tf.RaggedTensor, outermost splits first.
+    """An array whose rows differ in length, stored as the parts of a tf.RaggedTensor.
 
-    Row i of all is `values[row_splits[i] : row_splits[i + 1]]`; so for each level of rows in rows.
+    `row_splits` has one array of row splits per ragged level, the outermost first. With one level,
+    row i is `values[row_splits[0][i] : row_splits[0][i + 1]]`. With more levels, the splits of a
+    level select rows of the next level.
     """
 
     values: Array
@@ -29,7 +31,7 @@ class Ragged:
 
 
 def flat(structure: Structure, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield each array of a structure of tuples, lists and dicts, after its path.
+    """Yield the path and the array of each array in a structure of tuples, lists and dicts.
 
     Raises:
         ValueError: a dict has keys that are not text.
@@ -47,7 +49,7 @@ def flat(structure: Structure, path: KeyPath = ()) -> Iterator[tuple[KeyPath, An
 
 
 def nested(pairs: Iterable[tuple[KeyPath, Any]]) -> Structure:
-    """Return the structure of which `flat` yields `pairs`, with tuples for lists.
+    """Return the structure for which `flat` yields `pairs`. Lists become tuples.
 
     Raises:
         ValueError: there is no such structure.
@@ -67,5 +69,5 @@ def nested(pairs: Iterable[tuple[KeyPath, Any]]) -> Structure:
 
 
 def count(structure: Structure) -> int:
-    """Return the number of examples of a structure."""
+    """Return the number of examples in a structure: the length of its first array."""
     return len(next(array for _, array in flat(structure)))

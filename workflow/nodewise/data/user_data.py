@@ -1,7 +1,8 @@
-"""A user's own dataset: what their `load()` returned, read as `fit` reads it, and stored as arrays.
+"""Prepare a user's own dataset: call the user's function and store its data as arrays.
 
-Keras' own data adapters turn every kind of data that `fit` takes into the batches that it hands to
-`train_step`. Those are joined to arrays, of which the cells make batches of their size.
+The data is read as `fit` reads it. Keras' own data adapters turn every kind of data that `fit`
+accepts into the batches that it passes to `train_step`. These batches are joined to arrays, from
+which each cell makes batches of its own size.
 """
 
 import itertools
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 MOST_EXAMPLES = 10_000_000
-MOST_BYTES = 16 * 2**30  # of a set, which is in memory meanwhile
-_BATCH = 1000  # examples taken at once
+MOST_BYTES = 16 * 2**30  # per set, because a set is read into memory
+_BATCH = 1000  # examples read at a time
 _SETS = "must return (train, test), where test may be None"
 _KINDS = "(x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a keras.utils.PyDataset"
 
 
 def prepare(spec: str, out: Path) -> OwnManifest:
-    """Write what the user's function `spec` returns to the folder `out`, for `data.load`.
+    """Call the user's function `spec` and write its data to the folder `out`, for `data.load`.
 
     Raises:
-        UserError: there is no such function, it failed, or it returned what cannot be used.
+        UserError: there is no such function, it failed, or its result cannot be used.
         OSError: `out` cannot be written.
     """
     parsed = parse_spec(spec)
@@ -50,7 +51,7 @@ def prepare(spec: str, out: Path) -> OwnManifest:
 
 
 def refuse(spec: str, out: Path, reason: str) -> None:
-    """Write to the folder `out` why the data of `spec` cannot be used.
+    """Write a manifest to the folder `out` that says why the data of `spec` cannot be used.
 
     Raises:
         OSError: `out` cannot be written.
@@ -74,7 +75,7 @@ def _sets(name: str, returned: object) -> tuple[object, object]:
 
 
 def _read(name: str, examples: object) -> Structure:
-    """Return all examples of a set, as `fit` would hand them to `train_step`, in their order."""
+    """Return all examples of a set, in order and as `fit` would pass them to `train_step`."""
     adapter = _adapter(name, examples)
     adapter.on_epoch_begin()
     batches = adapter.get_tf_dataset()
@@ -89,7 +90,7 @@ def _read(name: str, examples: object) -> Structure:
 
 
 def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
-    """Return Keras' adapter for a set, which makes a tf.data.Dataset of its batches."""
+    """Return Keras' data adapter for a set, which provides its batches as a tf.data.Dataset."""
     import keras
     import tensorflow as tf
     from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
@@ -113,7 +114,11 @@ def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of i
 
 
 def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]:
-    """Return x, y and sample weights, once it is sure that they are arrays."""
+    """Check that x, y and sample weights are arrays of equal length, and return them.
+
+    Raises:
+        UserError: they are not.
+    """
     if not 1 <= len(examples) <= 3:
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
     parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
@@ -133,7 +138,11 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
 
 
 def _length(name: str, path: KeyPath, array: Any) -> int:  # noqa: ANN401
-    """Return the number of examples of an array, once it is sure that it is one."""
+    """Check that a value is an array of numbers or strings; return its number of examples.
+
+    Raises:
+        UserError: it is not.
+    """
     where = f"{name}: {path[0]}{''.join(f'[{key!r}]' for key in path[1:])}"
     if not _is_array(array):
         raise UserError(f"{where} must be an array, not {_described(array)}")
@@ -146,7 +155,10 @@ def _length(name: str, path: KeyPath, array: Any) -> int:  # noqa: ANN401
 
 
 def _strings_as_tensor(array: Any) -> Any:  # noqa: ANN401
-    """Return an array, but strings of NumPy as a tensor: `fit` takes them as nothing else."""
+    """Convert NumPy strings to a tensor; return other arrays unchanged.
+
+    `fit` accepts strings only as tensors.
+    """
     import tensorflow as tf
 
     strings = isinstance(array, np.ndarray) and array.dtype.kind in "SU"
@@ -154,9 +166,13 @@ def _strings_as_tensor(array: Any) -> Any:  # noqa: ANN401
 
 
 def _batched(name: str, dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Return a dataset in batches, as it may be already.
+    """Batch a dataset unless it is batched already.
 
-    As for `fit`, each element is a batch; but not if its parts have no common number of examples.
+    As in `fit`, each element is taken as a batch. It is not a batch if its arrays do not have the
+    same number of examples.
+
+    Raises:
+        UserError: the dataset is endless, or has other than plain or ragged arrays.
     """
     import tensorflow as tf
 
@@ -187,7 +203,11 @@ def _check_spec(name: str, spec: Structure) -> None:
 
 
 def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
-    """Return the examples of all batches."""
+    """Join the examples of all batches into arrays.
+
+    Raises:
+        UserError: there are no examples, too many of them, or they do not fit together.
+    """
     taken: dict[KeyPath, list[Any]] = {}
     examples = size = 0
     with progress(f"reading {name}", None) as advance:
@@ -245,7 +265,7 @@ def _is_array(value: object) -> bool:
 
 
 def _described(value: object) -> str:
-    """Return what a value is, for people: its type, and its length if it has one."""
+    """Describe a value for a message: its type, and the length of a tuple or list."""
     if value is None:
         return "nothing"
     if isinstance(value, tuple | list):

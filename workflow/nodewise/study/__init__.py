@@ -1,1 +1,1 @@
-"""Which cells a study has, how long they take (`estimate`, `plan`), which have no result."""
+"""Studies: their configuration and cells, estimates of run time, missing results, publishing."""

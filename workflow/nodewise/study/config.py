@@ -1,4 +1,4 @@
-"""The study's configuration: read, checked while it is parsed, and expanded into cells."""
+"""Read a study's configuration, validate it and expand it into cells."""
 
 import random
 from collections import Counter
@@ -32,11 +32,11 @@ from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, chec
 DEFAULT = "config/study.yaml"
 CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
-RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
+RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # records in a folder, named by their cells' ids
 
 
 class Data(Frozen):
-    """Where examples may come from. `official` forbids generated stand-ins."""
+    """Where examples may come from. `official` forbids synthetic data."""
 
     source: Literal["any", "official"] = "any"
 
@@ -51,17 +51,21 @@ InsidePath = Annotated[Line, AfterValidator(_inside_the_project)]
 
 
 class Runs(Frozen):
-    """Folders with the records of two runs of one study, to tell what changed between them."""
+    """Folders with the records of two runs of one study, which are compared."""
 
     old: InsidePath
     new: InsidePath
 
 
 class Config(Frozen):
-    """A whole study: either `experiments` to measure, or `records` of studies measured before.
+    """A whole study: either `experiments` to measure, or `records` of earlier studies.
 
-    `records` are folders; each holds the records of one study, and its `calibration.json` if any.
-    `curves` are files with curves that others measured, in any format that can be imported.
+    Args:
+        experiments: experiments to measure, by name.
+        records: folders. Each contains the records of one study, and its `calibration.json` if
+            there is one.
+        changes: two runs to compare.
+        curves: files with curves that others measured, in any format that can be imported.
     """
 
     name: Name
@@ -99,7 +103,10 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _clusters_differ_in_name(self) -> Self:
-        """Check that curves of two clusters of hosts are told apart: by what these are called."""
+        """Check that different clusters of hosts have different labels.
+
+        Otherwise their curves could not be told apart.
+        """
         named = {self.cluster.label: self.cluster}
         for name, experiment in self.experiments.items():
             own = experiment.cluster
@@ -112,62 +119,66 @@ class Config(Frozen):
 
     @property
     def results(self) -> Path:
-        """The folder in which the workflow puts what it makes of the study."""
+        """Folder of the workflow's results for this study."""
         return Path("results", self.name)
 
     def record_files(self, measured: Path) -> list[Path]:
-        """Return the record file of every cell: in the folder `measured`, or measured before.
+        """Return the record files of all cells.
+
+        Args:
+            measured: folder of the records of the study's own cells. It is not used if the study
+                consists of earlier `records`.
 
         Raises:
-            UserError: a folder of `records` holds none.
+            UserError: a folder of `records` contains no records.
         """
         if not self.records:
             return [measured / f"{cell.id}.json" for cell in self.cells()]
         return [file for folder in self.records for file in _records_in(folder)]
 
     def earlier_configs(self) -> list[Path]:
-        """Return the configurations that the folders of `records` are named after, if they exist.
+        """Return the existing configurations after which the folders of `records` are named.
 
-        The titles of the experiments that were measured stand there.
+        They contain the titles of the measured experiments.
         """
         named = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.records]
         return [file for file in named if file.is_file()]
 
     def changes_files(self) -> list[Path]:
-        """Return the records of both runs of `changes`, none if no two are compared.
+        """Return the records of both runs of `changes`; empty if no runs are compared.
 
         Raises:
-            UserError: a folder holds none.
+            UserError: a folder contains no records.
         """
         runs = (self.changes.old, self.changes.new) if self.changes else ()
         return [file for folder in runs for file in _records_in(folder)]
 
     def calibration_files(self) -> list[Path]:
-        """Return the calibrations that lie beside `records`."""
+        """Return the calibration files in the folders of `records`."""
         return self._beside_records("calibration.json")
 
     def manifest_files(self) -> list[Path]:
-        """Return the manifests that lie beside `records`."""
+        """Return the manifests in the folders of `records`."""
         return self._beside_records(MANIFEST)
 
     def own_model_files(self) -> list[Path]:
-        """Return the descriptions of users' own models that lie beside `records`."""
+        """Return the descriptions of users' own models in the folders of `records`."""
         return self._beside_records("models/*.json")
 
     def noise_scale_files(self) -> list[Path]:
-        """Return the noise scales that lie beside `records`."""
+        """Return the noise scale files in the folders of `records`."""
         return self._beside_records("noise_scale/*.json")
 
     def _beside_records(self, pattern: str) -> list[Path]:
         return [file for folder in self.records for file in sorted(Path(folder).glob(pattern))]
 
     def cells(self) -> list[Cell]:
-        """Return every cell to measure, in the order of measuring.
+        """Return all cells in the order in which they are measured.
 
-        Experiments are measured one after the other: a study that is cut off has some of them
-        whole. A repeat is a fresh launch with a seed of its own. All of repeat 0 of an experiment
-        comes before repeat 1, and within a repeat the order is random (by the seed): what drifts
-        on the machine meanwhile then moves no node count more than another.
+        Experiments come one after another, so that an interrupted study has some complete ones.
+        Each repeat is a new launch with its own seed. Within an experiment, all cells of repeat 0
+        come before those of repeat 1. Within a repeat the order is random, given by the study's
+        seed, so that a drift of the machine affects all node counts alike.
         """
         chance = random.Random(self.seed)  # noqa: S311 (an order, not a secret)
         cells = []
@@ -179,10 +190,13 @@ class Config(Frozen):
         return cells
 
     def calibrated_cluster(self) -> tuple[LinkedSettings, int] | None:
-        """Return the settings with links that most cells have, and their most nodes; None of none.
+        """Return the settings of the cluster to calibrate: those that most cells with links have.
 
-        A straggler counts as a cell of the cluster that it would be without its slow node, several
-        workers in a node as so many nodes: the link to the others is what is calibrated.
+        Cells are compared by `calibrated` settings, because the link between machines is what is
+        calibrated. So a slow node is ignored, and workers that share a machine count as machines.
+
+        Returns:
+            The settings and the largest number of nodes of their cells; None if no cell has links.
         """
         cells = [
             (cell.cluster.calibrated(), cell.nodes)
@@ -207,7 +221,8 @@ def read_config(path: Path) -> Config:
     """Read and check a study's configuration.
 
     Raises:
-        UserError: one line that names the file, the key and what is allowed there.
+        UserError: the file is not valid. The message is one line with the file, the key and what is
+            allowed there.
     """
     try:
         tree = read_tree(path)
@@ -217,7 +232,7 @@ def read_config(path: Path) -> Config:
 
 
 def _message(error: ValidationError, tree: object) -> str:
-    """Return the first error; at an unknown key, which keys are known there."""
+    """Return the message of the first error. For an unknown key it lists the allowed keys."""
     first = sorted_errors(error)[0]
     if first["type"] != "extra_forbidden":
         return first_error(error)
@@ -226,11 +241,16 @@ def _message(error: ValidationError, tree: object) -> str:
 
 
 def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the fields of the model at `location` of a config, which was read as `tree`."""
+    """Return the fields of the model at a location in a configuration.
+
+    Args:
+        location: keys and indices that lead to the place.
+        tree: content of the whole file.
+    """
     type_: Any = Config
     for part in location:
         if get_origin(type_) in (dict, list):
-            annotation = get_args(type_)[-1]  # of what it holds
+            annotation = get_args(type_)[-1]  # type of the values
         else:
             annotation = type_.model_fields[part].annotation
         tree = tree[part]
@@ -239,8 +259,8 @@ def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  #
 
 
 def _type_of(annotation: Any, value: Any) -> Any:  # noqa: ANN401
-    """Return what an annotation asks of `value`: a model, or a dict or a list of something."""
-    if get_origin(annotation) in (Union, UnionType, Annotated):  # X | None, or X and checks of it
+    """Return the type that an annotation requires of `value`: a model, a dict or a list."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):  # X | None, or X with checks
         return _type_of(get_args(annotation)[0], value)
     if annotation is ClusterSettings:
         return CLUSTERS.get(value.get("kind"), ClusterSettings)
@@ -248,14 +268,14 @@ def _type_of(annotation: Any, value: Any) -> Any:  # noqa: ANN401
 
 
 def check_files_exist(study: Config) -> None:
-    """Check that what a study needs is there, and that a step has enough examples.
+    """Check that all files of a study exist, and that datasets have enough examples for a step.
 
     User code is not run, so the number of examples of user data is not checked.
 
     Raises:
-        UserError: a function, a dataset or a file is missing, or a step takes more examples than
-            there are, and the message names the experiment; or a model of the project is not
-            described.
+        UserError: a function, a dataset or a file is missing, a step needs more examples than there
+            are, or a model of the project has no description. Where an experiment is the cause, the
+            message names it.
     """
     for model in registry():
         facts(model)
@@ -270,7 +290,7 @@ def check_files_exist(study: Config) -> None:
 
 
 def _check_files(experiment: Experiment) -> None:
-    from nodewise.data.registry import find  # loads NumPy, which takes time
+    from nodewise.data.registry import find  # slow to import, because of NumPy
 
     for trained in experiment.trained():
         if trained.build:

@@ -3,8 +3,8 @@
     step = floating-point operations / speed + exchange + overhead
     cell = start + steps × step + evaluation
 
-The speed follows from the time of the reference step on this machine. Computing takes `1 / share`
-times as long on an emulated node, and longer still if the nodes ask for more cores than there are.
+The speed follows from the time of the reference step on this machine. On an emulated node computing
+takes `1 / share` times as long. It takes still longer if the nodes need more cores than there are.
 """
 
 import math
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from nodewise.data.facts import Facts
     from nodewise.data.manifest import Manifest
 
-# Times are those of a processor whose reference step takes 5.5 ms, and are scaled by the reference
-# step of this one. The speed grows with the operations of an example, because larger products use
-# a core better: Fashion CNN reaches 50e9 operations a second, BERT-base 300e9. The speed and the
-# time of a layer are fitted to the committed records of all models.
+# These times are those of a processor whose reference step takes 5.5 ms. They are scaled by this
+# machine's reference step. Models with more operations per example are computed faster, because
+# larger matrix products use a core better: Fashion CNN reaches 50e9 operations a second, BERT-base
+# 300e9. The speed and the time per layer were fitted to the committed records of all models.
 REFERENCE_S = 0.0055
 FLOPS = 120e9  # per second and core, for a model that takes 1e9 operations to train an example
-FLOPS_EXPONENT = 0.2  # twice the speed for 32 times as many operations
-BYTES = 300e6  # that a core sends through the network's software in a second; as many come in
-STEP_S = 0.001  # of each step, whatever the model
-SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
+FLOPS_EXPONENT = 0.2  # 32 times as many operations give twice the speed
+BYTES = 300e6  # per second that one core can send through the network stack while receiving as many
+STEP_S = 0.001  # overhead of each step, for all models
+SPLIT_S = 0.25  # tracing in the first split step (whose parts are timed separately)
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
-LAYER_S = 0.03  # of each layer in each process, to build and trace it
-END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
+LAYER_S = 0.03  # building and tracing, per layer and process
+END_S = 0.5  # tracing of the evaluation, the record, Snakemake's next job
 
 PREPARED = Path("results/datasets")
 
 
 class Machine(NamedTuple):
-    """What a plan takes from a machine: seconds of the reference step, cores, bytes of memory."""
+    """Facts about a machine for a plan: reference step in seconds, cores, memory in bytes."""
 
     reference_s: float
     cores: int
@@ -60,12 +60,15 @@ class Machine(NamedTuple):
 
     @property
     def slowness(self) -> float:
-        """How many times longer than on the processor of the constants everything takes."""
+        """Factor by which everything takes longer than on the processor of the constants above."""
         return self.reference_s / REFERENCE_S
 
 
 class Work(NamedTuple):
-    """What a cell's model and dataset ask for; operations are those of one example."""
+    """Amount of work of a cell, given by its model and dataset.
+
+    `forward_flops` and `training_flops` are floating-point operations per example.
+    """
 
     forward_flops: float
     training_flops: float
@@ -76,12 +79,15 @@ class Work(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """Floating-point operations per second and core; a model may have none to count."""
+        """Floating-point operations per second and core, for the processor of the constants above.
+
+        At least one operation is assumed, because a model may have none that are counted.
+        """
         return FLOPS * math.pow(max(self.training_flops, 1.0) / 1e9, FLOPS_EXPONENT)
 
     @classmethod
     def of(cls, model: Architecture, data: "Facts | Manifest") -> "Work":
-        """Return what a model and a dataset ask for."""
+        """Return the work of a model and a dataset."""
         return cls(
             model.flops_per_example,
             model.training_flops_per_example,
@@ -93,7 +99,7 @@ class Work(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Estimated seconds on the clock on the wall: of a step, of all work, of start and end."""
+    """Estimated wall-clock seconds: of a step, of all steps and evaluation, of start and end."""
 
     step_s: float
     work_s: float
@@ -101,23 +107,23 @@ class Estimate(NamedTuple):
 
     @property
     def cell_s(self) -> float:
-        """Seconds of the whole cell."""
+        """Wall-clock seconds of the whole cell."""
         return self.work_s + self.fixed_s
 
     def corrected(self, factor: float) -> "Estimate":
-        """Return the estimate for work that takes `factor` times as long."""
+        """Return the estimate if all work, but not start and end, takes `factor` times as long."""
         return Estimate(factor * self.step_s, factor * self.work_s, self.fixed_s)
 
 
 def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
-    """Return how long `cell` takes on `machine`.
+    """Estimate how long `cell` takes on `machine`.
 
-    Whole steps in an epoch, and blocks measured again because the machine was not at rest, are as
-    in a run without any such block.
+    An epoch has whole steps only. The estimate assumes that no block of steps has to be measured
+    again because the machine was not quiet.
     """
     crowd = max(1.0, cell.cores / machine.cores)
     busy = cell.nodes + cell.processes - cell.workers
-    free = machine.slowness * max(1.0, busy / machine.cores)  # not held to its share
+    free = machine.slowness * max(1.0, busy / machine.cores)  # while the share is not enforced
     held = machine.slowness * crowd / cell.cluster.share
     sent = exchange(cell, work)
     processor_s = work.training_flops * cell.batch / work.speed + sent.bytes_sent / BYTES + STEP_S
@@ -138,10 +144,9 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
 
 
 class Exchange(NamedTuple):
-    """What the busiest node sends in a step; as much comes to it.
+    """What the busiest node sends in a step: bytes and messages. It receives as many bytes.
 
-    `turns` is how often its link is busy for that long: once where as much comes in meanwhile,
-    twice where that has to come first.
+    `turns` is 1 if the node sends and receives at the same time, and 2 if it has to receive first.
     """
 
     bytes_sent: float = 0.0
@@ -150,10 +155,10 @@ class Exchange(NamedTuple):
 
 
 def exchange(cell: Cell, work: Work) -> Exchange:
-    """Return what the busiest node of `cell` exchanges in a step, by what its strategy declares.
+    """Return what the busiest node of `cell` exchanges in a step, by its strategy's formula.
 
-    If the declared formula needs what registries do not tell, such as the activations where a
-    model is cut, it is a ring's share.
+    If that formula needs facts that are not known here, such as the size of activations where a
+    model is cut, the amount of a ring all-reduce is taken.
     """
     strategy = STRATEGIES[cell.strategy]
     per_epoch = work.train_examples // cell.global_batch
@@ -167,9 +172,9 @@ def exchange(cell: Cell, work: Work) -> Exchange:
     match strategy.exchange_of(cell.options):
         case "server":  # answers all workers
             return Exchange(cell.nodes * sent / cell.servers, 2, turns=2)
-        case "star":  # its driver sends half of all
+        case "star":  # the driver sends half of all bytes
             return Exchange(cell.nodes * sent / 2, messages, turns=2)
-        case "averaging":  # once in a period; also of optimizer states, whose size is not known
+        case "averaging":  # once a period; optimizer states are exchanged too, of unknown size
             period = cell.options["period"]
             steps = max(1, period if isinstance(period, int) else per_epoch)
             return Exchange(ring(trained) / steps, messages / steps)
@@ -178,12 +183,12 @@ def exchange(cell: Cell, work: Work) -> Exchange:
 
 
 def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
-    """Estimate each cell; None for a user's own model whose work is not known yet.
+    """Estimate how long each cell takes; None for a user's own model whose work is not known yet.
 
     Raises:
         UserError: a dataset or a model is not known.
     """
-    registered, own = cache(work_of), cache(_own_work)  # files are read once for each model
+    registered, own = cache(work_of), cache(_own_work)  # reads the files of each model only once
     found = []
     for cell in cells:
         if cell.build:
@@ -195,17 +200,25 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
 
 
 def work_of(model: str, dataset: str) -> Work:
-    """Return what is known of a model and a dataset of this project.
+    """Return the work of a model and a dataset of this project.
 
     Raises:
-        UserError: the model is not described, or the dataset is not known.
+        UserError: the model has no description, or the dataset is not known.
     """
     known, data = facts(model), find(DATASETS, dataset)
     return Work.of(known, data)
 
 
 def _own_work(description: Path, load: str | None, dataset: str) -> Work | None:
-    """Return what is known of a user's own model; None before it is described, its data prepared.
+    """Return the work of a user's own model.
+
+    Args:
+        description: file with the description of the model.
+        load: spec of the user's own data; None for a dataset of the registry.
+        dataset: name of the dataset.
+
+    Returns:
+        The work; None if the model has not been described or its data not been prepared yet.
 
     Raises:
         UserError: a file is damaged, or the dataset is not known.

@@ -1,4 +1,4 @@
-"""An experiment of a study: a grid of axes, checked while it is parsed, and expanded into cells."""
+"""Experiments of a study: grids of cells, validated when they are parsed."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -26,17 +26,17 @@ from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 
 MOST_CELLS = 20_000
-"""Cells of a study: half a minute each makes a week."""
+"""Largest number of cells in a study. At half a minute each they take a week."""
 MOST_REPEATS = 100
 
 Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
 
 
 class StrategyAxes(Frozen):
-    """The node counts that one strategy is measured on, and its options.
+    """The node counts on which a strategy is measured, and its options.
 
-    `strategy` is the key that this stands under, unless that is a name of one's own for a strategy
-    with certain options.
+    `strategy` is needed only if the key in `Experiment.strategies` is the study's own name for a
+    strategy with certain options. Otherwise the key is the strategy.
     """
 
     nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
@@ -59,14 +59,20 @@ _DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
 
 
 class OwnModel(Frozen):
-    """A user's own model: what builds it, or its file, and a dataset, known or the user's own."""
+    """A user's own model and its dataset.
+
+    Args:
+        build: spec of the function that builds the model, or a file saved by Keras.
+        dataset: name of a dataset of this project, or spec of the function that loads the user's
+            own data.
+    """
 
     build: ModelSpec
     dataset: Annotated[str, AfterValidator(_names_a_dataset)]
 
 
 class Trained(NamedTuple):
-    """The fields of a cell that its model decides."""
+    """The fields of a cell that follow from its model."""
 
     model: str
     dataset: str
@@ -75,10 +81,12 @@ class Trained(NamedTuple):
 
 
 class Experiment(Feeding):
-    """A grid of cells: models × strategies (each with its nodes) × batches × repeats.
+    """A grid of cells: models × strategies (each with its node counts) × batches × repeats.
 
-    The models are the named ones of this project and the user's own. `cluster` is the study's own
-    unless the experiment names another.
+    Args:
+        models: names of models of this project.
+        own_models: users' own models, by name.
+        cluster: cluster of this experiment; None for the study's cluster.
     """
 
     title: Line = Field(max_length=120)
@@ -94,14 +102,14 @@ class Experiment(Feeding):
 
     @property
     def size(self) -> int:
-        """How many cells the grid has."""
+        """Number of cells in the grid."""
         models = len(self.models) + len(self.own_models)
         nodes = sum(len(axes.nodes) for axes in self.strategies.values())
         return models * nodes * len(self.batches) * self.repeats
 
     @property
     def most_nodes(self) -> int:
-        """The largest number of nodes of any strategy."""
+        """Largest number of nodes of all strategies."""
         return max(max(axes.nodes) for axes in self.strategies.values())
 
     def strategy_of(self, variant: str) -> str:
@@ -152,10 +160,10 @@ class Experiment(Feeding):
         check_unique(f"strategies.{variant}.nodes", axes.nodes)
 
     def check_cluster(self, cluster: Cluster) -> None:
-        """Check that this can be measured on `cluster`.
+        """Check that the experiment can be measured on `cluster`.
 
         Raises:
-            ValueError: it cannot; the text starts with the key that is wrong.
+            ValueError: it cannot be measured; the message starts with the wrong key.
         """
         variants = [v for v in self.strategies if STRATEGIES[self.strategy_of(v)].one_process]
         try:
@@ -164,7 +172,7 @@ class Experiment(Feeding):
             raise ValueError(f"cluster.{error}") from error
 
     def trained(self) -> list[Trained]:
-        """Return what the models are and what they train on."""
+        """Return the models and their datasets."""
         named = [Trained(name, registry()[name].dataset) for name in self.models]
         return named + [
             Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
@@ -177,10 +185,10 @@ class Experiment(Feeding):
         """Return the cells of the grid, one for each model, strategy, nodes, batch and repeat.
 
         Args:
-            name: of the experiment.
-            cluster: that they are measured on.
-            seed: of the first repeat; each further one has the next.
-            time_limit_s: seconds that a cell may take.
+            name: name of the experiment.
+            cluster: cluster on which the cells are measured.
+            seed: seed of repeat 0. Each further repeat has the next seed.
+            time_limit_s: time limit of a cell in seconds.
         """
         cells = []
         axes = [(variant, nodes) for variant, of in self.strategies.items() for nodes in of.nodes]
@@ -216,13 +224,13 @@ def _check_known(key: str, name: str, allowed: Collection[str]) -> None:
 
 
 def check_size(cells: int) -> None:
-    """Raise a ValueError if a study may not have so many cells."""
+    """Raise a ValueError if a study has too many cells."""
     if cells > MOST_CELLS:
         raise ValueError(f"{cells:,} cells are not allowed, a study has at most {MOST_CELLS:,}")
 
 
 def check_unique(key: str, values: Sequence[object]) -> None:
-    """Raise a ValueError, which names the key, if a value is there twice."""
+    """Raise a ValueError with the key's name if a value appears twice."""
     if len(set(values)) != len(values):
         twice = next(value for value in values if values.count(value) > 1)
         raise ValueError(f"{key}: {twice} appears twice")

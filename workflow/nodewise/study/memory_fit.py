@@ -1,4 +1,4 @@
-"""Does a cell fit the memory of its nodes? Answered from descriptions, before anything starts."""
+"""Check from model descriptions, before anything starts, whether a cell fits into memory."""
 
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
@@ -7,13 +7,14 @@ from nodewise.models.facts import memory_of
 from nodewise.strategies import STRATEGIES
 
 SHARED_BYTES = 200_000_000
-"""Of TensorFlow itself: workers on one machine are forked from one process and share it."""
+"""Memory of TensorFlow itself. Workers of a machine share it: they are forked from one process."""
 
 
 def worker_bytes(cell: Cell) -> int | None:
-    """Return the memory of a process of `cell` that trains; None if it is not known.
+    """Return the peak memory of one worker of `cell`, in bytes; None if it is not known.
 
-    That is so for a model whose memory nobody has measured, and where a node has only a part of it.
+    It is not known if the model's memory has not been measured, or if a node has only a part of the
+    model.
     """
     if STRATEGIES[cell.strategy].exchange_of(cell.options) == "activations":
         return None
@@ -24,11 +25,11 @@ def worker_bytes(cell: Cell) -> int | None:
 
 
 def misfit(cell: Cell, machine_bytes: int) -> str | None:
-    """Return in one line why `cell` does not fit; None if it does, or nobody knows.
+    """Return in one line why `cell` does not fit into memory; None if it fits or is not known.
 
     Args:
-        cell: to be measured.
-        machine_bytes: memory of the machine that all workers run on.
+        cell: cell to be measured.
+        machine_bytes: memory of the machine on which all workers run.
     """
     each = worker_bytes(cell)
     if each is None:
@@ -44,10 +45,10 @@ def misfit(cell: Cell, machine_bytes: int) -> str | None:
 
 
 def check_fits(cell: Cell, machine_bytes: int) -> None:
-    """Check that `cell` fits the memory of this machine, as far as that is known.
+    """Check that all workers of `cell` fit into this machine's memory, as far as is known.
 
     Raises:
-        RefusedError: it does not.
+        RefusedError: they do not fit.
     """
     reason = misfit(cell, machine_bytes)
     if reason:
@@ -55,10 +56,10 @@ def check_fits(cell: Cell, machine_bytes: int) -> None:
 
 
 def check_host(cell: Cell, free_bytes: int) -> None:
-    """Check that a worker of `cell` fits the free memory of its own host.
+    """Check that a worker of `cell` fits into the free memory of its host, as far as is known.
 
     Raises:
-        RefusedError: it does not.
+        RefusedError: it does not fit.
     """
     each = worker_bytes(cell)
     if each is not None and each > free_bytes:

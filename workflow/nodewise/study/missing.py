@@ -1,4 +1,4 @@
-"""Find the cells of a study to measure again, and remove their records on request."""
+"""Find results of a study that have to be measured again, and remove their files on request."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,18 @@ CALIBRATION = Path("calibration", "calibration.json")
 HOROVOD = horovod_build.FOLDER / "manifest.json"
 
 Missing = dict[str, list[Path]]
-"""The files of failed and refused measurements, by reason."""
+"""Files of failed and refused measurements, by reason."""
 
 
 def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Missing:
-    """Return failed and refused measurements; `records` is the folder of the study's records.
+    """Return the failed and refused measurements of a study.
 
-    With `cautions` also those that were made while the machine was not quiet.
+    This includes the calibration, descriptions of users' own models and the build of Horovod.
+
+    Args:
+        study: the study.
+        records: folder of its records.
+        cautions: include cells that were measured while the machine was not quiet.
     """
     by_reason: Missing = {}
     cells = study.cells()
@@ -46,7 +51,7 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
 
 
 def _reason(record: Record, *, cautions: bool) -> str:
-    """Return why a cell has to be measured again; nothing if it has not."""
+    """Return why a cell has to be measured again; an empty text if it does not have to."""
     if record.failure:
         return f"{record.status}: {record.failure.reason}"
     outside = record.result.conditions.outside if record.result and cautions else []
@@ -54,7 +59,10 @@ def _reason(record: Record, *, cautions: bool) -> str:
 
 
 def _calibrated(file: Path) -> Calibration | None:
-    """Return a calibration; None if it is missing or of another version and will be made anew."""
+    """Read a calibration; return None if it is missing or cannot be read.
+
+    One of another version cannot be read. The workflow calibrates again then.
+    """
     try:
         return read_calibration(file) if file.is_file() else None
     except UserError:
@@ -71,7 +79,7 @@ def lines(by_reason: Missing) -> Iterator[str]:
 
 
 def remove(by_reason: Missing) -> Iterator[Path]:
-    """Remove the files in `found`; yield each."""
+    """Remove the files of the missing results; yield each."""
     for files in by_reason.values():
         for file in files:
             file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The plan of a study: what is done already, how long the rest takes, what stands in its way."""
+"""Plan a study: what is done, how long the rest will take, and which cells cannot be measured."""
 
 import statistics
 from collections import Counter
@@ -15,9 +15,13 @@ from nodewise.study.memory_fit import misfit
 
 
 class Planned(NamedTuple):
-    """A cell; its estimate, None for a user's own model; its record, None if there is none.
+    """A cell of a plan.
 
-    `factor` is how many times longer than estimated the recorded steps of its model took.
+    Args:
+        cell: the cell.
+        estimate: its estimate; None for a user's own model whose work is not known yet.
+        record: its record; None if it has not been measured.
+        factor: measured over estimated step time, median of the recorded cells of its model.
     """
 
     cell: Cell
@@ -27,19 +31,24 @@ class Planned(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether there is a result."""
+        """Whether the cell has a result."""
         return self.record is not None and self.record.status == "ok"
 
     @property
     def to_do_s(self) -> float:
-        """Seconds that are still to come."""
+        """Corrected estimate in seconds; 0 if the cell has a record or no estimate."""
         if self.estimate is None or self.record is not None:
             return 0.0
         return self.estimate.corrected(self.factor).cell_s
 
 
 def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
-    """Estimate every cell of `study`; its records, as far as there are any, are in `records`.
+    """Estimate all cells of a study and look up their records.
+
+    Args:
+        study: the study.
+        records: folder of its records, which may be incomplete or missing.
+        machine: machine on which the cells are measured.
 
     Raises:
         UserError: a dataset or a model is not known.
@@ -55,7 +64,7 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
 
 
 def _factor(planned: Iterable[Planned]) -> float:
-    """Return real over estimated seconds of a step, median of the recorded cells; 1 without any."""
+    """Return the median of measured over estimated step time; 1 if no cell has been measured."""
     seen = [
         one.record.result.elapsed_s / one.record.result.steps / one.estimate.step_s
         for one in planned
@@ -65,7 +74,7 @@ def _factor(planned: Iterable[Planned]) -> float:
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:
-    """Return real over estimated seconds of each cell that ran to its end, smallest first."""
+    """Return measured over estimated time of each cell that was measured, smallest first."""
     return sorted(
         (one.record.finished_at - one.record.started_at).total_seconds() / one.estimate.cell_s
         for one in planned
@@ -74,7 +83,7 @@ def ratios(planned: Iterable[Planned]) -> list[float]:
 
 
 def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
-    """Return the plan as text: a line for each experiment, and how far to trust it."""
+    """Return the plan as text: one line per experiment, a total, and remarks on the estimate."""
     lines = [
         f"{study.title} ({study.name})",
         f"estimated on {counted(machine.cores, 'core')}, "
@@ -122,16 +131,16 @@ def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Ite
 
 
 def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
-    """Say which cells will be refused because this machine has too little memory for them."""
+    """Yield remarks on cells that will be refused because this machine has too little memory."""
     to_do = [one.cell for one in planned if one.record is None]
-    here = [cell for cell in to_do if cell.cluster.cores(1)]  # others' nodes are other hosts
+    here = [cell for cell in to_do if cell.cluster.cores(1)]  # 0 cores: the nodes are other hosts
     reasons = [misfit(cell, machine.memory_bytes) for cell in here]
     for reason, cells in Counter(filter(None, reasons)).items():
         yield f"{counted(cells, 'cell')} will be refused: {reason}."
 
 
 def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
-    """Name the commands that let the user's own models be estimated."""
+    """Yield the commands after which the user's own models can be estimated."""
     unknown = [one.cell for one in planned if one.estimate is None and one.record is None]
     named = {(cell.build, cell.load or cell.dataset) for cell in unknown}
     for build, data in sorted(named):
@@ -139,7 +148,7 @@ def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
 
 
 def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
-    """List the other steps of a study that has cells left to measure."""
+    """Yield a remark on the further steps of a study, if it has cells left to measure."""
     if all(one.record for one in planned):
         return
     steps = ["data, models and noise scales"]

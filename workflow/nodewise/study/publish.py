@@ -1,8 +1,8 @@
-"""Copy what a study measured into a folder of records that a site is built from.
+"""Copy the measurements of a study into a folder of records from which a site is built.
 
-Only what may become evidence is copied: experiments that were measured to their end, without the
-points whose times carry a caution. A manifest beside the records says which machine measured them,
-when, with which code and calibration, and what was left out.
+Only reliable measurements are copied: complete experiments, without the points whose times carry a
+caution. A manifest in the same folder says which machine measured them, when, with which code and
+calibration, and what was left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +27,21 @@ _DONE = ("ok", "refused")  # a refusal is a result, too: it says what the machin
 
 
 def publish(study: Config, records: Path, out: Path) -> Manifest:
-    """Copy the records of a study to `out`, with what belongs to them.
+    """Copy the records of a study and the files that belong to them to `out`.
 
-    That is its calibration, its noise scales and the descriptions of users' own models.
+    These files are its calibration, its noise scales and the descriptions of users' own models.
 
     Args:
-        study: the configuration; its cells say which experiments are whole.
-        records: the folder of its records, beside those of the rest.
+        study: the configuration. Its cells determine which experiments are complete.
+        records: folder of its records. The other files are in folders next to it.
         out: usually data/records/MACHINE/STUDY. What was published there before is replaced.
 
+    Returns:
+        The manifest.
+
     Raises:
-        UserError: nothing can be published, several machines measured, or `out` is another folder.
+        UserError: nothing can be published, the records are from several machines, or `out`
+            contains other files.
     """
     whole, left_out = _whole_experiments(study, records)
     if not whole:
@@ -61,7 +65,7 @@ def publish(study: Config, records: Path, out: Path) -> Manifest:
 
 
 def _beside(results: Path, records: Sequence[Record]) -> dict[str, Path]:
-    """Return the files that belong to records, each by the path that it is published at."""
+    """Return the files that belong to records, by the path at which each is published."""
     files = {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
     if (results / CALIBRATION).is_file():
         files[CALIBRATION.name] = results / CALIBRATION
@@ -72,7 +76,7 @@ def _beside(results: Path, records: Sequence[Record]) -> dict[str, Path]:
 
 
 def _whole_experiments(study: Config, folder: Path) -> tuple[list[Record], list[LeftOut]]:
-    """Return the records of the experiments that are whole, and the other experiments."""
+    """Return the records of complete experiments, and the experiments that are left out."""
     found: list[Record] = []
     left_out = []
     cells = study.cells()
@@ -89,9 +93,10 @@ def _whole_experiments(study: Config, folder: Path) -> tuple[list[Record], list[
 
 
 def _without_cautions(records: list[Record], folder: Path) -> tuple[list[Record], list[LeftOut]]:
-    """Return the records of points without a caution, and the other points.
+    """Return the records of points without a caution, and the points that are left out.
 
-    Trainings of whole epochs stay: a caution is about time, and they are there for their accuracy.
+    Cells that train whole epochs are kept. They are measured for their accuracy, and a caution only
+    concerns times.
     """
     tables = build_tables([folder / f"{record.cell.id}.json" for record in records])
     with_caution = tables["curves"].query("flags != '' and not whole_epochs")

@@ -1,4 +1,4 @@
-"""A single cell, as the options of `nodewise measure` describe it: a study of one experiment."""
+"""Turn the options of `nodewise measure` into a single cell: a study with one experiment."""
 
 import itertools
 import json
@@ -19,12 +19,13 @@ from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
 
-_LONGEST = 64  # letters that a name may have
-_NAME = 55  # of them before its digest
+_LONGEST = 64  # characters in a name
+_NAME = 55  # characters before the digest of a name
 _WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
-_TIME_LIMIT_S = 86_400.0  # whoever measures a single cell can stop it
+_TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
 
-# Where a configuration has what an option gave. The experiment's own place is cut off before.
+# Locations in validation errors, and the options that set them. The experiment's own location has
+# been cut off.
 _OPTIONS = (
     (r"models", "--model"),
     (r"own_models\.\w+\.build", "--model"),
@@ -38,7 +39,7 @@ _OPTIONS = (
 
 
 class Options(NamedTuple):
-    """What the command was given; None where it was given nothing."""
+    """Options of the command; None for those that were not given."""
 
     strategy: str
     model: str
@@ -67,16 +68,16 @@ class Options(NamedTuple):
 
 
 def _in_project(spec: str) -> str:
-    """Return a name as it is; a function's file as `project_path` does."""
+    """Shorten the file in a spec with `project_path`; return other names unchanged."""
     file, colon, function = spec.rpartition(":")
     return project_path(Path(file)) + colon + function if "/" in file else spec
 
 
 def cell_of(options: Options) -> Cell:
-    """Return the cell that the options describe, as its first repeat.
+    """Return the cell that the options describe, as repeat 0.
 
     Raises:
-        UserError: an option is wrong, or two do not fit together.
+        UserError: an option is wrong, or two options do not fit together.
     """
     STRATEGIES.find(options.strategy)
     variant = _variant(options)
@@ -121,7 +122,7 @@ def _extent(options: Options) -> dict[str, int]:
 
 
 def _of_option(error: str, strategy: str) -> str:
-    """Return a validation error with the option that it comes from instead of the key."""
+    """Replace the key in a validation error by the command's option that set it."""
     for place, option in _OPTIONS:
         text, times = re.subn(rf"^{place}: ", f"{option}: ", error)
         if times:
@@ -130,7 +131,7 @@ def _of_option(error: str, strategy: str) -> str:
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Return the options of a strategy that were given as name=value, values read as YAML."""
+    """Parse the options of a strategy from texts `name=value`. Values are read as YAML."""
     chosen: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -144,7 +145,10 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _experiment(options: Options, cluster: ClusterSettings) -> str:
-    """Return the name of what is measured so: on other nodes, or for longer, is another cell."""
+    """Return the name of the experiment.
+
+    It depends on the cluster and on the length of training, because these make another cell.
+    """
     words = ["single_run"]
     if cluster.kind != "local":
         words += [_plain(cluster.label)]
@@ -157,7 +161,10 @@ def _experiment(options: Options, cluster: ClusterSettings) -> str:
 
 
 def _variant(options: Options) -> str | None:
-    """Return a name for the strategy with these options: with others it is another cell."""
+    """Return a name for the strategy with its options; None if no options were given.
+
+    It is unique, because other options make another cell.
+    """
     if not options.option:
         return None
     given = "_".join(sorted(options.option))
@@ -169,7 +176,7 @@ def _plain(text: str) -> str:
 
 
 def _cluster(options: Options) -> ClusterSettings:
-    """Return the settings of `--cluster`: a kind, or all settings as YAML: `{kind: …}`."""
+    """Return the settings of `--cluster`, which is a kind or all settings as YAML: `{kind: …}`."""
     try:
         given = load_yaml(options.cluster)
     except NOT_YAML as error:
@@ -186,7 +193,7 @@ def _cluster(options: Options) -> ClusterSettings:
 
 
 def _models(options: Options) -> dict[str, Any]:
-    """Return the keys of an experiment that name its model and dataset."""
+    """Return the keys of an experiment that define its model and dataset."""
     if ":" not in options.model and not options.model.endswith(SAVED_MODEL):
         check_project()
         known = registry().get(options.model)

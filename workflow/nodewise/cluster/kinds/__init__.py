@@ -1,1 +1,1 @@
-"""The kinds of clusters: each module registers the settings of one in CLUSTERS."""
+"""Kinds of cluster. Each module registers the settings of one kind in CLUSTERS."""

@@ -1,4 +1,4 @@
-"""Nodes that behave like machines, emulated on this one."""
+"""Settings of nodes that are emulated machines on this machine."""
 
 from collections.abc import Collection
 from typing import Literal, Self
@@ -10,32 +10,32 @@ from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Frozen
 
 
 class Node(Frozen):
-    """An emulated node: its share of one core of this machine."""
+    """An emulated node. `cpu` is its share of one core of this machine."""
 
     cpu: float = Field(default=0.2, ge=0.01, le=1)
 
 
 class SlowNode(Frozen):
-    """One node that trains with a smaller share of a core than the others: a straggler."""
+    """A straggler: one training node with a smaller share of a core than the others."""
 
     rank: int = Field(default=0, ge=0, lt=MAX_NODES)
     cpu: float = Field(ge=0.01, le=1)
 
 
 class Link(Frozen):
-    """The link of an emulated node: its rate in each direction, its latency one way."""
+    """The link of an emulated node: its rate in each direction and its one-way latency."""
 
-    # the kernel is told bytes per second, of which 32 bits are sent
+    # the limit is the kernel's: it takes the rate as a 32-bit number of bytes per second
     rate_mbit: float = Field(default=100, ge=1, le=34_000)
     latency_ms: float = Field(default=0, ge=0, le=10_000)
 
 
 class Emulated(api.LinkedSettings):
-    """Nodes behave like machines: a CPU quota and a rate-limited link each.
+    """Emulated machines, each with a CPU quota and a rate-limited link.
 
-    With more than one of `devices_per_node`, the nodes of a study are workers: so many are in one
-    machine, each with the share `node.cpu`, between them a link that nothing limits. Together they
-    have the one link of their machine to the others.
+    If `devices_per_node` is more than 1, each node of a study is one worker, and that many workers
+    are on one emulated machine. Each worker has the share `node.cpu`. Links between workers of a
+    machine are not limited. Together they share their machine's one link to the other machines.
     """
 
     kind: Literal["emulated"] = "emulated"
@@ -71,7 +71,7 @@ class Emulated(api.LinkedSettings):
         return self.link.latency_ms / 1e3
 
     def cpu_of(self, rank: int) -> float:
-        """Return the share of a core that node `rank` has."""
+        """Return the share of a core of node `rank`."""
         slow = self.slow_node
         return slow.cpu if slow is not None and slow.rank == rank else self.node.cpu
 
@@ -79,7 +79,7 @@ class Emulated(api.LinkedSettings):
         return sum(self.cpu_of(rank) for rank in range(nodes))
 
     def for_nodes(self, nodes: int) -> Self:
-        """Leave out the slow node if it is none of those that train."""
+        """Return the settings without the slow node if it is not among the `nodes` that train."""
         if self.slow_node is None or self.slow_node.rank < nodes:
             return self
         return self.model_copy(update={"slow_node": None})
@@ -93,7 +93,7 @@ class Emulated(api.LinkedSettings):
             raise ValueError(f"slow_node: {min(one_process)} is one process, with equal devices")
 
     def calibrated(self) -> Self:
-        """Leave out the slow node, and take workers in one machine for as many machines."""
+        """Return the settings without a slow node and with one worker on each machine."""
         return super().calibrated().model_copy(update={"slow_node": None})
 
     def take(self, nodes: int) -> api.Cluster:
@@ -103,7 +103,7 @@ class Emulated(api.LinkedSettings):
 
     def cluster(self, cell: Cell) -> api.Cluster:
         settings = self.for_nodes(cell.nodes)
-        if cell.one_process:  # one machine as strong as its devices together
+        if cell.one_process:  # one machine with the cores of all its devices
             node = self.node.model_copy(update={"cpu": self.node.cpu * cell.nodes})
             settings = settings.model_copy(update={"node": node})
         return settings.take(cell.processes)

@@ -1,4 +1,4 @@
-"""Nodes that are processes of this machine."""
+"""Settings of nodes that are processes of this machine."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from nodewise.core.cell import CLUSTERS, Cell
 
 
 class Local(api.Settings):
-    """Nodes are processes, one core each while there are enough."""
+    """Nodes are processes of this machine. Each has its own core as long as there are enough."""
 
     kind: Literal["local"] = "local"
 

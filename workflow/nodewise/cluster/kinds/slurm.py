@@ -1,4 +1,4 @@
-"""The nodes of a Slurm allocation."""
+"""Settings of nodes that belong to a Slurm allocation."""
 
 import os
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Slurm(HostSettings):
-    """The nodes of the Slurm allocation in which the study runs, in the order of their names."""
+    """The nodes of the Slurm allocation in which the study runs, in Slurm's order."""
 
     kind: Literal["slurm"] = "slurm"
     name: Line = Field(default="Slurm cluster", max_length=60)

@@ -1,4 +1,4 @@
-"""Hosts that are reached by SSH."""
+"""Settings of nodes that are hosts reached by SSH."""
 
 import re
 from collections.abc import Collection
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _is_a_host(name: str) -> str:
-    """Allow what OpenSSH and the network take as one host, and nothing that starts an option."""
+    """Check that a text is a host's name or address; it must not look like an option of `ssh`."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,252}", name):
         raise ValueError(f"{name!r:.80} is not allowed, must be a host's name or address")
     return name
@@ -25,7 +25,7 @@ HostName = Annotated[str, AfterValidator(_is_a_host)]
 
 
 def _with_labels(hosts: object) -> object:
-    """Let a host be just its name, and give labels to those without."""
+    """Accept plain names as hosts, and add labels to hosts that have none."""
     if not isinstance(hosts, list):
         return hosts
     entries = ({"host": host} if isinstance(host, str) else host for host in hosts)
@@ -36,12 +36,13 @@ def _with_labels(hosts: object) -> object:
 
 
 class Host(Frozen):
-    """One host. Records name it by its `label` only.
+    """One host. Records contain its `label` only.
 
     Args:
-        host: what `ssh` is called with: a name, also one of `~/.ssh/config`, or USER@NAME.
-        address: what the other hosts reach it by; by default, what ssh connects to.
-        label: what records and messages call it; by default node1, node2, … in their order.
+        host: argument of `ssh`: a name, which may be one of `~/.ssh/config`, or USER@NAME.
+        address: name or address by which the other hosts reach it; by default, what `ssh`
+            connects to.
+        label: its name in records and messages; by default node1, node2, … in order.
     """
 
     host: HostName = Field(default="", exclude=True)
@@ -50,13 +51,13 @@ class Host(Frozen):
 
 
 class Ssh(HostSettings):
-    """Hosts that are reached by SSH, in the order in which they are used.
+    """Hosts reached by SSH, in the order in which they are used.
 
-    The OpenSSH client connects, so that `~/.ssh/config`, its agent and known hosts apply.
+    The OpenSSH client connects to them, so `~/.ssh/config`, the SSH agent and known hosts apply.
 
     Args:
-        folder: the project's folder on the hosts, below the home folder there or absolute.
-        config: a file for the client to read instead of `~/.ssh/config`.
+        folder: the project's folder on the hosts, absolute or relative to the home folder there.
+        config: file that the client reads instead of `~/.ssh/config`.
     """
 
     kind: Literal["ssh"] = "ssh"
@@ -79,7 +80,7 @@ class Ssh(HostSettings):
 
     @property
     def places(self) -> int:
-        """How many workers the hosts have room for."""
+        """Number of workers that the hosts have room for."""
         return len(self.hosts) * self.devices_per_node
 
     def check_nodes(self, most: int, one_process: Collection[str]) -> None:

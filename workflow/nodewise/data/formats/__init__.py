@@ -1,6 +1,6 @@
-"""The forms in which a dataset is released: one module each, with what it needs and how it is read.
+"""Formats in which datasets are released, one module each.
 
-A release class says which files it takes (`files_needed`) and makes arrays of them (`read`).
+A release class says which files it needs (`files_needed`) and reads them into arrays (`read`).
 """
 
 from typing import Annotated

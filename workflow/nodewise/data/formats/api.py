@@ -1,4 +1,4 @@
-"""What all forms of releases have in common."""
+"""Interface of all release formats."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,35 +14,35 @@ from nodewise.data.prepared import Arrays
 
 
 class BaseRelease(Frozen):
-    """One way to get a dataset: some files, in one form.
+    """A release of a dataset: files in one format.
 
-    `note` tells how the examples differ from the official ones. A release with a note has no
-    official address, and every other one has.
+    `note` says how the examples differ from the official ones. A release has either a note or
+    official addresses for all its files.
     """
 
     note: Text | None = None
 
     @abstractmethod
     def files_needed(self) -> tuple[SourceFile, ...]:
-        """Return the files; they have different names."""
+        """Return the files of the release. Their names are different."""
 
     @abstractmethod
     def check(self, facts: Facts) -> None:
-        """Raise a ValueError if this form cannot hold what `facts` tells."""
+        """Raise a ValueError if this format cannot contain a dataset with these facts."""
 
     @abstractmethod
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
     ) -> Arrays:
-        """Return the examples and labels.
+        """Read the files and return the examples and labels.
 
         Args:
-            facts: what the dataset is.
-            paths: where each file is, by its name.
+            facts: facts about the dataset.
+            paths: path of each file, by its name.
             advance: called with the number of examples just read.
 
         Raises:
-            ValueError: a file, which the text names, is not what `facts` tells.
+            ValueError: a file does not agree with `facts`. The message names the file.
         """
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
-"""Read zip and tar archives entry by entry, in memory: nothing is unpacked to a disk.
+"""Read zip and tar archives entry by entry in memory, without unpacking them to disk.
 
-The digest of an archive was checked before, so entries are only checked for damage. The text of
-every error names the entry.
+The digest of the archive has been checked before, so entries are only checked for damage. Error
+messages name the entry.
 """
 
 import lzma
@@ -22,7 +22,7 @@ Read = Callable[[str], bytes]
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[tuple[list[str], Read]]:
-    """Yield the names of the files in a zip archive, and a function that reads one of them.
+    """Open a zip archive; yield the names of its files and a function that reads one by its name.
 
     Raises:
         ValueError: the archive or an entry is damaged.
@@ -43,10 +43,10 @@ def open_zip(path: Path) -> Iterator[tuple[list[str], Read]]:
 
 
 def tar_gz_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file in a .tar.gz archive, in its order.
+    """Yield the name and content of each file in a .tar.gz archive, in the order of the archive.
 
     Raises:
-        ValueError: an entry is damaged, or leads out of the archive's folder.
+        ValueError: an entry is damaged, or its path leaves the archive's folder.
     """
     last = path.name
     try:

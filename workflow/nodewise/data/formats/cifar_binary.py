@@ -1,6 +1,8 @@
-"""The official binary form of CIFAR-10: a label and 3 × 32 × 32 bytes per image, in .tar.gz.
+"""The official binary format of CIFAR-10, in a .tar.gz archive.
 
-Format: https://www.cs.toronto.edu/~kriz/cifar.html (the red plane of an image, then green, blue).
+Each image is one byte for its label, then 3 × 32 × 32 bytes: the red, the green and the blue plane.
+
+Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
 from collections.abc import Callable, Mapping
@@ -34,14 +36,14 @@ class CifarBinary(BaseRelease):
         return (self.file,)
 
     def check(self, facts: Facts) -> None:
-        """Refuse what has not three colours, or not five equal parts."""
+        """Raise a ValueError unless there are three colours and five equal training files."""
         if facts.shape[2:] != (3,) or facts.train_examples % len(TRAIN):
             raise ValueError("shape: cifar_binary has three colours, and five equal training files")
 
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
     ) -> Arrays:
-        """Return the images in the order of the files."""
+        """Read the images and labels, in the order of the files."""
         each = {name: facts.train_examples // len(TRAIN) for name in TRAIN}
         each |= dict.fromkeys(TEST, facts.test_examples)
         parts: dict[str, tuple[Bytes, Bytes]] = {}
@@ -63,7 +65,7 @@ class CifarBinary(BaseRelease):
 
 
 def _parse(name: str, content: bytes, examples: int, shape: tuple[int, ...]) -> tuple[Bytes, Bytes]:
-    """Return images (N × H × W × 3) and labels (N)."""
+    """Parse the content of a file into images (N × H × W × 3) and labels (N)."""
     row = 1 + int(np.prod(shape))
     if len(content) != examples * row:
         raise ValueError(f"{name}: {len(content):,} bytes, expected {examples:,} × {row:,}")

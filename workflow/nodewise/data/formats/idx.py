@@ -1,6 +1,9 @@
 """The IDX format of the MNIST family: a magic number, the dimensions, then one byte per value.
 
-Format: http://yann.lecun.com/exdb/mnist (big-endian 32-bit integers; 0x08 stands for bytes).
+The magic number and the dimensions are big-endian 32-bit integers. 0x08 in the magic number means
+that values are unsigned bytes.
+
+Source: http://yann.lecun.com/exdb/mnist
 """
 
 import gzip
@@ -25,14 +28,14 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class IdxFile(SourceFile):
-    """One of the four files, with gzip around it."""
+    """One of the four files, compressed with gzip."""
 
     gzipped: ClassVar[bool] = True
     role: Role
 
 
 class Idx(BaseRelease):
-    """Grey images and their labels, in one file each per part."""
+    """Grey images and labels: one file for each, for training and for testing."""
 
     format: Literal["idx"]
     files: tuple[IdxFile, ...]
@@ -44,7 +47,7 @@ class Idx(BaseRelease):
         return self
 
     def check(self, facts: Facts) -> None:
-        """Refuse pictures in colour, and examples that are none."""
+        """Raise a ValueError unless the examples are images with one channel."""
         if facts.shape[2:] != (1,):
             raise ValueError("shape: an IDX image has height, width and one channel")
 
@@ -55,7 +58,7 @@ class Idx(BaseRelease):
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
     ) -> Arrays:
-        """Return what the four files hold, in their order."""
+        """Read the images and labels in the order of the files."""
         read: dict[Role, Bytes] = {}
         for file in self.files:
             part, kind = file.role.split("_")
@@ -71,24 +74,24 @@ class Idx(BaseRelease):
 
 
 def header(shape: tuple[int, ...]) -> bytes:
-    """Return the first bytes of an IDX file of unsigned bytes with the dimensions of `shape`.
+    """Return the header of an IDX file with unsigned bytes for an array of `shape`.
 
-    The channel axis of images (N × H × W × 1) is not written: IDX images have none.
+    The channel axis of images (N × H × W × 1) is left out, because IDX images have none.
     """
     dimensions = shape[:3]
     return struct.pack(f">{1 + len(dimensions)}I", 0x800 + len(dimensions), *dimensions)
 
 
 def size(shape: tuple[int, ...]) -> int:
-    """Return the bytes of an IDX file that holds an array of `shape`."""
+    """Return the size in bytes of an IDX file with an array of `shape`."""
     return len(header(shape)) + math.prod(shape)
 
 
 def parse(content: bytes, shape: tuple[int, ...]) -> Bytes:
-    """Return the array in `content`, which must be of exactly `shape`. It is not copied.
+    """Parse an IDX file whose array must have exactly the given shape. The data is not copied.
 
     Raises:
-        ValueError: another magic number, other dimensions, or bytes missing or left over.
+        ValueError: the magic number, the dimensions or the number of bytes is wrong.
     """
     expected = header(shape)
     if content[:4] != expected[:4]:

@@ -1,4 +1,4 @@
-"""JPEG pictures in a zip archive, in a folder per class."""
+"""JPEG images in a zip archive, with one folder per class."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -19,7 +19,11 @@ Folder = Annotated[str, StringConstraints(pattern=r"^\w+(/\w+)*$", max_length=10
 
 
 class ImageZip(BaseRelease):
-    """`folders` are one for training and one for testing, or one to be split; see `labelled`."""
+    """JPEG images in a zip archive.
+
+    `folders` are one folder for training and one for testing, or one folder that is split; see
+    `labelled`.
+    """
 
     format: Literal["image_zip"]
     file: SourceFile
@@ -30,7 +34,7 @@ class ImageZip(BaseRelease):
         return (self.file,)
 
     def check(self, facts: Facts) -> None:
-        """Refuse what has not three colours, or no seed."""
+        """Raise a ValueError unless there are three colours and a seed."""
         if facts.shape[2:] != (3,):
             raise ValueError("shape: image_zip has height, width and three colours")
         if facts.split_seed is None:
@@ -39,7 +43,7 @@ class ImageZip(BaseRelease):
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
     ) -> Arrays:
-        """Return the decoded pictures."""
+        """Read and decode the images; return them with their labels."""
         try:
             with open_zip(paths[self.file.name]) as (names, read):
                 train, test = labelled(names, self.folders, facts, ".jpg")
@@ -62,10 +66,11 @@ def _decode_all(
 
 
 def decode(name: str, content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return the picture in a JPEG file: H × W × 3. Grey ones become coloured ones.
+    """Decode a JPEG file into an array of H × W × 3. Grey images are converted to RGB.
 
     Raises:
-        ValueError: it is damaged, or of another size, which is known before it is decoded.
+        ValueError: the file is damaged, or the image has another size. The size is checked before
+            the image is decoded.
     """
     from PIL import Image, UnidentifiedImageError
 

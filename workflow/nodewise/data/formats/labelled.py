@@ -1,4 +1,4 @@
-"""Files that are labelled by the folder they lie in, and how they become two parts in one order."""
+"""Label files by the folder that they are in, and divide them into a training and a test set."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from nodewise.data.facts import Facts
 
-Item = tuple[str, int]  # the name of a file, and its label
+Item = tuple[str, int]  # name of a file and its label
 
 
 def labelled(
@@ -16,18 +16,21 @@ def labelled(
     suffix: str,
     besides: Sequence[str] = (),
 ) -> tuple[list[Item], list[Item]]:
-    """Return the files for training and for testing, each in an order fixed by `split_seed`.
+    """Return the files of the training set and of the test set, with their labels.
+
+    The order of the files in each set is given by `facts.split_seed`.
 
     Args:
-        names: the files of an archive.
-        folders: those that hold a folder per class: one for training and one for testing, or just
-            one, which is then split by `split_seed`.
-        facts: the classes, how many examples there are, and the seed.
-        suffix: of the files that are examples.
-        besides: files that may be there too.
+        names: names of all files in the archive.
+        folders: folders with one subfolder per class: one for training and one for testing, or only
+            one, which is split according to `facts.split_seed`.
+        facts: facts about the dataset: classes, number of examples and seed.
+        suffix: suffix of the files that are examples.
+        besides: names of further files that are allowed.
 
     Raises:
-        ValueError: another file is there, a class has none, or the number is not the expected one.
+        ValueError: there is another file, a class has no files, or a set does not have the expected
+            number of examples.
     """
     places = {
         f"{folder}/{name}": (part, label)

@@ -1,4 +1,4 @@
-"""Texts in a zip archive, in a folder per class, as the WordPiece tokens that BERT reads."""
+"""Texts in a zip archive, with one folder per class, read as WordPiece tokens for BERT."""
 
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from nodewise.data.prepared import Arrays
 
 PADDING, START, END, UNKNOWN = "[PAD]", "[CLS]", "[SEP]", "[UNK]"
 _CHUNK = 250  # texts tokenised at a time
-# BERT drops control characters; the tokeniser would split a word at them.
+# BERT drops control characters, but the tokeniser would split words at them.
 _CONTROL = dict.fromkeys(
     code
     for code in range(0xA0)
@@ -29,7 +29,10 @@ Tokens = NDArray[np.uint16]
 
 
 class ReviewZip(BaseRelease):
-    """`folder` holds a folder per class, and is split by `split_seed`; see `labelled`."""
+    """Texts in a zip archive, and the vocabulary of their tokens.
+
+    `folder` contains one folder per class. It is split according to `split_seed`, see `labelled`.
+    """
 
     format: Literal["review_zip"]
     file: SourceFile
@@ -42,7 +45,7 @@ class ReviewZip(BaseRelease):
         return (self.file, self.vocabulary)
 
     def check(self, facts: Facts) -> None:
-        """Refuse what is no text, or has no seed."""
+        """Raise a ValueError unless the examples are texts and there is a seed."""
         if len(facts.shape) != 1 or facts.shape[0] < 3:
             raise ValueError("shape: review_zip has a number of tokens, 3 or more")
         if facts.split_seed is None:
@@ -51,7 +54,7 @@ class ReviewZip(BaseRelease):
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
     ) -> Arrays:
-        """Return the token ids of the texts."""
+        """Read the texts; return their token ids and labels."""
         try:
             vocabulary = _read_vocabulary(paths[self.vocabulary.name], self.vocabulary_size)
         except ValueError as error:
@@ -69,7 +72,7 @@ class ReviewZip(BaseRelease):
 
 
 def _read_vocabulary(path: Path, size: int) -> list[str]:
-    """Return the entries of a vocabulary file, one per line; its line number is an entry's id."""
+    """Return the entries of a vocabulary file. The line number of an entry, from 0, is its id."""
     try:
         entries = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -97,10 +100,19 @@ def _text(name: str, content: bytes) -> str:
 def tokens(
     texts: list[str], vocabulary: list[str], length: int, advance: Callable[[int], None]
 ) -> Tokens:
-    """Return texts × `length` ids: [CLS], WordPiece tokens, [SEP], cut or padded with 0.
+    """Convert texts to token ids: [CLS], WordPiece tokens and [SEP], truncated or padded with 0.
 
-    Lower case, without accents, as bert-base-uncased reads them (Devlin et al., 2018,
-    https://arxiv.org/abs/1810.04805). Imports TensorFlow.
+    Texts are converted to lower case without accents, as for bert-base-uncased (Devlin et al.,
+    2018, https://arxiv.org/abs/1810.04805). This imports TensorFlow.
+
+    Args:
+        texts: the texts.
+        vocabulary: entries of the vocabulary, in the order of their ids.
+        length: number of tokens per text.
+        advance: called with the number of texts just converted.
+
+    Returns:
+        Token ids, uint16 (texts, length).
     """
     import tensorflow_text
 

@@ -1,7 +1,8 @@
-"""Generated stand-ins for datasets that cannot be had: drawn, labelled, and worth learning.
+"""Generate synthetic data ("stand-ins") for datasets that are not available.
 
-A picture is one of a few hundred templates of its class, warped, coloured and made noisy. Training
-and test pictures come from different templates, so that a good test accuracy is not mere memory.
+The data is labelled and can be learned. Each image is one of a few hundred templates of its class,
+warped, coloured and with noise added. Training and test images come from different templates, so a
+model cannot reach a good test accuracy by memorising templates.
 """
 
 from collections.abc import Callable
@@ -18,24 +19,33 @@ from nodewise.data.standins import reviews, scenes, shapes
 from nodewise.data.standins.warping import Warp, warp
 
 TEMPLATES = 200  # per class and split; fewer if each would be used less than twice
-CHUNK = 784_000  # pixels drawn at a time: small enough for the processor's cache
+CHUNK = 784_000  # pixels generated at a time; few enough for the processor's cache
 
 Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of picture is made; `finish` gives each pixel its grey or its colours, 0 … 1."""
+    """How one kind of image is generated.
+
+    Args:
+        template: returns a template of a class.
+        finish: turns warped templates into grey values or colours, 0 … 1.
+        warp: ranges of the random warps.
+        noise: largest standard deviation of the pixel noise, for grey values 0 … 1.
+        shape: height, width and channels of an image.
+        classes: number of classes.
+    """
 
     template: Callable[[int, np.random.Generator], NDArray[np.float32]]
     finish: Callable[[NDArray[np.float32], np.random.Generator], NDArray[np.float32]]
     warp: Warp
-    noise: float  # largest standard deviation of the pixel noise, of grey 0 … 1
+    noise: float
     shape: tuple[int, int, int] = (28, 28, 1)
     classes: int = 10
 
 
-# Named after what they stand in for. A linear model learns most of them, a small network more.
+# Named after what they replace. A linear model learns most of the examples, a small network more.
 _TIGHT = Warp(rotation=0.1, shear=0.08, scale=(0.75, 1.0), stretch=0.15, shift=0.18, wave=0.06)
 _LOOSE = Warp(rotation=0.15, shear=0.1, scale=(0.5, 0.95), stretch=0.2, shift=0.25, wave=0.06)
 _ONE, _OTHER = (partial(shapes.template, family) for family in (0, 1))
@@ -48,10 +58,17 @@ KINDS: dict[StandIn, Kind] = {
 
 
 def draw_dataset(name: str, facts: Facts, stand_in: StandIn, seed: int, advance: Advance) -> Arrays:
-    """Draw a stand-in for the dataset `name` that `facts` describe; see `draw`.
+    """Generate synthetic data for the dataset `name`; see `draw`.
+
+    Args:
+        name: name of the dataset, for messages.
+        facts: its shape, classes and numbers of examples.
+        stand_in: kind of data to generate.
+        seed: seed of all randomness.
+        advance: called with the number of examples just generated.
 
     Raises:
-        UserError: it is of another shape, or has another number of classes, than the stand-in.
+        UserError: this kind of data has another shape or number of classes than the dataset.
     """
     classes = len(facts.classes)
     counts = (facts.train_examples, facts.test_examples)
@@ -74,19 +91,19 @@ def draw_dataset(name: str, facts: Facts, stand_in: StandIn, seed: int, advance:
 def draw(
     stand_in: StandIn, examples: int, seed: int, split: int, advance: Advance
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Draw `examples` labelled pictures; the same arguments give the same ones.
+    """Generate labelled images. The same arguments give the same images.
 
-    That holds on one kind of processor: another one may round some pixels to the next level.
+    On another kind of processor, some pixels may be rounded to a neighbouring level.
 
     Args:
-        stand_in: what to draw, one of `KINDS`.
-        examples: how many; the classes are as equally frequent as the count allows.
-        seed: of all randomness.
-        split: 0 for training, 1 for test: other templates, other examples.
-        advance: called with the number of examples just made.
+        stand_in: kind of image, one of `KINDS`.
+        examples: number of images. The classes are as equally frequent as this number allows.
+        seed: seed of all randomness.
+        split: 0 for training, 1 for test. They have different templates and examples.
+        advance: called with the number of images just generated.
 
     Returns:
-        Pictures (examples × the shape of the kind) and labels (examples), both uint8.
+        Images (examples × the shape of the kind) and labels (examples), both uint8.
     """
     kind = KINDS[stand_in]
     rng = np.random.default_rng([seed, split])

@@ -1,7 +1,7 @@
-"""Drawn reviews: made-up words as token ids, some of which speak for a class.
+"""Generate synthetic reviews: random token ids, some of which indicate a class.
 
-The words are entries of a vocabulary of the size of bert-base-uncased's, so that no vocabulary file
-is needed. They are as unequally frequent as those of a language.
+The words are ids of a vocabulary as large as that of bert-base-uncased, so no vocabulary file is
+needed. Their frequencies follow Zipf's law, as in a natural language.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 START, END = 101, 102  # as in the vocabulary of bert-base-uncased
-WORDS = range(1_000, 30_522)  # ids of whole words there, for the most part
-TELLING = 300  # words that speak for a class, per class; neither the commonest nor the rarest
-TELLING_FROM = 500  # rank by frequency of the first of them
-TELLING_SHARE = 0.03  # of the words of a review
-TRUE_SHARE = 0.65  # of the telling words speak for the label, the rest for any class
-MEDIAN_LENGTH, LENGTH_SPREAD = 600, 0.5  # words; standard deviation of the logarithm
+WORDS = range(1_000, 30_522)  # mostly ids of whole words in that vocabulary
+TELLING = 300  # words that indicate a class, per class; neither the most frequent nor the rarest
+TELLING_FROM = 500  # frequency rank of the first of these words
+TELLING_SHARE = 0.03  # share of such words in a review
+TRUE_SHARE = 0.65  # share of them that indicate the label; the others indicate a random class
+MEDIAN_LENGTH, LENGTH_SPREAD = 600, 0.5  # in words; standard deviation of the logarithm
 
 
 def draw(  # noqa: PLR0917
@@ -26,15 +26,16 @@ def draw(  # noqa: PLR0917
     split: int,
     advance: Callable[[int], None],
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Draw `examples` labelled reviews; the same arguments give the same ones.
+    """Generate labelled reviews. The same arguments give the same reviews.
 
     Args:
-        examples: how many; the classes are as equally frequent as the count allows.
-        classes: how many.
-        length: tokens of a review, cut or padded with 0.
-        seed: of all randomness; training and test reviews are in the same language.
+        examples: number of reviews. The classes are as equally frequent as this number allows.
+        classes: number of classes.
+        length: tokens per review, truncated or padded with 0.
+        seed: seed of all randomness. Training and test reviews with the same seed share the words'
+            frequencies and classes.
         split: 0 for training, 1 for test.
-        advance: called with the number of reviews just made.
+        advance: called with the number of reviews just generated.
 
     Returns:
         Token ids (examples × length, uint16) and labels (examples, uint8).

@@ -1,16 +1,20 @@
-"""Shapes in colour before a background, each with colours and a pattern of its own."""
+"""Colour images of shapes in front of a background, with random colours and patterns."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def paint(sampled: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Turn warped drawings (n × pixels, 0 nothing … 1 shape) into coloured pictures.
+    """Turn warped templates into colour images.
 
-    Colours say nothing of the class, and a thing may be lighter or darker than what is behind it.
+    The colours do not depend on the class. A shape may be lighter or darker than its background.
+
+    Args:
+        sampled: warped templates (n × pixels), from 0 (background) to 1 (shape).
+        rng: source of randomness.
 
     Returns:
-        n × (pixels · 3) values 0 … 1, the colours of a pixel side by side.
+        Values 0 … 1 of n × (pixels · 3), the three colours of a pixel next to each other.
     """
     n, pixels = sampled.shape
     side = round(pixels**0.5)

@@ -1,4 +1,4 @@
-"""Smooth shapes: each class has one of its own, and each template is a variation of that."""
+"""Generate smooth shapes. Each class has its own shape, and each template is a variation of it."""
 
 from functools import cache
 
@@ -7,17 +7,22 @@ from numpy.typing import NDArray
 
 from nodewise.data.standins.warping import TEMPLATE_EXTENT, TEMPLATE_SIZE
 
-_WAVES = 12  # of which a field is the sum
-_FASTEST = 5.0  # radians per unit, across and down
-_VARIED = 0.7  # how large the field of a template is beside that of its class
-_STEEP = 6.0  # how quickly a shape ends at its outline, where the field is 0
+_WAVES = 12  # number of waves whose sum is a field
+_FASTEST = 5.0  # largest rate of a wave in each direction, in radians per unit
+_VARIED = 0.7  # size of a template's own field relative to the field of its class
+_STEEP = 6.0  # steepness of a shape's outline, which is where the field is 0
 
 
 def template(family: int, label: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return a variation of the shape of the class `label`; each `family` has other shapes.
+    """Return a random variation of the shape of a class.
+
+    Args:
+        family: family of shapes; each has different shapes.
+        label: the class.
+        rng: source of randomness.
 
     Returns:
-        Values 0 (nothing) … 1 (shape), TEMPLATE_SIZE × TEMPLATE_SIZE.
+        Values from 0 (background) to 1 (shape), TEMPLATE_SIZE × TEMPLATE_SIZE.
     """
     field = _of_class(family, label) + _VARIED * _field(rng)
     axis = _axis()
@@ -32,7 +37,7 @@ def _of_class(family: int, label: int) -> NDArray[np.float32]:
 
 
 def _field(rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return a sum of plane waves in random directions: smooth, its standard deviation is 1."""
+    """Return a smooth field of standard deviation 1: a sum of plane waves in random directions."""
     axis = _axis()[:, None]
     rates = rng.uniform(-_FASTEST, _FASTEST, (2, _WAVES)).astype(np.float32)
     phases = rng.uniform(0, 2 * np.pi, _WAVES).astype(np.float32)
@@ -46,9 +51,9 @@ def _axis() -> NDArray[np.float32]:
 
 
 def dye(sampled: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Turn warped drawings (n × pixels) into grey values 0 … 1, brighter or darker.
+    """Turn warped templates (n × pixels) into grey values 0 … 1 of random brightness and contrast.
 
-    A quarter of them is striped, across or along.
+    A quarter of the images gets horizontal or vertical stripes.
     """
     n, pixels = sampled.shape
     brightness = rng.uniform(0.3, 1.0, (n, 1)).astype(np.float32)

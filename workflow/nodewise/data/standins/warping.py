@@ -1,6 +1,6 @@
-"""From a few drawn templates to many examples: every example is one template, warped its own way.
+"""Make many examples from a few templates: each example is a template with a random warp.
 
-All examples of a batch are looked up at once, so that 70,000 of them take seconds.
+All examples of a chunk are computed at once, so 70,000 examples take seconds.
 """
 
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TEMPLATE_SIZE = 56  # pixels a side of a template: at 28 a side, examples stay crisp
-TEMPLATE_EXTENT = 1.4  # a template covers -1.4 … 1.4; the drawing itself is within -1 … 1
+TEMPLATE_SIZE = 56  # side of a template in pixels; large enough for crisp examples of 28 × 28
+TEMPLATE_EXTENT = 1.4  # a template covers -1.4 … 1.4; the shape itself is within -1 … 1
 
 
 @dataclass(frozen=True)
 class Warp:
-    """How far examples differ from their template. The frame is -1 … 1."""
+    """How much examples differ from their template. An example covers -1 … 1."""
 
     rotation: float  # standard deviation, radians
     shear: float  # standard deviation
-    scale: tuple[float, float]  # size of the drawing in the frame, from … to
+    scale: tuple[float, float]  # size of the shape relative to the example, from … to
     stretch: float  # width over height is within 1 ± stretch
     shift: float  # largest displacement
     wave: float  # largest amplitude of the bending
@@ -31,17 +31,17 @@ def warp(
     how: Warp,
     rng: np.random.Generator,
 ) -> NDArray[np.float32]:
-    """Look up `templates[chosen]` through one random warp each.
+    """Apply a random warp to each of `templates[chosen]`.
 
     Args:
-        templates: K × TEMPLATE_SIZE × TEMPLATE_SIZE.
+        templates: K × TEMPLATE_SIZE × TEMPLATE_SIZE values.
         chosen: n indices below K.
-        side: of an example, in pixels.
-        how: the ranges of the random warps.
-        rng: where the randomness comes from.
+        side: side of an example in pixels.
+        how: ranges of the random warps.
+        rng: source of randomness.
 
     Returns:
-        n × side² values, interpolated between the template's pixels.
+        n × side² values, interpolated between the pixels of the templates.
     """
     x, y = _places(len(chosen), side, how, rng)
     per_unit = (TEMPLATE_SIZE - 1) / (2 * TEMPLATE_EXTENT)
@@ -62,7 +62,7 @@ def warp(
 def _places(
     n: int, side: int, how: Warp, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return where in its template each pixel of each example looks (two arrays, n × side²)."""
+    """Return the position in its template of each pixel of each example: x and y, n × side²."""
 
     def column(values: NDArray[np.float64]) -> NDArray[np.float32]:
         return values.astype(np.float32)[:, None]
