@@ -63,9 +63,9 @@ class Parameter:
     """A coefficient of a law. It is at least 0 unless it is `signed`.
 
     `scope` says which points share one value: those of a `model` (trained one way), those over a
-    `link` (one cluster), or only those of a `line` (one batch of one curve). `shrink` is a prior at
-    0, for effects that are usually absent: it is the expected size of the coefficient's term, as a
-    share of the step time. None means no prior. Formulas use `symbol`.
+    `link` (one cluster), or only those of a `line` (one batch of one curve). `shrink` sets a weak
+    prior at 0 for effects that are usually absent: it is the expected size of the coefficient's
+    term, as a share of the step. None means no such prior. Formulas use `symbol`.
     """
 
     letter: str
