@@ -1,10 +1,10 @@
 """Forecast step times on several nodes from the one-node time and a description of the link.
 
 A ring all-reduce follows the computation: t(n) = t(1) + r(n), with
-r(n) = 2(n−1)·α + 2(n−1)/n·S/B. The bandwidth B that rings achieve is 7 % below the link's rate
-without frame headers. A strategy that sends the first gradients while it computes the others hides
-a share h of the shorter of the two: t(n) = t(1) + r(n) − h·min(t(1), r(n)). `bench/forecast.py`
-compares this with all committed records that have a one-node time.
+r(n) = 2(n−1)·α + 2(n−1)/n·S/B. B is the bandwidth that rings achieve: the rate of the link, less
+frame headers, less 7 %. A strategy that sends the first gradients while it computes the others
+hides a share h of the shorter of the two: t(n) = t(1) + r(n) − h·min(t(1), r(n)).
+`bench/forecast.py` compares this with all committed records that have a one-node time.
 
 For a calibrated cluster, B and α are those of the calibration. Messages and bytes then overlap:
 r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software call (see
