@@ -132,7 +132,7 @@ class Findings:
     all_reduces: dict[Collective, AllReduces]
 
 
-_Blocks = list[tuple[int, AllReduce]]  # with the number of nodes of each
+_Blocks = list[tuple[int, AllReduce]]  # number of nodes, and block of all-reduces
 
 
 def examine(calibration: Calibration) -> Findings:

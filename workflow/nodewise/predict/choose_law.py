@@ -19,7 +19,7 @@ from nodewise.predict.parts_law import AllReduce
 from nodewise.predict.points import Points
 
 LEAST_NODE_COUNTS = 4
-"""The fewest node counts of a line that takes part. Fewer are too few to tell laws apart."""
+"""Lines take part only with at least this many node counts. Fewer cannot tell laws apart."""
 CLEARLY, BY = 0.5, 0.02
 """Another law replaces the expected one if its error is below `CLEARLY` times that of the expected
 law, and lower by more than `BY`."""

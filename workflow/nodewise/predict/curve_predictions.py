@@ -180,7 +180,11 @@ def _targets(
 
 
 def _longest_line(curve: Curve) -> Scaling | None:
-    """Return the points with the global batch, or the batch per node, of the largest number."""
+    """Return the points that have the same batch as the point on the most nodes.
+
+    The batch is the global batch if all points share one, else the batch per node. Returns None if
+    there are several points on one number of nodes.
+    """
     if _shares_a_batch(curve):
         return scaling_of(curve)
     batch = float(batch_of(curve, np.ones(1))[0])

@@ -1,8 +1,9 @@
 """Fit a law to measurements of many curves together, and predict step times from the fit.
 
 All curves of a link share latency and bandwidth, and all curves of a model share the cost of
-computing, so curves borrow strength from each other. Coefficients that the points cannot tell apart
-stay undetermined: the draws then spread over all values that fit, and intervals are as wide.
+computing, so curves borrow strength from each other. The uncertainty of a fit is given by draws,
+which are equally likely sets of coefficients. If the points cannot tell coefficients apart, draws
+spread over all values that fit, and intervals are as wide.
 """
 
 from collections.abc import Iterator, Mapping

@@ -169,7 +169,7 @@ def write_fit(path: Path, content: FitFile) -> None:
     text = json.dumps(
         content.model_dump(mode="json", exclude_none=True), indent=1, ensure_ascii=False
     )
-    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a string of JSON holds no line break
+    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # strings in JSON contain no line breaks
     write_text(path, numbers.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
 

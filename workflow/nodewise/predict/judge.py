@@ -27,7 +27,7 @@ LARGEST_TOTALS = "largest node count left out, whole steps only"
 EACH = "each node count left out in turn"
 OWN = "the strategy's own formula"
 
-_LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
+_LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
 
 
 def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:

@@ -221,7 +221,7 @@ class Law:
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
     def _seconds(self, formula: str, p: Values, at: At) -> Value:
-        # mypy takes the class for one of its objects, which a dataclass may make unhashable
+        # mypy mistakes the class for an instance, which is unhashable in some dataclasses
         names, function = _compiled(type(self), formula)  # type: ignore[arg-type]
         given = {**vars(at), **vars(self)}
         seconds = function(*(given[name] if name in given else p[name] for name in names))
@@ -280,7 +280,7 @@ class _Laws(Registry[type[Law]]):
         return self.get(name) or next((law for law in self.values() if name in law.aliases), None)
 
     def make(self, text: str) -> Law:
-        """Return the law of a text such as `ring` or `averaging(period=8)`.
+        """Parse the text of a law, such as `ring` or `averaging(period=8)`.
 
         Raises:
             UserError: there is no such law, or its settings are not allowed.

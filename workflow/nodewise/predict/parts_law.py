@@ -85,8 +85,8 @@ class PartsLaw(Law):
       reads the examples of all nodes. It is 0 if the pipeline is sharded.
     - communicate depends on the law.
 
-    Tables call a step whose largest part is `wait` by `wait_bound`, and the waiting itself by
-    `wait_words`.
+    In tables, `wait_bound` names a step whose largest part is `wait`, and `wait_words` describes
+    the waiting.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)

@@ -12,7 +12,10 @@ Labels = NDArray[np.str_]
 
 
 class Line(NamedTuple):
-    """One batch of one model on one link; `batch` is in examples per worker, to six digits."""
+    """One batch of one model on one link.
+
+    `batch` is in examples per worker, rounded to six digits.
+    """
 
     model: str
     link: str

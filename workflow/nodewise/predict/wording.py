@@ -129,7 +129,7 @@ def _best(optimum: Optimum) -> str:
     """Say the best number of nodes, its probability, and which others are nearly as good."""
     best, question = _nodes(optimum.best), optimum.question
     close, of = list(optimum.near), "the best"
-    if question.objective == "efficiency":  # the best itself need not be near the least efficiency
+    if question.objective == "efficiency":  # the best may be far above the least efficiency
         least, of = question.least_efficiency, f"{question.least_efficiency:g}"
         close = [n for n in close if abs(optimum.value[optimum.at(n)] / least - 1) <= NEAR]
     others = close not in ([], [optimum.best])

@@ -53,7 +53,7 @@ class RingAllReduce(AllReduce):
         return super().of_curve(options, rows)
 
     def alternatives(self) -> tuple[Law, ...]:
-        """Return this law and two with overlap: what ran does not tell how much is hidden."""
+        """Return this law without overlap and with two degrees of overlap, which is unknown."""
         return (self, *(replace(self, overlap=gamma) for gamma in (2.0, 4.0)))
 
 

@@ -19,7 +19,10 @@ _ROUND = re.compile(r"Iter #\d+: ([\d.]+) img/sec per \w+")
 
 
 class HorovodBenchmark:
-    """The importer. Each round prints the images per second of one device; rounds are repeats."""
+    """Importer of these outputs.
+
+    Each round prints the images per second of one device. Rounds are repeats.
+    """
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has lines as these benchmarks print for each round."""

@@ -23,10 +23,11 @@ Span = tuple[float, float]
 
 
 class HorovodTimeline:
-    """The importer. A step lasts from one negotiation of a gradient to the next one of the same.
+    """Importer of Horovod timelines.
 
-    This holds because each step sums every gradient once. During a negotiation each rank reports
-    that it is ready, which gives the number of ranks.
+    Each step sums every gradient once, so a step lasts from one negotiation of a gradient to its
+    next one. During a negotiation each rank reports that it is ready, which gives the number of
+    ranks.
     """
 
     def sniff(self, path: Path) -> bool:

@@ -15,9 +15,10 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 class KerasConsole:
-    """The importer. The last line of each epoch has the time of a step; epochs are repeats.
+    """Importer of the console output of Keras.
 
-    If there are several epochs, the first one is left out because its first step builds the graph.
+    The last line of each epoch has the time of a step. Epochs are repeats. If there are several,
+    the first one is left out because its first step builds the graph.
     """
 
     def sniff(self, path: Path) -> bool:

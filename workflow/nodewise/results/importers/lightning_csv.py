@@ -16,7 +16,7 @@ _STEPS = ("train|device/batches_per_sec", "device/batches_per_sec")
 
 
 class LightningCsv:
-    """The importer. Rows with a rate of examples, or else of batches, are repeats."""
+    """Importer of `metrics.csv`. Rows with a rate of examples, or else of batches, are repeats."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the first line has the columns that the logger always writes."""

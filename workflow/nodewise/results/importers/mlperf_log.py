@@ -17,9 +17,10 @@ _LINE = re.compile(r"^.*?:::MLLOG (\{.*\})\s*$", re.MULTILINE)
 
 
 class MlperfLog:
-    """The importer. Epochs are repeats. Without epochs, the whole run to the target quality counts.
+    """Importer of MLPerf logs.
 
-    Times are from start to stop and include evaluations in between.
+    Epochs are repeats. Without epochs, the whole run to the target quality is used. Times are from
+    start to stop and include evaluations in between.
     """
 
     def sniff(self, path: Path) -> bool:

@@ -276,7 +276,7 @@ def _check(row_type: type[Row], values: dict[str, Any], location: str) -> Row:
 
 
 class PublishedTable:
-    """The importer of the tables in `data/published` that have times on several node counts."""
+    """Importer of the tables in `data/published` that have times on several node counts."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the name of such a table."""

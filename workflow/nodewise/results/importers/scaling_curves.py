@@ -54,7 +54,7 @@ _RENAMED = {"n_devices": "nodes", "n_nodes": "hosts", "devices_per_node": "devic
 
 
 class ScalingCurves:
-    """The importer of CSV files with one value per row.
+    """Importer of CSV files with one value per row.
 
     Columns are separated by commas, semicolons or tabs, and may be in any order:
         curve: name of the curve.

@@ -23,7 +23,7 @@ class _Steps(BaseModel):
 
 
 class StepTimes:
-    """The importer. Each step is a repeat."""
+    """Importer of step times. Each step is a repeat."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the start of the file names this format."""

@@ -28,7 +28,7 @@ _FLOAT, _DOUBLE = 1, 2
 
 
 class TensorBoard:
-    """The importer of scalars with steps or examples per second. Each value is a repeat."""
+    """Importer of scalars with steps or examples per second. Each value is a repeat."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the usual name of event files."""

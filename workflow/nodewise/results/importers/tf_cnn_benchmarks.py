@@ -14,9 +14,10 @@ _TOTAL = re.compile(r"^total images/sec: ([\d.]+)", re.MULTILINE)
 
 
 class TfCnnBenchmarks:
-    """The importer. A log has the model, global batch and batch per device, and total images/s.
+    """Importer of these logs.
 
-    The number of devices follows from both batches.
+    A log has the model, the global batch, the batch per device, and the images per second of all
+    devices. The number of devices follows from both batches.
     """
 
     def sniff(self, path: Path) -> bool:

@@ -21,7 +21,10 @@ class _State(BaseModel):
 
 
 class TrainerState:
-    """The importer. The log has examples and steps per second of the training, over all devices."""
+    """Importer of `trainer_state.json`.
+
+    At the end of a training, the Trainer logs examples and steps per second over all devices.
+    """
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the name that the Trainer uses."""

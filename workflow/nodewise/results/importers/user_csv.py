@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 class UserCsv:
-    """The importer of CSV files of measurements.
+    """Importer of CSV files of measurements.
 
     Columns are separated by commas, semicolons or tabs, and may be in any order:
         curve: name of the curve.
