@@ -1,27 +1,29 @@
-"""Predict step times: fit a law to measured curves, judge it, and answer how many nodes are best.
+"""Predict step times: fit a cost model to measured curves and find the best number of nodes.
 
-Nothing here needs TensorFlow. The path of a curve, module by module:
+Nothing here needs TensorFlow. A cost model is called a law. The modules, in the order in which a
+curve passes through them:
 
-- **A law** is a formula of nodes, batch and payload: `law` has the interface, `parts_law` that of
-  laws with parts (compute, wait, input, communicate), `laws/` one file per law, and `functions`
-  what has no closed form.
-- **A curve is fitted** in `fit_curves`: `curve_groups` says which points are fitted together,
-  `priors` what is known beforehand, `choose_law` which law, and `fit` finds the coefficients,
-  by `least_squares`.
-- **A fit is judged** in `judge`, by points that were left out. `published_accuracy` has the errors
-  on published curves.
-- **A question is answered** in `optimum`: `question` has the objectives and their values,
-  `steps_to_accuracy` the steps of a training.
-- **An answer is worded** in `wording`.
+- **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
+  `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, `laws/` has
+  one file per law, and `functions` the functions that have no closed form.
+- **Fitting**: `fit_curves` fits all curves. `curve_groups` decides which points are fitted
+  together, `priors` collects what is known before the fit, `choose_law` selects the law, and `fit`
+  estimates the coefficients with `least_squares`.
+- **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
+  published curves.
+- **Optimization**: `optimum` finds the best number of nodes. `question` defines the objectives,
+  `steps_to_accuracy` models how many steps a training needs.
+- **Wording**: `wording` puts an answer into words.
 
-Who uses these:
+These modules are used by:
 
-- The tables of a study, in `study`: `objectives` (optima), `bottleneck`, `link_rates`, `savings`
-  and `published_bandwidth`. `calibration` has those of a calibrated cluster, with `all_reduce_law`.
-- The commands, of a file that `fit_file` writes: `ask` (predict, optimum), `points_file` (predict
-  --at) and `next_measurement`; `ask_options` reads what they are asked about. `curve_predictions`
-  decides whether a curve follows its law or goes on as `similar_curves` among the
-  `published_curves` did. `forecast` needs no fit.
+- The tables of a study: `study` builds them with `objectives` (optima), `bottleneck`, `link_rates`,
+  `savings` and `published_bandwidth`. `calibration` builds the tables of a calibrated cluster, with
+  `all_reduce_law`.
+- The commands: `fit_file` writes and reads the fits, `ask` serves `predict` and `optimum`,
+  `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and
+  `ask_options` holds their options. `curve_predictions` decides whether a curve follows its law or
+  continues like `similar_curves` among the `published_curves`. `forecast` needs no fit.
 - Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:

@@ -1,4 +1,4 @@
-"""The law of all-reduces that follow one another, as in a calibration, and its fit."""
+"""The law of consecutive all-reduces, as measured by a calibration, and its fit."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,11 @@ _LATENCY, _SECONDS_PER_BYTE = LINK
 
 
 class Messages(Law):
-    """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
+    """T = s + 2(n−1)·α: the time that an all-reduce spends in software, if the link is no limit.
 
-    The 2(n−1) messages of `RingAllReduce`, as many as where each node sends to each other one
-    twice, and a call of the software, however many nodes there are.
+    The law counts the 2(n−1) messages of `RingAllReduce`, and one call of the software whose time
+    does not depend on the number of nodes. An exchange in which each node sends to each other one
+    twice has as many messages.
     """
 
     name = "messages"
@@ -34,7 +35,7 @@ class Messages(Law):
 
 
 class Bytes(Law):
-    """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
+    """T = 2(n−1)/n·S·β: the time that the bytes of an all-reduce need on a link."""
 
     name = "bytes"
     title = "Bytes on the link"
@@ -45,11 +46,11 @@ class Bytes(Law):
 
 @dataclass(frozen=True)
 class FittedAllReduce:
-    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): both laws, fitted each to its own points.
+    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): two laws, each fitted to its own points.
 
-    All-reduces that follow one another are cut into pieces, and one piece is worked on while
-    another is on the link: the longer of the two is what shows. (Their sum overestimates by a
-    seventh where both are of one size.)
+    Consecutive all-reduces are split into pieces, and software processes one piece while another is
+    on the link. The time is therefore the longer of the two, not their sum. (The sum is a seventh
+    too large if both are equal.)
     """
 
     messages: Fit
@@ -62,7 +63,7 @@ class FittedAllReduce:
         return longer
 
     def evaluate_interval(self, nodes: Floats, payload: Floats) -> tuple[Floats, Floats]:
-        """Return both ends of the interval of the longer of the two."""
+        """Return both ends of the 90 % interval, in wall seconds: those of the longer time."""
         at = At.of(nodes, 0, payload)
         both = (self.messages.evaluate_interval(at), self.sent_bytes.evaluate_interval(at))
         low, high = (np.maximum(*ends) for ends in zip(*both, strict=True))
@@ -70,7 +71,7 @@ class FittedAllReduce:
 
 
 def _points(times: pd.DataFrame) -> Points:
-    """Return the medians of wall seconds as points; `times` as in `fit_all_reduces`."""
+    """Return the median wall seconds as points. `times` is as in `fit_all_reduces`."""
     walls = [np.asarray(wall) for wall in times["wall"]]
     spread = [
         np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
@@ -81,14 +82,14 @@ def _points(times: pd.DataFrame) -> Points:
 
 
 def fit_all_reduces(times: pd.DataFrame) -> FittedAllReduce:
-    """Fit both laws, each to the points at which it says the longer time.
+    """Fit both laws, each to the points at which it predicts the longer time.
 
-    Begins with the smallest payload for the messages and the largest for the bytes, which stay
-    there, and goes on until no point changes sides.
+    The first fit uses the smallest payload for messages and the largest for bytes. These points
+    keep their law. The fit is repeated until no other point changes its law.
 
     Args:
-        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
-            one point or more.
+        times: one or more rows with the columns `nodes`, `payload_bytes` and `wall`, an array of
+            the wall seconds of all launches.
     """
     points = _points(times)
     smallest = points.payload == points.payload.min()

@@ -1,4 +1,4 @@
-"""What a fit.json says of numbers of nodes: step times, and the best number for an objective."""
+"""Predict step times and find the best number of nodes from a fit.json."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -26,13 +26,21 @@ Row = dict[str, Any]
 def prediction_rows(
     file: FitFile, nodes: Sequence[int], options: Options, objective: Objective | None = None
 ) -> list[Row]:
-    """Return a row per curve, batch and number of nodes.
+    """Return one row per curve, batch and number of nodes.
 
-    `low` and `high` are the ends of the 90 % interval of `step_time_s`, or of `epoch_time_s` where
-    a step's seconds are unknown, as `interval_of` says. `kind` is fitted where there was such a
-    point, else predicted; `outside` lists which of `nodes` and `batch` leave the measured range.
-    With an objective there are `value`, `value_low`, `value_high` and `unit`, too; the first three
-    are None where the points do not tell.
+    `low` and `high` are the ends of the 90 % interval of `step_time_s`, or of `epoch_time_s` if the
+    seconds of a step are unknown; `interval_of` says which. `kind` is `fitted` if this point was
+    measured, else `predicted`. `outside` lists which of `nodes` and `batch` are outside the
+    measured range.
+
+    With an objective, rows also have `objective`, `value`, `value_low`, `value_high` and `unit`.
+    The values are None if the points do not determine them.
+
+    Args:
+        file: the fits.
+        nodes: the numbers of nodes.
+        options: what is known about the training.
+        objective: what to evaluate in addition to step times.
     """
     rows: list[Row] = []
     predictions = CurvePredictions(file)
@@ -66,7 +74,7 @@ def _of_line(
     step, epoch = options.times(curve, value, n * batch)
     known = np.isfinite(step).all()
     below, above = interval_of(predictions.draw(curve, n, batch))
-    # what is not identified at all is 0 in the fit, at the edge of what is likely
+    # an unidentified coefficient can be 0 in the fit, at the edge of the draws: include the value
     ends = (np.clip(below, 0.0, value), np.maximum(above, value))
     low, high = (options.times(curve, end, n * batch)[0 if known else 1] for end in ends)
     there = {(point.nodes, point.batch_per_worker) for point in curve.measured}
@@ -88,7 +96,7 @@ def _of_line(
 
 
 def _number(value: float | None) -> float | int | None:
-    """Return a number as JSON has it: whole numbers without a point, and none for NaN."""
+    """Return a number for JSON: whole numbers as int, others as float, None if not finite."""
     if value is None or not np.isfinite(value):
         return None
     return int(value) if value == int(value) and abs(value) < 1e15 else float(value)
@@ -109,7 +117,7 @@ def _optimum(
     question: Question,
     nodes: Iterable[int],
 ) -> Optimum | str:
-    """Return the answer to a question, or in words what the options or the curve's points lack."""
+    """Return the answer to a question, or a text that says which options or points are missing."""
     if missing := options.missing(question, curve):
         return missing
     try:
@@ -121,12 +129,17 @@ def _optimum(
 def optimum_rows(
     file: FitFile, nodes: Sequence[int], options: Options, objectives: Sequence[Objective] = ()
 ) -> list[Row]:
-    """Return a row per curve, batch and objective: the best number of nodes, and how sure it is.
+    """Return one row per curve, batch and objective: the best number of nodes, and its probability.
 
-    Over several machines only full ones are compared, and what was measured.
+    On several machines, only numbers that fill the machines, or that were measured, are compared.
+    If a curve's points do not determine the answer, `answer` says so and the other values of the
+    row are None or empty.
 
-    Without objectives there are those for which the options suffice. Where a curve's points do not
-    tell, `answer` says so, and what else would be in the row is None or empty.
+    Args:
+        file: the fits.
+        nodes: the numbers of nodes to compare.
+        options: what is known about the training.
+        objectives: the objectives; if empty, all for which the options suffice.
     """
     if not objectives:
         objectives = options.objectives()

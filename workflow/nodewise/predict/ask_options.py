@@ -1,4 +1,4 @@
-"""What a fit.json is asked about: numbers of nodes, and what is given of a training."""
+"""The options of questions to a fit.json: numbers of nodes, and conditions of the training."""
 
 import re
 from collections.abc import Sequence
@@ -21,10 +21,14 @@ _AMOUNT = Number(1, 1e15)
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Conditions):
-    """What is given of a training, for all curves of a fit.json.
+    """Conditions of a training, for all curves of a fit.json.
 
-    Without `batch` and `global_batch` it is what was measured. `examples` of an epoch take the
-    place of those of the measurements. `critical_batch` is for steps up to a factor.
+    Without `batch` and `global_batch`, the measured batches are used. `examples` overrides the
+    examples per epoch of the measurements. `critical_batch` gives the steps to an accuracy up to a
+    factor.
+
+    Raises:
+        UserError: two options contradict each other, or a value is not allowed.
     """
 
     critical_batch: float | None = None
@@ -43,7 +47,7 @@ class Options(Conditions):
                 raise UserError(f"--{option} {value:g}: must be a number above 0")
 
     def batches_of(self, curve: Curve) -> list["Options"]:
-        """Return the options for each batch that is meant, with one of both batches."""
+        """Return the options for each batch, with either `batch` or `global_batch` set."""
         if self.batch is not None or self.global_batch is not None:
             return [self]
         if curve.global_batch is not None:
@@ -51,7 +55,11 @@ class Options(Conditions):
         return [replace(self, batch=batch) for batch in curve.batches]
 
     def nodes_of(self, nodes: Sequence[int]) -> list[int]:
-        """Return those of the numbers of nodes on which each has an example at least."""
+        """Return the numbers of nodes on which each node has at least one example.
+
+        Raises:
+            UserError: there are none.
+        """
         most = self.global_batch or MOST_NODES
         if min(nodes) > most:
             raise UserError(f"--global-batch {most}: is less than an example on each node")
@@ -61,7 +69,7 @@ class Options(Conditions):
         """Return the question for an objective.
 
         Raises:
-            UserError: the objective needs what is not given.
+            UserError: an option that the objective needs is missing.
         """
         steps = self.steps
         if objective.startswith("target") and steps is None:
@@ -86,7 +94,7 @@ class Options(Conditions):
         )
 
     def missing(self, question: Question, curve: Curve) -> str | None:
-        """Return in words what a curve lacks to answer a question; None if it lacks nothing."""
+        """Return a text that says what is missing to answer a question; None if nothing is."""
         if question.to_target:
             if not curve.batch_known:
                 return "steps to an accuracy need batches, which the measurements do not have"
@@ -99,7 +107,7 @@ class Options(Conditions):
         return None
 
     def objectives(self) -> list[Objective]:
-        """Return the objectives that what is given suffices for."""
+        """Return the objectives for which the given options suffice."""
         given: list[tuple[Objective, bool]] = [
             ("epoch_time", True),
             ("epoch_cost", self.price is not None),
@@ -112,32 +120,35 @@ class Options(Conditions):
         return [objective for objective, known in given if known]
 
     def unit(self, question: Question, curve: Curve) -> str:
-        """Return the unit of the question's values."""
+        """Return the unit of the values of a question, for readers."""
         unit = {"price": "currency", "1": ""}.get(question.unit, question.unit)
         per_example = question.objective.startswith("epoch") and self._epoch(curve) is None
         return f"{unit} per example" if per_example else unit
 
     def _epoch(self, curve: Curve) -> float | None:
-        """Return the examples of an epoch in the curve's own times; None: unknown."""
+        """Return the examples per epoch that fit the curve's times; None if unknown.
+
+        Times that are not in seconds are those of an epoch of one example.
+        """
         return (self.examples or curve.examples) if curve.in_seconds else 1.0
 
     def times(self, curve: Curve, per_step: Floats, examples: Floats) -> tuple[Floats, Floats]:
-        """Return seconds of a step and of an epoch, NaN where unknown.
+        """Return the seconds of a step and of an epoch, NaN where unknown.
 
         Args:
             curve: the curve.
-            per_step: its times, in its own unit.
-            examples: the global batch of each.
+            per_step: step times in the curve's own unit, (points,).
+            examples: global batches, (points,).
         """
         epoch = per_step * (self._epoch(curve) or np.nan) / examples
         return per_step / (1.0 if curve.in_seconds else self.examples or np.nan), epoch
 
 
 def parse_nodes(text: str) -> list[int]:
-    """Return the numbers that a text such as `1-64`, `1,2,4` or `64` names, in order.
+    """Parse numbers of nodes such as `1-64`, `1,2,4` or `64`; return them in ascending order.
 
     Raises:
-        UserError: it names none, or some that are not allowed.
+        UserError: the text has another form, or names numbers that are not allowed or too many.
     """
     numbers: set[int] = set()
     for part in text.split(","):
@@ -158,10 +169,10 @@ _DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Return the seconds of a text such as `90`, `90s`, `30min`, `2h` or `1d`.
+    """Parse a duration such as `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
 
     Raises:
-        UserError: it is no duration above 0.
+        UserError: the text is not a duration above 0.
     """
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|d)?\s*", text, re.ASCII)
     seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else 0.0
@@ -171,10 +182,10 @@ def parse_duration(option: str, text: str) -> float:
 
 
 def read_steps(path: Path) -> StepsToAccuracy:
-    """Return the steps to an accuracy of a CSV file with columns global_batch and steps.
+    """Read a CSV file with columns global_batch and steps, and fit the steps to an accuracy.
 
     Raises:
-        UserError: the file is wrong, or has fewer than two global batches.
+        UserError: the file is not valid, or has fewer than two global batches.
     """
     header, rows = read_table(path)
     if not {"global_batch", "steps"} <= set(header):

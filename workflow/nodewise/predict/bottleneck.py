@@ -1,4 +1,4 @@
-"""What bounds a step: the largest of its parts, with the evidence."""
+"""Find the bottleneck of a step: its largest part, with the evidence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +15,10 @@ from nodewise.predict.parts_law import PartsLaw
 from nodewise.results.columns import OVERHEAD
 
 PARTS = ("compute", "wait", "input", "latency", "bandwidth")
-"""Of a step; communicating is latency and bandwidth."""
+"""The parts of a step. Communication is split into latency and bandwidth."""
 _OF_BYTES = ("seconds_per_byte", "inside_seconds_per_byte")
 _OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
-_NOTHING = 0.005  # of the step
+_NOTHING = 0.005  # parts up to this share of the step are not mentioned
 _WORDS = {
     "compute": "computing",
     "input": "examples of other nodes",
@@ -29,11 +29,11 @@ _OWN_INPUT = {"input": "waiting for its own examples"}
 
 
 def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[str, Floats]:
-    """Return the seconds of each of `PARTS` at points, by the law of a fit.
+    """Return the seconds of each of `PARTS` at points, (points,) each, by the law of a fit.
 
-    Bandwidth is what communication takes because of its bytes, latency because of its messages
-    (and of serving them); the rest of it, coding and decoding, is computing. NaN of a law without
-    parts.
+    Communication time is split: `bandwidth` is the time due to bytes, `latency` the time due to
+    messages and to serving them. The rest, encoding and decoding, counts as `compute`. All are NaN
+    if the law has no parts.
     """
     law = fitted.law
     if not isinstance(law, PartsLaw):
@@ -59,20 +59,20 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
 def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: PartsLaw) -> list[dict[str, Any]]:
     """Return rows of `diagnosis`.
 
-    A law has a worker's own examples among its computing: what it was seen to wait for them is
-    taken from there.
+    Laws count reading a worker's own examples as computing. The measured time that a worker waits
+    for its examples is therefore moved from `compute` to `input`.
 
     Args:
         rows: points with the columns of a group.
-        parts: what `law_parts` gave for them, shape (points,).
-        law: their law.
+        parts: the parts of their steps, as from `law_parts`, (points,) each.
+        law: the law of the points.
     """
     table = pd.DataFrame(parts, index=rows.index)
     whole_s = table.sum(axis=1)
     shares = table.div(whole_s, axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])
-    own = waited > shares["input"]  # examples, which it waits for more than for those of others
+    own = waited > shares["input"]  # waits more for its own examples than for those of others
     shares["compute"] -= waited
     shares["input"] += waited
     bound = {part: f"{part}-bound" for part in PARTS} | {"wait": law.wait_bound}
@@ -93,7 +93,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: PartsLaw) -> lis
 
 
 def _evidence(shares: Mapping[Any, float], step_s: float, words: Mapping[str, str]) -> str:
-    """Return in words what the formula's time of a step goes into, the largest parts first."""
+    """Return in words how the law's step time divides into parts, the largest first."""
     parts = sorted((-share, part) for part, share in shares.items() if share > _NOTHING)
     phrases = [f"{-100 * share:.0f} % {words[part]}" for share, part in parts]
     return f"{write_number(step_s, 's')} by the formula: {', '.join(phrases)}"

@@ -1,6 +1,6 @@
-"""What follows from a calibration: are nodes what they claim to be, and what are α and β?
+"""Evaluate a calibration: check shares and links of nodes against the configuration, fit α and β.
 
-Times in the tables here are the node's own (wall time × share) unless their name says wall.
+Times in these tables are in the node's own time (wall time × share), unless their name says wall.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from nodewise.results.table_files import typed
 SHARE_WITHIN = 0.03
 BYTES_WITHIN = 0.01
 PREDICTED_WITHIN = 0.05
-# Below this, what frames a message (some hundred bytes) is a noticeable part of it.
+# In smaller payloads, the framing of messages (some hundred bytes) is a noticeable part.
 BYTES_JUDGED_FROM = 512_000
 
 NOT_JUDGED = "not judged"
@@ -93,7 +93,7 @@ PREDICTIONS = {
 
 @dataclass(frozen=True)
 class Trial:
-    """The law fitted to few node counts, `fitted_to`, to be asked about more, `predicted_for`."""
+    """The law fitted to small node counts `fitted_to`, used to predict `predicted_for` nodes."""
 
     fitted: FittedAllReduce
     fitted_to: tuple[int, ...]
@@ -102,9 +102,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class AllReduces:
-    """What follows from the all-reduces of one collective.
+    """Tables about the all-reduces of one collective.
 
-    Without three node counts there is no trial, and there are no predictions.
+    With fewer than three node counts, `trial` is None and `predictions` is empty.
     """
 
     traffic: pd.DataFrame
@@ -115,15 +115,15 @@ class AllReduces:
 
     @property
     def own_time(self) -> "pd.Series[Any]":
-        """The row of `coefficients` in the node's own time."""
+        """The row of `coefficients` that is in the node's own time."""
         return self.coefficients[self.coefficients["clock"] == OWN_TIME].iloc[0]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What follows from a calibration, as tables; their columns are declared above.
+    """The results of a calibration as tables. Their columns are declared above.
 
-    `all_reduces` has those collectives that were measured: none without two nodes.
+    `all_reduces` has an entry for each measured collective. It is empty if no launch had two nodes.
     """
 
     shares: pd.DataFrame
@@ -132,11 +132,11 @@ class Findings:
     all_reduces: dict[Collective, AllReduces]
 
 
-_Blocks = list[tuple[int, AllReduce]]  # with the number of nodes of each
+_Blocks = list[tuple[int, AllReduce]]  # number of nodes, and block of all-reduces
 
 
 def examine(calibration: Calibration) -> Findings:
-    """Return what follows from a calibration whose status is ok; the same one gives the same."""
+    """Return the tables of a calibration whose status is ok. The result is deterministic."""
     measured: dict[Collective, _Blocks] = {}
     for launch in calibration.launches:
         for block in launch.all_reduces:
@@ -168,7 +168,7 @@ def _verdict(error: float, within: float) -> str:
 
 
 def _shares(calibration: Calibration) -> pd.DataFrame:
-    """One row per node count: the share of a core that busy workers had, over all launches."""
+    """Return one row per node count: the share of a core that busy workers got in all launches."""
     quota = calibration.cluster.share
     seen: dict[int, list[list[float]]] = {}
     for launch in calibration.launches:
@@ -193,10 +193,10 @@ def _shares(calibration: Calibration) -> pd.DataFrame:
 
 
 def _links(calibration: Calibration) -> pd.DataFrame:
-    """One row per stream: its rate beside the configured one, and what headers leave of that.
+    """Return one row per stream: achieved rate, configured rate, and that rate without headers.
 
-    The network of hosts has no configured rate: what follows from one is NaN. So is a round trip
-    that was not measured; it is in wall seconds.
+    Round trips are in wall seconds, and NaN if not measured. Networks of real hosts have no
+    configured rate; all columns that depend on it are then NaN.
     """
     rate = calibration.cluster.link_bit_s
     configured = rate if np.isfinite(rate) else np.nan
@@ -217,7 +217,7 @@ def _links(calibration: Calibration) -> pd.DataFrame:
 
 
 def _streams(calibration: Calibration) -> pd.DataFrame:
-    """One row per stream between two hosts, the slowest first, in wall seconds."""
+    """Return one row per stream between two hosts, the slowest first, in wall seconds."""
     rows = [
         {
             "sender": stream.ends[0],
@@ -231,7 +231,10 @@ def _streams(calibration: Calibration) -> pd.DataFrame:
 
 
 def _traffic(blocks: _Blocks) -> pd.DataFrame:
-    """One row per nodes and payload: bytes really sent by a worker beside 2(n−1)/n·S."""
+    """Return one row per node count and payload: bytes sent by a worker, and the law's 2(n−1)/n·S.
+
+    Small payloads are not judged; see `BYTES_JUDGED_FROM`.
+    """
     seen: dict[tuple[int, int], list[Floats]] = {}
     for nodes, block in blocks:
         sent = np.array(block.bytes_sent) / block.repeats
@@ -258,7 +261,7 @@ def _traffic(blocks: _Blocks) -> pd.DataFrame:
 
 
 def _observed(blocks: _Blocks) -> pd.DataFrame:
-    """One row per nodes and payload: `wall` has the wall seconds of its launches."""
+    """Return one row per node count and payload. `wall` is an array of wall seconds, by launch."""
     rows = [
         {"nodes": nodes, "payload_bytes": block.payload_bytes, "wall": block.seconds_each}
         for nodes, block in blocks
@@ -268,10 +271,10 @@ def _observed(blocks: _Blocks) -> pd.DataFrame:
 
 
 def _try(times: pd.DataFrame) -> Trial | None:
-    """Fit without the most nodes; None if there are less than three node counts.
+    """Fit without the largest node count; None if there are fewer than three node counts.
 
-    The most nodes are predicted from those up to half as many (eight from four), or if that is one
-    count only, from all the others.
+    The fit uses node counts up to half of the largest (for example up to four, to predict eight).
+    If that is only one, it uses all but the largest.
     """
     counts = sorted(int(nodes) for nodes in times["nodes"].unique())
     if len(counts) < 3:
@@ -283,7 +286,7 @@ def _try(times: pd.DataFrame) -> Trial | None:
 
 
 def _predictions(times: pd.DataFrame) -> pd.DataFrame:
-    """One row per payload: what the law, fitted to fewer nodes, says of the most."""
+    """Return one row per payload: prediction and observation at the held-out node count."""
     held, observed = (times[times["role"] == role] for role in ("held out", "observed"))
     rows = held.merge(observed, on=["nodes", "payload_bytes"], suffixes=("", "_observed"))
     errors = relative_error(rows["wall_s"], rows["wall_s_observed"])
@@ -297,7 +300,7 @@ def _predictions(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _coefficients(fitted: FittedAllReduce, share: float) -> pd.DataFrame:
-    """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
+    """Return s, α and 1/β with 90 % intervals: a row in the node's own time, one in wall time."""
     triples = {
         name: np.array([part.value(name, label), *part.interval(name, label)])
         for part in (fitted.messages, fitted.sent_bytes)
@@ -324,7 +327,7 @@ def _roles(
 ) -> pd.DataFrame:
     """Return the table `TIMES`: observed points, fitted and predicted lines, held-out points.
 
-    A predicted line begins at the most nodes that it was fitted to.
+    The predicted line begins at the largest node count that it was fitted to.
     """
     payloads = np.unique(times["payload_bytes"].to_numpy(float))
     counts = np.unique(times["nodes"].to_numpy(float))
@@ -350,7 +353,7 @@ def _observed_rows(times: pd.DataFrame, share: float) -> pd.DataFrame:
 def _law_rows(
     role: str, fitted: FittedAllReduce, counts: Floats, payloads: Floats, share: float
 ) -> pd.DataFrame:
-    """Return what the law gives at every count of nodes and every payload."""
+    """Return the law's times at every combination of node count and payload."""
     nodes, payload = (axis.ravel() for axis in np.meshgrid(counts, payloads))
     wall = fitted.evaluate(nodes, payload)
     low, high = fitted.evaluate_interval(nodes, payload)

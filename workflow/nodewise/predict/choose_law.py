@@ -1,9 +1,9 @@
-"""Which law, where what ran leaves several: the one that was least wrong about the unseen.
+"""Choose among several plausible laws by their error on held-out points.
 
-Never by how well a law fits, nor by a criterion of its size: three points fit anything. Even what
-is held out says little where points are few and noisy, so that the law which is expected stays
-until another is clearly better: of curves of five points with 3 % noise, every tenth then gets a
-law that did not run, and predictions hardly suffer.
+Neither the quality of a fit nor an information criterion is used, because three points fit
+anything. Even held-out errors say little if points are few and noisy, so the expected law is kept
+unless another one is clearly better. With five points per curve and 3 % noise, one in ten curves
+then gets a law other than the one that ran, with hardly any effect on predictions.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,17 @@ from nodewise.predict.parts_law import AllReduce
 from nodewise.predict.points import Points
 
 LEAST_NODE_COUNTS = 4
-"""Fewer leave less than two held-out points of a line: too few to tell laws apart."""
+"""Lines take part only with at least this many node counts. Fewer cannot tell laws apart."""
 CLEARLY, BY = 0.5, 0.02
-"""What is expected is given up for a law with less than this share of its error, and by so much."""
+"""Another law replaces the expected one if its error is below `CLEARLY` times that of the expected
+law, and lower by more than `BY`."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The law of `laws` that was chosen, and the mean error of each about what was left out.
+    """The chosen one of several `laws`, and the mean held-out error of each.
 
-    `errors` is empty if the points tell nothing; the first law is the chosen one then.
+    `errors` is empty if there are too few points to compare; then the first law is chosen.
     """
 
     laws: tuple[Law, ...]
@@ -42,21 +43,21 @@ class Choice:
 
 
 def named(law: Law) -> str:
-    """Return the title of a law, and its overlap if there is any."""
+    """Return the title of a law, with its overlap if it is above 1."""
     overlap = law.overlap if isinstance(law, AllReduce) else 1.0
     return law.title if overlap == 1 else f"{law.title}, overlap {overlap:g}"
 
 
 def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) -> Choice:
-    """Choose the law that predicts best what it was not fitted to.
+    """Choose the law that best predicts held-out points.
 
-    Of every line with `LEAST_NODE_COUNTS` or more, node counts above 1 are left out in turn, and
-    predicted from the rest.
+    In every line with at least `LEAST_NODE_COUNTS` node counts, each node count above 1 is held
+    out in turn and predicted from the rest.
 
     Args:
-        laws: those that may be, the one that is expected first.
-        points: what was measured, of any number of models and links.
-        priors: what is known of coefficients beforehand.
+        laws: the plausible laws, the expected one first.
+        points: points of any number of models and links.
+        priors: prior mean and standard deviation of coefficients.
     """
     left_out = _left_out(points) if len(laws) > 1 else []
     if not left_out:
@@ -68,7 +69,7 @@ def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) ->
 
 
 def _left_out(points: Points) -> list[Mask]:
-    """Return masks of the points that are left out together."""
+    """Return a mask of the points to hold out for each node count."""
     (lines, of), nodes = points.lines, points.nodes
     held_out = np.zeros(len(points), bool)
     for place in range(len(lines)):

@@ -1,7 +1,7 @@
-"""The points that are fitted together: a group has one law and one link.
+"""Group the points that are fitted together: those with the same law and the same link.
 
-All curves over one link of one machine share latency and bandwidth, all batches of one curve the
-cost of an example. Rows keep what decides whether they may be fitted.
+All curves over one link of one machine share latency and bandwidth, and all batches of one curve
+share the cost of an example. Rows keep the columns that say whether they may be fitted.
 """
 
 import json
@@ -19,18 +19,19 @@ from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import USUAL, Curve, Measured
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
-"""The columns by which every table says what a row is of."""
+"""The columns that identify a row's curve in every table."""
 USUAL_LAWS = (USUAL, "tree")
-"""The laws of curves of which nobody says what ran, likeliest first: workers that step together.
+"""The laws tried for curves without a given collective, the likeliest first.
 
-Steps of a star grow like those of a ring with long messages, and halving-doubling's hardly differ
-from a ring's: step times cannot tell them apart.
+They assume synchronous workers. Star and halving-doubling are not tried because step times cannot
+tell them apart from these: a star grows like a ring with long messages, and halving-doubling hardly
+differs from a ring.
 """
 
 
 @dataclass(frozen=True)
 class CurveGroup:
-    """Curves with one law and one link; `rows` are those of the table of points."""
+    """Curves with the same law and link. `rows` are their rows of the table of points."""
 
     law: Law
     link: str
@@ -38,16 +39,16 @@ class CurveGroup:
 
     @property
     def first(self) -> "pd.Series[Any]":
-        """The first row, which says what all have in common: kind, study, strategy, cluster."""
+        """The first row, for what all rows have in common: kind, study, strategy, cluster."""
         return self.rows.iloc[0]
 
     @property
     def fitted(self) -> "CurveGroup":
-        """The group of the rows to fit."""
+        """The group with only the rows to fit."""
         return self.where(self.rows["fitted"])
 
     def about(self, row: "pd.Series[Any]") -> dict[str, Any]:
-        """Return what every table says of the curve that `row` is one of."""
+        """Return the columns that every table has about the curve of `row`."""
         return {name: row[name] for name in ABOUT} | {
             "source": row["kind"],
             "data_origin": row["data_origin"],
@@ -59,7 +60,7 @@ class CurveGroup:
         return replace(self, rows=self.rows[mask])
 
     def points(self, *, parts: bool = True) -> Points:
-        """Return the rows as points, without their parts if asked to."""
+        """Return the rows as points; without `parts`, with whole steps and noise only."""
         rows = self.rows
         names = ("compute_s", "wait_s", "communicate_s", "noise")
         known = {name: _floats(rows[name]) for name in (names if parts else names[-1:])}
@@ -72,9 +73,9 @@ class CurveGroup:
         )
 
     def possible_laws(self) -> tuple[Law, ...]:
-        """Return the laws that what ran leaves open, the one that is expected first.
+        """Return all laws that are plausible for what ran, the expected one first.
 
-        A law that a file names is the only one.
+        If a file names the law, it is the only one.
         """
         if (self.rows["collective"] != "").any():
             return (self.law,)
@@ -84,17 +85,17 @@ class CurveGroup:
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table, each with its values by column."""
+    """Return the rows of a table as dicts by column."""
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def group_of(curves: Sequence[Curve], law: Law) -> CurveGroup:
-    """Return the group of curves that somebody measured and imported; all share one link."""
+    """Return the group of imported curves that share one link."""
     return CurveGroup(law, curves[0].link, imported_points(curves))
 
 
 def curves_of(group: CurveGroup) -> list[Curve]:
-    """Return the curves of a group with the points that are fitted, as a fit.json has them."""
+    """Return the curves of a group with their fitted points, in the form of a fit.json."""
     found = []
     for name, rows in group.fitted.rows.groupby("curve", sort=False):
         measured = tuple(
@@ -133,7 +134,7 @@ def _known(value: float) -> float | None:
 def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
     """Yield the groups of points, in the order of the table.
 
-    Strategies without a law (devices of one process, tensors that are cut) are left out.
+    Strategies without a law (several devices in one process, tensor parallelism) are left out.
 
     Args:
         points: the table of points (`results.curve_points`).
@@ -149,7 +150,7 @@ def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:
-    """Return the law of one curve, by how it brings together what was computed; None: no law."""
+    """Return the law of one curve, by its exchange or collective; None if there is no such law."""
     own = rows[rows["exchange"] != "none"]
     if own.empty:
         return RingAllReduce()

@@ -1,9 +1,9 @@
-"""What is predicted of a curve of a fit.json: as similar published curves went on, or by its law.
+"""Predict curves of a fit.json, by their law or by comparison with similar published curves.
 
-Curves of a file with units are of the kind that is published. They go on as similar ones did, as
-long as the same stays the same as in the measurements: the batch of a device, or that of all. All
-else follows the law that was fitted. Beyond twice the most nodes that were measured, its intervals
-widen by as much as those of published curves do from there.
+A curve with a unit is of the same kind as published curves. It is predicted from similar curves if
+the batch per device, or the global batch, stays as in the measurements. All other predictions
+follow the fitted law. Beyond twice the most measured nodes, intervals of the law are widened by as
+much as those of published curves widen from there on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ _LEAST_S = 1e-12
 
 
 class CurvePredictions:
-    """Step times of the curves of a fit.json, in seconds or in the time that the curve has.
+    """Step times of the curves of a fit.json, in seconds or in the curve's own unit of time.
 
     Args:
         file: the curves, and the fits of their laws.
@@ -44,16 +44,22 @@ class CurvePredictions:
         return SimilarCurves([*read_published(), *mine]) if mine else _published_alone()
 
     def continues(self, curve: Curve, nodes: Floats, batch: Floats) -> bool:
-        """Tell whether a curve goes on as published ones did; arguments as in `evaluate`."""
+        """Return whether a curve is predicted from similar curves; arguments as in `evaluate`."""
         return curve.name in self._published and np.allclose(batch, batch_of(curve, nodes))
 
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
     ) -> Floats:
-        """Return step times, and the ends of the 90 % intervals of one more measurement: rows.
+        """Return step times and the 90 % intervals of another measurement, (3, points).
 
-        A curve of the kind that is published goes on as such at any batch. Other arguments are as
-        in `evaluate`; `hosts` are numbers of machines where they are known.
+        Unlike in `evaluate`, a curve of the kind that is published is predicted from similar curves
+        at any batch.
+
+        Args:
+            curve: one of the file.
+            nodes: the numbers of nodes, (points,).
+            batch: the examples per node and step, (points,).
+            hosts: the numbers of machines, None where unknown.
         """
         if curve.name in self._published:
             targets = _targets(curve, nodes, batch, hosts)
@@ -96,16 +102,16 @@ class CurvePredictions:
         return np.asarray(batch / np.exp(value)), np.asarray(batch / np.exp(drawn))
 
     def noise(self, curve: Curve) -> float:
-        """Return the relative standard deviation of one more measurement of a curve."""
+        """Return the relative standard deviation of another measurement of a curve."""
         if curve.name in self._published:
             return NOISE / DEVIATIONS
         return self._file.fit_of(curve).noise
 
     def times(self, curve: Curve, question: Question, nodes: Iterable[int]) -> StepTimes:
-        """Return what answers a question about a curve; see `optimum.times_of`.
+        """Return the step times that answer a question about a curve; see `optimum.times_of`.
 
         Raises:
-            ValueError: the points say too little of one node or of the batches.
+            ValueError: the points do not determine the step time of one node or of these batches.
         """
         points = self._file.fit_of(curve).points
         return times_of(
@@ -118,7 +124,10 @@ class CurvePredictions:
         )
 
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
-        """Return by how much intervals of a law widen, of the log to each end, (points,)."""
+        """Return how much the interval of log time widens on each side, (points,).
+
+        It is 0 up to twice the most measured nodes.
+        """
         edge = FAR * max(curve.nodes)
         found = np.zeros(len(nodes))
         far = nodes > edge
@@ -139,9 +148,9 @@ def _published_alone() -> SimilarCurves:
 
 
 def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
-    """Return the numbers of nodes that fill their machines, or fit in one, or were measured.
+    """Return the numbers of nodes that fill their machines, fit in one machine, or were measured.
 
-    All are returned if none does.
+    If there are none, all numbers are returned.
     """
     in_host, asked = curve.per_host, list(nodes)
     full = [n for n in asked if n <= in_host or n % in_host == 0 or n in curve.nodes]
@@ -149,7 +158,7 @@ def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
 
 
 def batch_of(curve: Curve, nodes: Floats) -> Floats:
-    """Return the batch per node on numbers of nodes, as the curve's own scaling says."""
+    """Return the batch per node for numbers of nodes, if the curve's own scaling continues."""
     last = max(curve.measured, key=lambda point: (point.nodes, point.batch_per_worker))
     if _shares_a_batch(curve):
         return np.asarray(last.batch_per_worker * last.nodes / nodes)
@@ -157,7 +166,7 @@ def batch_of(curve: Curve, nodes: Floats) -> Floats:
 
 
 def _shares_a_batch(curve: Curve) -> bool:
-    """Tell whether all numbers of nodes share one global batch."""
+    """Return whether the global batch is the same for all numbers of nodes (strong scaling)."""
     return curve.scaling == "strong" or curve.global_batch is not None
 
 
@@ -171,7 +180,11 @@ def _targets(
 
 
 def _longest_line(curve: Curve) -> Scaling | None:
-    """Return the points that reach farthest, of one batch per node or of one global batch."""
+    """Return the points that have the same batch as the point on the most nodes.
+
+    The batch is the global batch if all points share one, else the batch per node. Returns None if
+    there are several points on one number of nodes.
+    """
     if _shares_a_batch(curve):
         return scaling_of(curve)
     batch = float(batch_of(curve, np.ones(1))[0])

@@ -1,8 +1,8 @@
-"""How many times as fast as one core of ours well-known devices are at training ResNet50.
+"""Speeds of well-known devices at training ResNet50, relative to one CPU core of our machine.
 
-Published throughputs are of pictures of 224 × 224 pixels, ours of 32 × 32. The operations of
-convolutions grow with the pixels: one of their pictures counts as 49 of ours. The factors are
-rough, and smaller models gain less, since their kernels do not fill a device.
+Published throughputs are for images of 224 × 224 pixels, ours for 32 × 32. The operations of
+convolutions grow with the number of pixels, so one published image counts as 49 of ours. The
+factors are rough. Smaller models gain less because their kernels do not fill a device.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ SOURCES: Mapping[str, str] = {
     "NVIDIA": "https://github.com/NVIDIA/DeepLearningExamples/tree/master"
     "/PyTorch/Classification/ConvNets/resnet50v1.5",
 }
-"""The address of each source. The first one's curves are in scaling_curves.csv, too."""
+"""The address of each source. Curves of the first one are also in scaling_curves.csv."""
 
 
 class Device(NamedTuple):
-    """A device, the pictures of ImageNet on which one trains ResNet50 in a second, and who says so.
+    """A device, its published throughput of ResNet50 in ImageNet images per second, and the source.
 
-    It computes in float32 unless the title says otherwise.
+    The device computes in float32 unless the title says otherwise.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Device(NamedTuple):
 
     @property
     def times_as_fast(self) -> float:
-        """How many times as fast as a core of ours, in two digits."""
+        """The speed relative to one of our cores, rounded to two digits."""
         return float(f"{self.pictures_per_s / _OURS_PER_S:.2g}")
 
 
@@ -41,5 +41,5 @@ DEVICES = (
     Device("NVIDIA A100, mixed precision", 2470, "NVIDIA"),
 )
 OUR_PICTURES_PER_S = 84.0
-"""What one core trains of 32 × 32 pixels at batch 64, in the committed records of ResNet50."""
+"""Images of 32 × 32 pixels per second, for one core at batch 64, in committed ResNet50 records."""
 _OURS_PER_S = OUR_PICTURES_PER_S / (224 / 32) ** 2

@@ -1,8 +1,9 @@
-"""Fit a law to what was measured, of many curves together, and ask the fit for step times.
+"""Fit a law to measurements of many curves together, and predict step times from the fit.
 
-Latency and bandwidth are shared by all curves of a link, compute by all curves of a model, so that
-curves borrow strength from each other. What the points cannot tell apart is left open: the draws
-then spread over everything that fits, and intervals are as wide as that.
+All curves of a link share latency and bandwidth, and all curves of a model share the cost of
+computing, so curves borrow strength from each other. The uncertainty of a fit is given by draws,
+which are equally likely sets of coefficients. If the points cannot tell coefficients apart, draws
+spread over all values that fit, and intervals are as wide.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,20 +27,25 @@ from nodewise.predict.points import Label, Labels, Line, Points, lines_of
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
-_DEVIATION = "compute_deviation_s"  # of a batch from the straight line
+_DEVIATION = "compute_deviation_s"  # deviation of a batch from the line c₀ + c₁·b
 FAR_OCTAVES = 0.5
-"""From here on a batch tells nothing of how far another is off the straight line."""
-_UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
+"""Batches further apart than this say nothing about each other's deviation from c₀ + c₁·b."""
+_UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A law with its coefficients.
+    """A law with its fitted coefficients.
 
-    `values` has shape (coefficients,), `draws` (draws, coefficients): equally likely values.
-    `noise` is the relative standard deviation of a measured step around the law. `sizes` has the
-    share of the step that each coefficient's term takes, on average over the points that it
-    touches, at a value of 1.
+    Attributes:
+        law: the law.
+        coefficients: name and label of each coefficient.
+        values: the fitted values, (coefficients,).
+        draws: equally likely values, (draws, coefficients).
+        noise: relative standard deviation of measured steps around the law.
+        sizes: share of the step that each coefficient's term takes at a value of 1, on average over
+            the points that depend on it, (coefficients,).
+        points: the points that the law was fitted to.
     """
 
     law: Law
@@ -56,7 +62,7 @@ class Fit:
 
     @cached_property
     def _deviations(self) -> dict[Line, int]:
-        """The coefficients of batches that were measured: how far each is off the straight line."""
+        """The index of the coefficient d (deviation from c₀ + c₁·b) of each measured line."""
         return {
             label: i
             for (name, label), i in self._index.items()
@@ -64,12 +70,12 @@ class Fit:
         }
 
     def value(self, name: str, label: Label) -> float:
-        """Return a coefficient; NaN if the points have none of that label."""
+        """Return the value of a coefficient; NaN if the fit has none with this label."""
         i = self._index.get((name, label))
         return float(self.values[i]) if i is not None else np.nan
 
     def interval(self, name: str, label: Label) -> tuple[float, float]:
-        """Return both ends of the 90 % interval of a coefficient; NaN if there is none."""
+        """Return the 90 % interval of a coefficient; NaN if the fit has none with this label."""
         i = self._index.get((name, label))
         if i is None:
             return np.nan, np.nan
@@ -77,22 +83,28 @@ class Fit:
         return low, high
 
     def identified(self, name: str, label: Label) -> bool:
-        """Tell whether the points say how large a coefficient's term is, within 15 % of a step."""
+        """Return whether the points determine a coefficient's term to within ±15 % of a step."""
         i = self._index.get((name, label))
         if i is None:
             return False
         low, high = interval_of(self.draws[:, i]) * self.sizes[i]
-        return bool(high - low < 2 * _UNCLEAR)  # false of NaN
+        return bool(high - low < 2 * _UNCLEAR)  # false for NaN
 
     def evaluate(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
-        """Return step times in seconds at points of shape (points,), each with its labels."""
+        """Return step times in seconds, (points,).
+
+        Args:
+            at: where to evaluate, (points,).
+            model: label of the model of each point, or one for all.
+            link: label of the link of each point, or one for all.
+        """
         return self._steps_s(self.values_at(self.values, at, model, link), at)
 
     def draw(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
-        """Return equally likely step times in seconds, shape (draws, points).
+        """Return equally likely step times in seconds, (draws, points).
 
-        A batch that was not measured is off the straight line by as much as those that were, unless
-        it is near one of them.
+        A batch that was not measured gets a random deviation from c₀ + c₁·b, as large as those of
+        the measured batches. The deviation is smaller if a measured batch is near.
         """
         values = self.values_at(self.draws, at, model, link)
         if _DEVIATION in values:
@@ -102,9 +114,9 @@ class Fit:
     def evaluate_interval(
         self, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of the law's step time, shape (points,) each.
+        """Return both ends of the 90 % interval of the law's step time, (points,) each.
 
-        It is the interval of the law itself, not that of one more measurement. NaN without draws.
+        This is the interval of the law itself, not of another measurement. NaN without draws.
         """
         low, high = interval_of(self.draw(at, model, link))
         return low, high
@@ -112,18 +124,18 @@ class Fit:
     def observed_interval(
         self, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of one more measurement, shape (points,) each."""
+        """Return both ends of the 90 % interval of another measurement, (points,) each."""
         drawn = self.draw(at, model, link)
         chance = np.random.default_rng(len(self.points)).standard_t(TAILED, drawn.shape)
         low, high = interval_of(drawn * np.exp(self.noise * chance))
         return low, high
 
     def random_shares(self, model: str, link: str) -> Floats:
-        """Return how far a batch far from all measured ones is off the straight line, by draw.
+        """Return random deviations from c₀ + c₁·b of batches far from all measured ones, (draws,).
 
-        Of shape (draws,), as shares of a step on one node. They spread by the share that the fitted
-        deviations take. All batches of a curve are off together: that none of them is fastest by
-        chance.
+        The deviations are shares of a one-node step. Their standard deviation is the root mean
+        square of the fitted deviations. All unmeasured batches of a curve share the same
+        deviation in a draw, so that none of them looks fastest by chance.
         """
         fitted = [*self._deviations.values()]
         if not (fitted and len(self.draws)):
@@ -135,16 +147,22 @@ class Fit:
     def values_at(
         self, theta: Floats, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> dict[str, Floats]:
-        """Return the values of each parameter at points: shape (points,), or (draws, points).
+        """Return the value of each parameter at points, (points,) or (draws, points).
 
-        How far a batch that was not measured is off the straight line, per example, lies between
-        what was found of the batches around it, by the logarithm; beyond them it is as at the last.
+        For batches that were not measured, the deviation from c₀ + c₁·b per example is interpolated
+        over the logarithm of the batch. Beyond the measured batches it is that of the nearest one.
+
+        Args:
+            theta: coefficients, (coefficients,) or (draws, coefficients).
+            at: where to evaluate, (points,).
+            model: label of the model of each point, or one for all.
+            link: label of the link of each point, or one for all.
         """
         rows = coefficient_rows(self.law, self._index, *_labels(at, model, link), at)
         values = gather(self.law, theta, rows)
         if _DEVIATION in values:
             counts = self._interpolated(at, model, link)
-            some = counts.any(axis=1)  # of all lines, those of this curve
+            some = counts.any(axis=1)  # skip the lines of other curves
             values[_DEVIATION] = values[_DEVIATION] + theta[..., some] @ counts[some]
         return _never_below_0(values, at)
 
@@ -154,10 +172,11 @@ class Fit:
     def _unmeasured_batches(
         self, at: At, model: ArrayLike, link: ArrayLike
     ) -> Iterator[tuple[tuple[str, str], NDArray[np.intp], list[int], Floats]]:
-        """Yield the curves (model and link) that have points whose batch was not measured.
+        """Yield each curve (model and link) that has points with unmeasured batches.
 
-        Each with these points, and with the deviations and the batches that were measured of it, in
-        the order of the batches.
+        Yields:
+            The curve, the indices of these points, and the indices of the deviations of its
+            measured batches together with these batches, both in ascending order of the batch.
         """
         lines, of = lines_of(*_labels(at, model, link), at.batch)
         unknown: dict[tuple[str, str], list[int]] = {}
@@ -174,9 +193,9 @@ class Fit:
             yield curve, np.flatnonzero(np.isin(of, places)), [i for _, i in measured], batches
 
     def _interpolated(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
-        """Return what each coefficient counts at batches that were not measured.
+        """Return interpolation weights of the measured deviations, (coefficients, points).
 
-        Of shape (coefficients, points), 0 for those that were.
+        They are 0 at points whose batch was measured.
         """
         counts = np.zeros((len(self.coefficients), len(at.nodes)))
         for _, points, coefficients, batches in self._unmeasured_batches(at, model, link):
@@ -187,9 +206,9 @@ class Fit:
         return counts
 
     def _random_deviations(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
-        """Return random deviations of batches that were not measured: shape (draws, points).
+        """Return random deviations in seconds for unmeasured batches, (draws, points).
 
-        They are less within half an octave of a batch that was measured.
+        They shrink within half an octave of a measured batch.
         """
         deviations = np.zeros((len(self.draws), len(at.nodes)))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
@@ -202,7 +221,7 @@ class Fit:
 
 
 def interval_of(drawn: Floats) -> Floats:
-    """Return both ends of the 90 % interval of draws, (draws, …): shape (2, …); NaN without any."""
+    """Return both ends of the 90 % interval of draws (draws, …), as (2, …); NaN without draws."""
     if not len(drawn):
         return np.full((2, *drawn.shape[1:]), np.nan)
     return np.asarray(np.quantile(drawn, TAILS, axis=0))
@@ -212,13 +231,14 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     """Fit a law to points of any number of models and links.
 
     Args:
-        law: the law of all of them.
-        points: one or more points, with each line's points on any number of nodes.
-        priors: what is known of coefficients beforehand, such as a link's latency.
-        draws: how many equally likely coefficients; 0 is quicker. The same points give the same.
+        law: the law, the same for all points.
+        points: one or more points. Each line may have any numbers of nodes.
+        priors: prior mean and standard deviation of coefficients, such as a link's latency.
+        draws: number of equally likely sets of coefficients to draw. 0 is faster. The draws are
+            reproducible: the same points give the same draws.
 
     Raises:
-        ValueError: there is no point.
+        ValueError: there are no points.
     """
     if not len(points):
         raise ValueError("nothing to fit")
@@ -238,7 +258,7 @@ def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
 
 
 def _never_below_0(values: dict[str, Floats], at: At) -> dict[str, Floats]:
-    """Return `values` where no batch is so far below the straight line that it takes no time."""
+    """Return `values` with deviations limited so that computing never takes less than 0 s."""
     if _DEVIATION not in values:
         return values
     line = values["compute_fixed_s"] + values["compute_per_example_s"] * at.batch

@@ -1,7 +1,7 @@
-"""Fit all curves of a table of points, wherever they came from.
+"""Fit all curves of a table of points, measured or imported.
 
-Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and
-where that leaves several, by what they predict; see `choose_law`.
+Curves over one link are fitted together; see `curve_groups`. The law follows from what ran. If
+several laws are plausible, the one that predicts best is chosen; see `choose_law`.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from nodewise.results.curve_points import BY_OTHERS
 
 @dataclass(frozen=True)
 class FittedGroup:
-    """A group with the law that was chosen, and its fit."""
+    """A group of curves with the chosen law and its fit."""
 
     group: CurveGroup
     choice: Choice
@@ -34,13 +34,13 @@ def fit_curves(
     draws: int = DRAWS,
     progress: Callable[[int], None] = lambda curves: None,
 ) -> list[FittedGroup]:
-    """Fit all curves; the same input gives the same fits.
+    """Fit all curves. The result is deterministic.
 
     Args:
         points: the table of points (`results.curve_points`).
-        calibrations: what is known of latency and bandwidth of clusters beforehand.
-        draws: how many equally likely coefficients the intervals come from.
-        progress: is called with the number of curves that were just fitted.
+        calibrations: calibrations of clusters, for priors on latency and bandwidth.
+        draws: number of equally likely coefficients, from which intervals come.
+        progress: function that is called after each group with its number of curves.
 
     Raises:
         UserError: the table lacks a column.
@@ -62,10 +62,10 @@ def fit_curves(
 def groups_to_fit(
     points: pd.DataFrame, calibrations: Iterable[Calibration] = ()
 ) -> list[tuple[CurveGroup, Priors]]:
-    """Return the groups with points to fit, and what calibrations tell of each.
+    """Return the groups that have points to fit, with the priors from calibrations.
 
-    The study's own come before those of others; they are by link and law, of each the one with the
-    most points first.
+    Groups measured by the study come before imported and published ones. Each part is sorted by
+    link and law, and then by number of points, most first.
     """
     calibrated = calibrated_links(calibrations)
     groups = [group for group in find_groups(points) if group.rows["fitted"].any()]

@@ -1,7 +1,7 @@
-"""fit.json: curves with the laws fitted to them, as a file that people can read.
+"""Write and read fit.json: curves and the laws fitted to them, as a readable file.
 
-It holds all that predictions need: what was measured, the coefficients, and the equally likely
-values of each, from which intervals come. Draws have five digits.
+It holds everything that predictions need: the measurements, the fitted coefficients, and their
+draws (equally likely values), from which intervals come. Draws are rounded to five digits.
 """
 
 import json
@@ -35,10 +35,11 @@ _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
 
 class Coefficient(Frozen):
-    """A coefficient: `value`, the ends of its 90 % interval, and equally likely values.
+    """A coefficient: fitted `value`, ends of its 90 % interval, and equally likely values.
 
-    `of` is the curve, the cluster or the batch of a curve that it belongs to; `told` says whether
-    the measurements tell it. `step_share` is the share of a step that a value of 1 takes.
+    `of` is the curve, the cluster, or the batch of a curve that it belongs to. `told` says whether
+    the measurements determine it; see `Fit.identified`. `step_share` is the share of a step that
+    its term takes at a value of 1.
     """
 
     name: str
@@ -54,7 +55,10 @@ class Coefficient(Frozen):
 
 
 class FittedCurves(Frozen):
-    """Curves that were fitted together. `noise` is relative, of a step around the law."""
+    """Curves that were fitted together.
+
+    `noise` is the relative standard deviation of measured steps around the law.
+    """
 
     curves: tuple[Text, ...] = Field(min_length=1)
     collective: Text
@@ -76,7 +80,7 @@ class FitFile(Frozen):
     fits: tuple[FittedCurves, ...]
 
     def fit_of(self, curve: Curve) -> Fit:
-        """Return the fit that a curve of the file belongs to."""
+        """Return the fit of a curve of the file."""
         return self._fits[curve.name]
 
     @cached_property
@@ -106,18 +110,17 @@ def fit_measurements(
     draws: int = DRAWS,
     progress: Callable[[int], None] = lambda curves: None,
 ) -> FitFile:
-    """Fit to each curve the law of its collective; curves of one cluster together.
+    """Fit the law of its collective to each curve. Curves of one cluster are fitted together.
 
-    Where the file does not name it, it is the one that best predicts node counts that were left
-    out.
+    If the file does not name a collective, the law that best predicts held-out node counts is used.
 
     Args:
         measured: the curves.
-        draws: equally likely coefficients, from which intervals come; 1 or more.
-        progress: is called with the number of curves that were just fitted.
+        draws: number of equally likely coefficients, from which intervals come; 1 or more.
+        progress: function that is called after each group with its number of curves.
 
     Raises:
-        UserError: a curve names a law that there is not.
+        UserError: a curve names an unknown law, or has more nodes than its law can evaluate.
     """
     for curve in measured.curves:
         check_law(curve, measured.source)
@@ -128,12 +131,12 @@ def fit_measurements(
 
 
 def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFile:
-    """Return the fit file of a study, with the fits that its tables have.
+    """Return the fit file of a study, with the same fits as in its tables.
 
     Args:
-        found: the fits; a study without points has none.
-        source: the name of the table of points.
-        sha256: of that table.
+        found: the fits; empty for a study without points.
+        source: name of the table of points.
+        sha256: checksum of that table.
     """
     return _file_of(found, [c for one in found for c in curves_of(one.group)], source, sha256)
 
@@ -162,19 +165,19 @@ def _file_of(
 
 
 def write_fit(path: Path, content: FitFile) -> None:
-    """Write a fit.json in one atomic step: indented, with each list of numbers on one line."""
+    """Write a fit.json atomically: indented, with each list of numbers on one line."""
     text = json.dumps(
         content.model_dump(mode="json", exclude_none=True), indent=1, ensure_ascii=False
     )
-    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a string of JSON holds no line break
+    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # strings in JSON contain no line breaks
     write_text(path, numbers.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
 
 def read_fit(path: Path) -> FitFile:
-    """Read and check a fit.json to ask it something.
+    """Read and check a fit.json that must contain curves.
 
     Raises:
-        UserError: as `read_fit_file`, or the file holds no curve.
+        UserError: as `read_fit_file`, or the file contains no curve.
     """
     file = read_fit_file(path)
     if not file.curves:
@@ -183,10 +186,10 @@ def read_fit(path: Path) -> FitFile:
 
 
 def read_fit_file(path: Path) -> FitFile:
-    """Read and check a fit.json; that of a study without points holds no curve.
+    """Read and check a fit.json. It contains no curves if its study has no points.
 
     Raises:
-        UserError: the file is missing, too large, is not one, is damaged, or is of another version.
+        UserError: the file is missing, too large, damaged, of another version, or no fit.json.
     """
     content = read_bytes(path, MOST_JSON_BYTES)
     try:
@@ -207,7 +210,11 @@ class _Versioned(BaseModel):
 
 
 def check_law(curve: Curve, source: str) -> None:
-    """See that there is the law that a curve names, and that it can be asked about its nodes."""
+    """Check that the law a curve names exists and can evaluate the curve's numbers of nodes.
+
+    Raises:
+        UserError: it does not exist, or cannot evaluate as many nodes.
+    """
     where = f"{source}: curve {curve.name!r}"
     if curve.assumed:
         return
@@ -222,7 +229,7 @@ def check_law(curve: Curve, source: str) -> None:
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
-    """Return the curve with the collective that was fitted, and with notes on the fit."""
+    """Return the curve with the fitted collective and with notes on the fit."""
     if curve.assumed:
         collective = law_text(one.group.law)
         notes = (*curve.notes, *_about_collective(collective, one.choice, curve))
@@ -266,12 +273,12 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
 
 
 def _rounded(draws: Floats) -> list[tuple[float, ...]]:
-    """Return the draws of each coefficient, with few digits."""
+    """Return the draws of each coefficient, rounded to few digits."""
     return [tuple(float(f"{x:.{_DIGITS}g}") for x in column) for column in draws.T.tolist()]
 
 
 def _unit(parameter: Parameter, curve: Curve) -> str:
-    """Return the unit that a coefficient has where seconds or bytes are not known."""
+    """Return the unit of a coefficient, adapted if the curve's seconds or bytes are not known."""
     unit = parameter.unit
     if curve.payload_bytes is None:
         unit = unit.replace("s/B", "s per gradient")
@@ -279,7 +286,7 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
 
 
 def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
-    """Return the curve with notes on terms that its points leave open."""
+    """Return the curve with notes on terms that its points do not determine."""
     labels = {"model": curve.name, "link": curve.link}
     open_terms = [
         parameter.name
@@ -297,10 +304,10 @@ def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
 
 
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
-    """Return the fit of a group.
+    """Restore the fit of a group.
 
     Raises:
-        ValueError: there is no such law, or the coefficients are not those of the law.
+        ValueError: the law is unknown, or the coefficients are not those of the law.
     """
     found, law = group.coefficients, _law(group.collective)
     points = group_of(curves, law).points()

@@ -1,4 +1,4 @@
-"""Tables of fits -> what charts and pages show of them. Frames in, frames out."""
+"""Select and join the tables of fits for figures and pages. Data frames in, data frames out."""
 
 import pandas as pd
 
@@ -8,11 +8,11 @@ from nodewise.results.cautions import OVERSUBSCRIBED as TOO_MANY_WORKERS
 from nodewise.results.queries import LAUNCHES, POINT, Tables, scaling_lines
 
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
-NEAR = 10  # nodes that figures reach to, at least
+NEAR = 10  # figures show at least this many nodes
 
 
 def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions; where a point of ours was observed, with its launches and a cell."""
+    """Return the predictions with repeats, flags and cell of the observed points of the study."""
     lines = pd.concat([scaling_lines(curves), curves.assign(line=curves["strategy"])])
     lines = lines.drop(columns="strategy").rename(columns={"line": "strategy", "kind": "source"})
     at = ["source", "study", "experiment", "model", "strategy", *POINT]
@@ -26,7 +26,11 @@ def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFra
 
 
 def with_trials(overhead: Tables) -> pd.DataFrame:
-    """Return the predictions, and `held_out` beside them: what laws gave for points not shown."""
+    """Return the predictions and the held-out predictions of `trials`.
+
+    `held_out` marks predictions of points that were not fitted: the held-out ones, and those of
+    oversubscribed points.
+    """
     predictions = overhead["predictions"]
     held = held_out(overhead["trials"]).rename(columns={"predicted_s": "fitted_s"})
     crowded = predictions["scenario"] == OVERSUBSCRIBED
@@ -35,22 +39,22 @@ def with_trials(overhead: Tables) -> pd.DataFrame:
 
 
 def near(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of up to ten nodes, or up to the most that were measured of their curve."""
+    """Return the rows up to ten nodes, or up to the most nodes that were measured of the curve."""
     measured = predictions["nodes"].where(predictions["observed_s"].notna())
     most = measured.groupby(predictions["curve"]).transform("max")
     return predictions[predictions["nodes"] <= most.clip(lower=NEAR)]
 
 
 def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return what the figure of a fit shows, with its `role`.
+    """Return the rows of a figure of a fit, with a column `role`.
 
-    `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
-    fitted to; `observed` are the observed points, `held out` what a law gave for points that it
-    was not shown. `flags` says what observed points call for caution about: theirs, or, where
-    the predictions have none, that there were more workers than cores.
+    Roles: `fitted` and `predicted` are points of the law's line, `predicted` beyond the most fitted
+    nodes. `observed` are the measured points. `held out` are predictions of points that the law was
+    not fitted to. `flags` are the cautions about observed points. If they have none and were
+    oversubscribed, it says that there were more workers than cores.
 
     Args:
-        predictions: as `with_trials` or `with_launches` returns them.
+        predictions: as from `with_trials` or `with_launches`.
     """
     lines = full_fit(predictions)
     lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
@@ -65,19 +69,19 @@ def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def held_out(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return what a way's own law gave for the largest node counts, fitted to all smaller ones."""
+    """Return the held-out predictions of the largest node counts by the strategy's own law."""
     return trials[trials["own"] & (trials["scenario"] == LARGEST)]
 
 
 def full_fit(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the fits to all points."""
+    """Return the rows of the fits to all points."""
     return predictions[predictions["scenario"] == ALL_POINTS].copy()
 
 
 def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
-    """Return the coefficients of a curve, and those that it shares with others of its fits.
+    """Return the coefficients of a curve, including those that it shares with other curves.
 
-    Curves of one link have different fits where what their law takes for known differs.
+    Curves of one link are in different fits if the settings of their laws differ.
     """
     of_fit = ["link", "law", "settings"]
     own = fits["curve"] == curve
@@ -87,10 +91,10 @@ def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
 
 
 def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return `fit_roles` without what was held out, with `examples_per_s` and `speedup` by it.
+    """Return `fit_roles` without held-out rows, with `examples_per_s` and `speedup`.
 
-    The speed-up of an observed point is against the observed point on one node, that of the line
-    against the line. A curve without either has none.
+    The speed-up of an observed point is relative to the observed point on one node, that of the
+    line relative to the line on one node. Rows without such a reference are dropped.
     """
     rows = fit_roles(predictions)
     rows = rows[rows["role"] != "held out"]
@@ -105,11 +109,11 @@ def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
-    """Return `speedup_roles`, with the 90 % interval of the lines' speed-ups: `low`, `high`.
+    """Return `speedup_roles` with `low` and `high`, the 90 % interval of the lines' speed-ups.
 
     Args:
-        predictions: as `with_trials` returns them.
-        optima: the table of that name.
+        predictions: as from `with_trials`.
+        optima: the table `optima`.
     """
     rows = speedup_roles(predictions)
     efficiency = optima[optima["objective"] == "efficiency"]
@@ -124,10 +128,10 @@ def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
 
 
 def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
-    """Return the line (one batch of one curve) that has most measured points, in long form.
+    """Return the line (one batch of one curve) that has the most measured points, in long form.
 
-    Of lines with as many it is the one with the largest batch. `role` tells the points, `observed`,
-    from its law: `within` the rates and nodes that were measured, or `beyond`.
+    Among lines with equally many, it is the one with the largest batch. `role` is `observed` for
+    measured points, and for the law's points `within` or `beyond` the measured rates and nodes.
     """
     line = ["curve", "batch_per_worker"]
     seen = rates[rates["observed_s"].notna()].groupby(line).size().reset_index(name="seen")
@@ -144,11 +148,11 @@ def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_flags(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points with the `flags` of the curve points of the same cell; others have none."""
+    """Return the points with the `flags` of their cell in `curves`, or none."""
     flags = curves.drop_duplicates("cell_id").set_index("cell_id")["flags"]
     return points.assign(flags=points["cell_id"].map(flags).fillna(""))
 
 
 def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
-    """Return what more nodes save in the mean over the models of each published study."""
+    """Return the savings on several nodes, as means over the models of each published study."""
     return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)

@@ -1,13 +1,13 @@
-"""Step times on several nodes from that on one node and what is known of the link.
+"""Forecast step times on several nodes from the one-node time and a description of the link.
 
-A ring all-reduce follows the computation: t(n) = t(1) + r(n), r(n) = 2(n−1)·α + 2(n−1)/n·S/B. B is
-what rings make of a link's rate, 7 % less than what frames leave of it. A strategy that sends the
-first gradients while it computes the others hides a share h of the shorter of both:
-t(n) = t(1) + r(n) − h·min(t(1), r(n)). `bench/forecast.py` compares this with all committed records
-that have a one-node time.
+A ring all-reduce follows the computation: t(n) = t(1) + r(n), with
+r(n) = 2(n−1)·α + 2(n−1)/n·S/B. B is the bandwidth that rings achieve: the rate of the link, less
+frame headers, less 7 %. A strategy that sends the first gradients while it computes the others
+hides a share h of the shorter of the two: t(n) = t(1) + r(n) − h·min(t(1), r(n)).
+`bench/forecast.py` compares this with all committed records that have a one-node time.
 
-A calibrated cluster has its own B and α. Its messages hide behind its bytes, or these behind
-those: r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), with s for a call of the software (see
+For a calibrated cluster, B and α are those of the calibration. Messages and bytes then overlap:
+r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software call (see
 `all_reduce_law`).
 """
 
@@ -33,16 +33,20 @@ HIDDEN: Mapping[str, float] = {
     "custom_loop": 0.2,
     "mpi": 0.5,
 }
-"""The share h of each strategy with a ring: medians on the committed records."""
+"""The hidden share h of each strategy with a ring: medians on the committed records."""
 SPREAD = 0.081
-"""Root mean square of the logarithm of what was measured over this, on the committed records."""
+"""Root mean square of log(measured/forecast) on the committed records."""
 
 
 class Link(NamedTuple):
-    """A link: payload in bytes per second, and seconds per message.
+    """A link between nodes.
 
-    `call_s` is a call of the software, in seconds; None: unknown, and messages do not hide. `title`
-    is what readers call it.
+    Attributes:
+        bytes_per_s: payload rate in bytes per second.
+        latency_s: seconds per message.
+        call_s: seconds of a software call. None if unknown; messages and bytes are then added
+            instead of overlapped.
+        title: name for readers.
     """
 
     bytes_per_s: float
@@ -52,7 +56,7 @@ class Link(NamedTuple):
 
 
 def ethernet(gbit: float, latency_s: float) -> Link:
-    """Return an Ethernet of a rate."""
+    """Return an Ethernet link of a rate in Gbit/s."""
     rate = gbit * 1e9 / 8 * PAYLOAD_SHARE
     return Link(rate, latency_s, title=f"Ethernet, {gbit:g} Gbit/s")
 
@@ -67,14 +71,17 @@ LINKS: Mapping[str, Link] = {
     "nvlink": Link(300e9, 5e-6, title="NVLink 3"),
     "pcie": Link(16e9, 10e-6, title="PCIe 4.0"),
 }
-"""Rates of one direction: of one port of InfiniBand, NVLink 3, half of what PCIe 4.0 x16 can."""
+"""Known links by name, with rates of one direction.
+
+InfiniBand is one port, NVLink is NVLink 3, and PCIe is half the rate of PCIe 4.0 x16.
+"""
 
 
 def parse_link(text: str) -> Link:
-    """Return a link by its name, by a rate such as `250mbit`, or by a calibration.json.
+    """Return a link from its name, a rate such as `250mbit`, or the path of a calibration.json.
 
     Raises:
-        UserError: it is none of these, or the calibration has no all-reduces.
+        UserError: the text is none of these, or the calibration has no all-reduces.
     """
     if text.endswith(".json"):
         return _calibrated(Path(text))
@@ -101,10 +108,10 @@ def _calibrated(path: Path) -> Link:
 
 
 def hidden_share(strategy: str) -> float:
-    """Return the share of the shorter of computing and sending that a strategy hides.
+    """Return the share h of the shorter of computing and sending that a strategy hides.
 
     Raises:
-        UserError: it is not a strategy with a ring.
+        UserError: the strategy has no ring.
     """
     if strategy not in HIDDEN:
         raise UserError(f"--strategy {strategy[:40]}: must be one of {', '.join(HIDDEN)}")
@@ -120,15 +127,15 @@ def forecast_rows(
     *,
     hidden: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """Return a row per number of nodes, with seconds of a step, their interval, and the speedup.
+    """Return one row per number of nodes: step time, its 90 % interval, and speed-up.
 
     Args:
         one_node_s: seconds of a step on one node.
-        payload_bytes: of one gradient.
+        payload_bytes: size of one gradient in bytes.
         batch: examples per node and step.
-        link: between all nodes.
+        link: the link between all nodes.
         nodes: the numbers of nodes.
-        hidden: as from `hidden_share`.
+        hidden: share of the shorter of computing and sending that is hidden; see `hidden_share`.
     """
     counts = np.array(nodes, dtype=np.float64)
     at = At.of(counts, batch, payload_bytes)
@@ -158,7 +165,7 @@ def forecast_rows(
 
 
 def _ring_s(at: At, **known: float) -> Floats:
-    """Return the seconds of a ring all-reduce whose other coefficients are 0."""
+    """Return the seconds of a ring all-reduce with `known` coefficients; all others are 0."""
     law = RingAllReduce()
     values = dict.fromkeys((p.name for p in law.parameters), 0.0) | known
     return np.asarray(law.communicate_s(values, at), dtype=np.float64)

@@ -1,6 +1,6 @@
-"""Functions that laws use, as no formula computes them: each in SymPy, NumPy and JavaScript.
+"""Functions that laws use in formulas, each implemented in SymPy, NumPy and JavaScript.
 
-A test compares the bodies in NumPy and JavaScript.
+A test checks that the NumPy and the JavaScript implementations agree.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,13 +15,13 @@ from scipy.special import ndtr
 Floats = NDArray[np.float64]
 
 TINY = 1e-30
-"""Seconds that keep 0/0 away where nothing takes any time."""
+"""Seconds added to denominators to avoid 0/0 if nothing takes any time."""
 
 _HALF_LINE = np.linspace(0.0, 9.0, 361)
 
 
 class ExpectedMaximum(sympy.Function):  # type: ignore[misc]
-    """m_n, the mean of the largest of n standard normal values."""
+    """m_n, the expected maximum of n standard normal values."""
 
     letter = "m_n"
     unit = "1"
@@ -59,10 +59,10 @@ class ExpectedMaximum(sympy.Function):  # type: ignore[misc]
 
 
 class Overlapped(sympy.Function):  # type: ignore[misc]
-    """(aᵞ + bᵞ)^(1/γ) of two times: a + b for γ = 1, near the larger for 10.
+    """(aᵞ + bᵞ)^(1/γ) for two times a and b: a + b at γ = 1, close to the larger one at γ = 10.
 
-    It has a closed form. It is taken of shares of the sum, as powers of milliseconds leave the
-    range of floats.
+    This has a closed form. It is computed from a/(a + b) and b/(a + b) because powers of
+    milliseconds would underflow.
     """
 
     javascript = """\
@@ -73,15 +73,15 @@ class Overlapped(sympy.Function):  # type: ignore[misc]
 
     @staticmethod
     def closed(one: sympy.Expr, other: sympy.Expr, gamma: sympy.Expr) -> sympy.Expr:
-        """Return the closed form, for readers."""
+        """Return the closed form, for display."""
         return (one**gamma + other**gamma) ** (1 / gamma)
 
 
 class QueuedTime(sympy.Function):  # type: ignore[misc]
-    """R, the time that a worker is served and queues at resources, by exact mean-value analysis.
+    """R_n, the time that a worker queues and is served at resources, by exact mean-value analysis.
 
-    Arguments: the workers, the seconds Z that a worker thinks, the servers, and the seconds D_k
-    that a step needs of each resource, over all servers together.
+    Arguments: the number of workers, the think time Z of a worker in seconds, the number of
+    servers, and the service demand D_k of a step on each resource in seconds, summed over servers.
     """
 
     letter = "R_n"
@@ -102,10 +102,10 @@ class QueuedTime(sympy.Function):  # type: ignore[misc]
 
 
 def expected_maximum(nodes: ArrayLike) -> Floats:
-    """Return m_n, the mean of the largest of n standard normal values; 0 for n = 1.
+    """Return m_n, the expected maximum of n standard normal values; it is 0 for n = 1.
 
-    m₂ = 0.564, m₃ = 0.846, m₁₀ = 1.539. √(2 ln n), often used, is far above it for few nodes. It is
-    ∫₀^∞ 1 − Φ(x)ⁿ − Φ(−x)ⁿ dx, for real n, too.
+    Computed as ∫₀^∞ 1 − Φ(x)ⁿ − Φ(−x)ⁿ dx, which also holds for real n. For example m₂ = 0.564,
+    m₃ = 0.846 and m₁₀ = 1.539. The usual approximation √(2 ln n) is far too large for few nodes.
     """
     n = np.asarray(nodes, dtype=np.float64)
     return np.array([_expected_maximum(x) for x in n.flat]).reshape(n.shape)
@@ -118,17 +118,17 @@ def _expected_maximum(n: float) -> float:
 
 
 def overlapped(one: Any, other: Any, gamma: Any) -> Any:  # noqa: ANN401
-    """Return (aᵞ + bᵞ)^(1/γ) of two times in seconds, 0 or more."""
+    """Return (aᵞ + bᵞ)^(1/γ) for two times in seconds, both at least 0."""
     both = one + other + TINY
     return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
 
 
 def queued_time(nodes: Floats, think: Any, servers: float, *demands: Any) -> Any:  # noqa: ANN401
-    """Return R(n) in seconds; between whole numbers of workers it is interpolated.
+    """Return R(n) in seconds, interpolated between whole numbers of workers.
 
-    A worker that comes to a resource finds what n−1 workers would leave there:
-    R_k(n) = D_k·(1 + Q_k(n−1)/p), X(n) = n/(Z + ΣR_k), Q_k = X·R_k (M. Reiser and S. S. Lavenberg,
-    Journal of the ACM 27(2), 1980).
+    A worker that arrives at a resource sees the mean queue of a system with n−1 workers:
+    R_k(n) = D_k·(1 + Q_k(n−1)/p), X(n) = n/(Z + ΣR_k), Q_k = X·R_k, for p servers (M. Reiser and
+    S. S. Lavenberg, Journal of the ACM 27(2), 1980).
     """
     queues = [0.0 * demand for demand in demands]
     served = 0.0 * (think + sum(demands))
@@ -145,4 +145,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Overlapped": overlapped,
     "QueuedTime": queued_time,
 }
-"""The body in NumPy of each function, by the name of its class."""
+"""The NumPy implementation of each function, by the name of its class."""

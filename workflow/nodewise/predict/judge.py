@@ -1,7 +1,7 @@
-"""How wrong the laws are where they were not fitted: node counts, left out.
+"""Measure the errors of laws on held-out node counts.
 
-Points are left out by node count, never by repeat: repeats of a point that was fitted tell little
-about a law.
+Points are held out by node count, never by repeat: further repeats of a fitted point would say
+little about a law.
 """
 
 from collections.abc import Iterator
@@ -27,21 +27,26 @@ LARGEST_TOTALS = "largest node count left out, whole steps only"
 EACH = "each node count left out in turn"
 OWN = "the strategy's own formula"
 
-_LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
+_LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
 
 
 def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
-    """Return |fitted/observed − 1|, NaN where either is."""
+    """Return |fitted/observed − 1|; NaN where either is NaN."""
     errors: Floats = np.abs(np.asarray(fitted_s) / np.asarray(observed_s) - 1)
     return errors
 
 
 def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str, Any]]:
-    """Return rows of `trials`: the group's law, and the baselines, asked about what was left out.
+    """Return rows of `trials`: held-out predictions of the group's law and of the baselines.
 
-    Lines (one batch of one curve) with three node counts or more take part. The group's law is
-    chosen by, and fitted to, all that is left of the group at once; once more to whole steps alone,
-    if parts were measured. A baseline is a law of one line and of whole steps.
+    Lines (one batch of one curve) with three or more node counts take part. The group's law is
+    chosen by and fitted to all remaining points of the group together. If parts were measured, it
+    is also fitted to whole steps alone. Baselines are fitted to whole steps of one line each.
+
+    Args:
+        group: the curves.
+        priors: prior mean and standard deviation of coefficients.
+        draws: number of equally likely coefficients, from which intervals come.
     """
     group = group.fitted
     rows: list[dict[str, Any]] = []
@@ -61,8 +66,8 @@ def trial_rows(
 
     Args:
         rows: points of a group.
-        predicted_s: seconds, shape (points,).
-        others: the other columns.
+        predicted_s: predicted step times in seconds, (points,).
+        others: values of the remaining columns, each one for all points or (points,).
     """
     columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
         "source": rows["kind"].tolist(),
@@ -76,9 +81,10 @@ def trial_rows(
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `judgement`: per source and scenario, and per law, the errors over points.
+    """Return the table `judgement`: errors by source, scenario and law.
 
-    A curve is one batch of one curve; `covered` is the share of points in the 90 % intervals.
+    `curves` counts lines, which are one batch of one curve. `covered` is the share of points within
+    their 90 % intervals.
     """
     inside = trials["observed_s"].between(trials["low_s"], trials["high_s"])
     known = trials["low_s"].notna()
@@ -100,7 +106,7 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
-    """Yield scenarios, and the rows that are left out in each."""
+    """Yield each scenario with a mask of the rows that it holds out."""
     counts = rows.groupby(["curve", "batch_per_worker"])["nodes"]
     enough = counts.transform("nunique") >= _LEAST_NODE_COUNTS
     largest = enough & (rows["nodes"] == counts.transform("max"))
@@ -153,7 +159,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
 
 
 def _trained(fitted: Points, asked: Points) -> list[str]:
-    """Return in words the node counts that each line was fitted to, and those it is asked about."""
+    """Return for each point the node counts its line was fitted to, and its own: "1, 2, 3 → 4"."""
     lines, of = fitted.lines
     counts = {
         line: ", ".join(f"{n:g}" for n in np.unique(fitted.nodes[of == place]))

@@ -1,18 +1,19 @@
 """The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
-A law names its coefficients, with their units and what shares them, and says how long a step takes:
-each part of it is a SymPy expression, from which NumPy, JavaScript and MathML are generated.
-Each law is one file in `laws/`, or a module of another package that is an entry point of
-`nodewise.laws`. `fit` finds the coefficients.
+A law declares its coefficients (unit, and which curves share them) and its formulas. Each formula
+is a SymPy expression, from which NumPy, JavaScript and MathML are generated. A law is one file in
+`laws/`, or a module of another package that registers an entry point in the group `nodewise.laws`.
+`fit` estimates the coefficients.
 
-n is the number of nodes, b the batch per worker, G = n·b the global batch, S the payload: the
-bytes of one gradient. "Step time" is always the time in which n·b examples are done, also where
-workers do not step together.
+Symbols: n is the number of nodes, b the batch per worker, G = n·b the global batch, and S the
+payload, which is the size of one gradient in bytes. "Step time" always means the time in which n·b
+examples are processed, even if workers do not step together.
 
-Baselines are laws over nodes alone, from other fields or of other authors. They know neither
-payload nor what nodes exchange: their coefficients hold at one batch per worker. Laws that were
-made for a job of fixed size are put so: a job of steps of n·b examples each takes 1/n as many steps
-on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
+Baselines are laws of the number of nodes alone, taken from other fields or other authors. They know
+neither the payload nor how nodes exchange data, so their coefficients hold at one batch per worker.
+Some baselines were published for a job of fixed size. They are converted to step times: with steps
+of n·b examples, the job takes 1/n as many steps on n nodes, so its time (the inverse of its speed)
+is proportional to t(n)/n.
 """
 
 import re
@@ -46,22 +47,25 @@ PARTS: Mapping[str, Symbol] = {
     part: Symbol(f"t_{part}", nonnegative=True)
     for part in ("compute", "input", "wait", "communicate")
 }
-"""The parts of a step, as symbols that expressions of later parts and of the step may use."""
+"""Symbols of the parts of a step. Later parts and the step itself may use them in formulas."""
 
 
 def in_order(*terms: Expr) -> Expr:
-    """Return a sum that is written and added up in this order: fits depend on its rounding."""
+    """Return an unevaluated sum that keeps the order of its terms.
+
+    Fits depend on the order because they depend on rounding.
+    """
     return sympy.Add(*terms, evaluate=False)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A coefficient of a law: never below 0, unless it is `signed`.
+    """A coefficient of a law. It is at least 0 unless it is `signed`.
 
-    `scope` says what shares one value: all curves of a `model` (trained one way), all curves over
-    a `link` (one cluster), or nothing (`line`: one batch of one curve). `shrink` is how large the
-    coefficient's term is expected to be, as a share of the one-node step: a weak prior at 0 of
-    what is seldom there. None: no prior. Formulas have it as `symbol`.
+    `scope` says which points share one value: those of a `model` (trained one way), those over a
+    `link` (one cluster), or only those of a `line` (one batch of one curve). `shrink` sets a weak
+    prior at 0 for effects that are usually absent: it is the expected size of the coefficient's
+    term, as a share of the step. None means no such prior. Formulas use `symbol`.
     """
 
     letter: str
@@ -74,25 +78,25 @@ class Parameter:
 
     @property
     def symbol(self) -> Symbol:
-        """The coefficient in formulas."""
+        """The symbol of the coefficient in formulas."""
         return Symbol(self.letter, real=True) if self.signed else positive(self.letter)
 
     @property
     def meaning(self) -> str:
-        """Its letter and what it is, for tables."""
+        """The letter and the description of the coefficient, for tables."""
         return f"{sympy.pretty(self.symbol, use_unicode=True)}: {self.description}"
 
 
 def positive(letter: str) -> Symbol:
-    """Return the symbol of a number that is 0 or more."""
+    """Return a symbol for a number that is at least 0."""
     return Symbol(letter, nonnegative=True)
 
 
 @dataclass(frozen=True)
 class At:
-    """Where a law is asked: arrays of one shape, or broadcastable.
+    """The points at which a law is evaluated, as arrays of equal or broadcastable shape.
 
-    `nodes` n ≥ 1, `batch` b examples per worker, `payload` S in bytes.
+    `nodes` is n ≥ 1, `batch` is b in examples per worker, and `payload` is S in bytes.
     """
 
     nodes: Floats
@@ -104,7 +108,7 @@ class At:
         """Return the points as float arrays of one shape.
 
         Raises:
-            ValueError: fewer than one node.
+            ValueError: a number of nodes is below 1.
         """
         arrays = np.broadcast_arrays(*(np.asarray(x, float) for x in (nodes, batch, payload)))
         if np.any(arrays[0] < 1):
@@ -113,7 +117,7 @@ class At:
 
 
 Value = Any
-"""A coefficient, or what follows from it: a number, or an array to broadcast with points."""
+"""A coefficient or a result computed from it: a number, or an array that broadcasts with points."""
 
 Values = Mapping[str, Value]
 """The value of each coefficient, by name."""
@@ -122,26 +126,37 @@ Values = Mapping[str, Value]
 def setting(
     letter: str, unit: str, description: str, *, least: float, default: object = MISSING
 ) -> Any:  # noqa: ANN401 (as `dataclasses.field`)
-    """Return a field of a law: structure that is known, not fitted; `least` is allowed."""
+    """Return a dataclass field of a law for a known setting, which is not fitted.
+
+    `least` is the lowest allowed value.
+    """
     about = {"letter": letter, "unit": unit, "description": description, "least": least}
     return field(default=default, metadata=about)
 
 
 def symbol_of(setting: "Field[Any]") -> Symbol:
-    """Return a setting in formulas."""
+    """Return the symbol of a setting in formulas."""
     return positive(setting.metadata["letter"])
 
 
 @dataclass(frozen=True)
 class Law:
-    """The step time of a way of training, in seconds. Structure that is known is a `setting`.
+    """Base class of laws: the step time of one kind of training, in seconds.
 
-    Subclasses with settings of their own are frozen dataclasses; others need no decorator.
-    `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
-    column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
-    can be evaluated in reasonable time. `link_known_by` says what tells its link before a fit: the
-    rings of a calibration, or the rate of the link; see `priors`. `alone` is what its one node does
-    besides plain training, in words.
+    Known structure, such as the period of parameter averaging, is a `setting`. A subclass that adds
+    settings must be a frozen dataclass; other subclasses need no decorator.
+
+    Attributes:
+        name: name of the law. Curves refer to it in their column `exchange` or `collective`.
+        aliases: other names that curves may use for it.
+        most_nodes: the most nodes that can be evaluated in reasonable time; None for no limit.
+        link_known_by: source of the priors on the link: the ring all-reduces of a calibration
+            (`rings`) or the rate of the link (`rate`); see `priors`.
+        alone: in words, what one node does in addition to plain training.
+        title: name in tables and charts.
+        source: publication of the formula.
+        parameters: the coefficients.
+        step: the formula of the step time.
     """
 
     name: ClassVar[str]
@@ -162,31 +177,31 @@ class Law:
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> "Law | None":
-        """Return the law of a curve: options of the strategy with the names of settings are those.
+        """Return the law of a curve, with the strategy's options of the same names as settings.
 
         Args:
-            options: those of the curve's strategy.
-            rows: the curve's rows of the table `curves`, for settings that were measured.
+            options: options of the curve's strategy.
+            rows: rows of the curve in the table of points, for laws with measured settings.
 
         Returns:
-            The law; None if it does not hold with these options.
+            The law, or None if it does not hold with these options.
         """
         names = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in options.items() if name in names})
 
     def alternatives(self) -> "tuple[Law, ...]":
-        """Return the laws that what ran leaves open, the one that is expected first."""
+        """Return all laws that are plausible for what ran, the expected one first."""
         return (self,)
 
     @classmethod
     def symbols(cls) -> dict[str, Symbol]:
-        """Return the symbols of its formulas: of axes, coefficients and settings, by name."""
+        """Return the symbols of axes, coefficients and settings, by name."""
         coefficients = {p.name: p.symbol for p in cls.parameters}
         return {**AXES, **coefficients, **{f.name: symbol_of(f) for f in fields(cls)}}
 
     @classmethod
     def steps_to(cls, formula: str) -> tuple[list[tuple[Symbol, Expr]], Expr]:
-        """Return the parts that a formula uses, each after those that it uses, and the formula."""
+        """Return the parts that a formula uses, in order of evaluation, and the formula itself."""
         parts: list[tuple[Symbol, Expr]] = []
         expression = sympy.sympify(getattr(cls, formula))
         wanted = expression.free_symbols
@@ -206,7 +221,7 @@ class Law:
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
     def _seconds(self, formula: str, p: Values, at: At) -> Value:
-        # mypy takes the class for one of its objects, which a dataclass may make unhashable
+        # mypy mistakes the class for an instance, which is unhashable in some dataclasses
         names, function = _compiled(type(self), formula)  # type: ignore[arg-type]
         given = {**vars(at), **vars(self)}
         seconds = function(*(given[name] if name in given else p[name] for name in names))
@@ -220,7 +235,7 @@ def _compiled(law: type[Law], formula: str) -> tuple[tuple[str, ...], Any]:
     used = expression.free_symbols.union(*(part.free_symbols for _, part in parts))
     names = tuple(name for name, symbol in law.symbols().items() if symbol in used)
     arguments = [law.symbols()[name] for name in names]
-    # `cse` is where lambdify takes intermediate results from: the parts, each computed once
+    # lambdify takes intermediate results from `cse`: pass the parts, so each is computed once
     settings = {
         "order": "none",
         "fully_qualified_modules": False,
@@ -238,7 +253,7 @@ def _compiled(law: type[Law], formula: str) -> tuple[tuple[str, ...], Any]:
 
 
 def law_text(law: Law) -> str:
-    """Return the text of a law that `LAWS.make` reads: its name, and settings that are not usual.
+    """Return the text that `LAWS.make` reads: the law's name and its non-default settings.
 
     Example:
         >>> from nodewise.predict.laws.averaging import ParameterAveraging
@@ -261,11 +276,11 @@ class _Laws(Registry[type[Law]]):
         return law
 
     def of_exchange(self, name: str) -> type[Law] | None:
-        """Return the law that has this name, or this alias; None if there is none."""
+        """Return the law with this name or alias, or None."""
         return self.get(name) or next((law for law in self.values() if name in law.aliases), None)
 
     def make(self, text: str) -> Law:
-        """Return the law of a text such as `ring` or `averaging(period=8)`.
+        """Parse the text of a law, such as `ring` or `averaging(period=8)`.
 
         Raises:
             UserError: there is no such law, or its settings are not allowed.
@@ -289,4 +304,4 @@ class _Laws(Registry[type[Law]]):
 
 
 LAWS = _Laws("law", "nodewise.predict.laws", "nodewise.laws")
-"""The laws by name. Some have fields to give, as `period` of parameter averaging."""
+"""All laws by name. Some have settings, such as the `period` of parameter averaging."""

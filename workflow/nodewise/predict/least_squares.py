@@ -1,15 +1,15 @@
-"""How the coefficients of a law are found: log least squares, of many curves together.
+"""Estimate the coefficients of a law by least squares on logarithms, for many curves together.
 
-A relative error counts the same for a step of a millisecond and of a minute. Parts that were
-measured apart (compute, wait, communicate) are fitted beside the whole step.
+With logarithms, a relative error counts the same for a step of a millisecond and of a minute. Parts
+that were measured separately (compute, wait, communicate) are fitted together with the whole step.
 
-Noise of a time t is relative, plus a floor for parts that are near 0: σ·(t + floor). Points that
-obey another law are outvoted, not dropped: residuals are weighted as of a Student t distribution
-(K. L. Lange, R. J. A. Little and J. M. G. Taylor, JASA 84, 1989).
+The noise of a time t is σ·(t + floor): relative, plus a floor for parts near 0. Outliers are not
+dropped but get less weight: residuals are assumed to follow a Student t distribution (K. L. Lange,
+R. J. A. Little and J. M. G. Taylor, JASA 84, 1989).
 
-Draws are by randomise-then-optimise: each is the bounded least squares solution for data and
-priors to which their noise was added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014); for a
-law that is linear in its coefficients and without bounds these are draws of the exact posterior.
+Draws come from randomize-then-optimize: each is the bounded least squares solution for data and
+priors with random noise added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014). For a law
+that is linear in its coefficients and has no bounds, these are draws from the exact posterior.
 """
 
 from collections.abc import Mapping
@@ -25,23 +25,23 @@ from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Label, Labels, Points, lines_of
 
 Coefficient = tuple[str, Label]
-"""Name of a parameter, and the label of what shares it."""
+"""The name of a parameter, and the label of the model, link or line that its value belongs to."""
 Priors = Mapping[Coefficient, tuple[float, float]]
-"""Mean and standard deviation of coefficients that are known from elsewhere."""
+"""Prior mean and standard deviation of coefficients that are known from other sources."""
 
 PARTS = ("compute", "wait", "communicate")
 TAILED = 4.0  # degrees of freedom of the t distribution of residuals
-_PART_FLOOR = 0.05  # of the step: parts below it differ from 0 by no more than noise
-_PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the whole
-_NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
-_OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
+_PART_FLOOR = 0.05  # share of the step below which a part cannot be told from 0
+_PART_NOISE = 2.0  # expected noise of parts relative to whole steps: fewer steps are measured
+_NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degrees of freedom
+_OPEN = 1.0  # width of the default prior, as a share of the step: bounds unidentified terms
 _OUTER, _INNER, _HALVINGS = 12, 12, 8
 _CONVERGED = 1e-6
-_LEAST = 1e-3  # of what was observed: a law's time below it counts as that
+_LEAST = 1e-3  # a law's times are at least this share of the observed time
 
 
 class Problem:
-    """Rows of the least squares problem: whole steps, then parts, then priors."""
+    """The least squares problem of a law and points. Rows: whole steps, then parts, then priors."""
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
         self.law, self.points, self.at = law, points, points.at
@@ -61,7 +61,7 @@ class Problem:
         self._set_priors(priors)
 
     def _times(self, values: Mapping[str, Floats]) -> Floats:
-        """Return the law's times for the observations, shape (…, observations)."""
+        """Return the law's times for all observations, (…, observations)."""
         shape = next(iter(values.values())).shape
         found: list[Floats] = [
             np.broadcast_to(getattr(self.law, name)(values, self.at), shape)[..., mask]
@@ -71,10 +71,14 @@ class Problem:
         return np.concatenate(found, axis=-1)
 
     def _perturbed(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
-        """Return the values of the points, unchanged and with each parameter perturbed in turn.
+        """Return parameter values at points, unchanged and with each parameter perturbed in turn.
 
-        A point has one coefficient of each parameter: all of a parameter's are perturbed at once.
-        Of shape (1 + parameters, points), and the steps by coefficient.
+        A point depends on only one coefficient of each parameter, so all coefficients of a
+        parameter can be perturbed at once.
+
+        Returns:
+            The values, (1 + parameters, points) each, the first row unchanged; and the size of the
+            perturbation of each coefficient, (coefficients,).
         """
         step = 1e-6 / self.sizes
         count = len(self.rows)
@@ -83,7 +87,10 @@ class Problem:
         return _by_name(self.law, perturbed), step
 
     def _jacobian(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the model and, by differences, d model / d θ: (observations, coefficients)."""
+        """Return the law's times, and their derivatives by θ, from finite differences.
+
+        The times have shape (observations,), the derivatives (observations, coefficients).
+        """
         values, step = self._perturbed(theta)
         times, columns = self._times(values), self.rows[:, self.point]
         jacobian = np.zeros((len(self.observed), len(self.coefficients)))
@@ -91,10 +98,11 @@ class Problem:
         return times[0], jacobian
 
     def _set_sizes(self) -> None:
-        """Set, per coefficient, 1 over the value at which its term would be a whole step.
+        """Set `sizes`: the share of the step that each coefficient's term takes at a value of 1.
 
-        That is on average over the points that it touches; if it touches none, over those points on
-        two nodes. Away from 0, where terms that multiply vanish, so that sizes come from sizes.
+        This is the mean over the points that depend on the coefficient. If none does, points on
+        one node are evaluated on two. The derivative is not taken at 0, where products of
+        coefficients vanish, but at values that depend on the sizes: hence two rounds.
         """
         typical = float(np.median(self.points.step_s))
         self.sizes = np.array([1.0 if p.unit == "1" else 1 / typical for p in self.parameters])
@@ -104,7 +112,7 @@ class Problem:
             self.sizes = np.where(alone > 0, alone, np.where(on_two > 0, on_two, self.sizes))
 
     def _mean_shares(self, at: At) -> Floats:
-        """Return d step / d θ as a share of the step, the mean of the points where it is not 0."""
+        """Return d step / d θ as a share of the step, averaged over points where it is not 0."""
         values, step = self._perturbed(0.3 / self.sizes)
         steps = np.asarray(self.law.step_s(values, at))
         shares = np.abs(steps[1:] - steps[0]) / step[self.rows] / self.points.step_s
@@ -116,7 +124,7 @@ class Problem:
         return mean
 
     def _set_priors(self, priors: Priors) -> None:
-        """Set the mean and the precision of one prior row per coefficient."""
+        """Set the mean and the precision of the prior of each coefficient."""
         shares = [_OPEN if p.shrink is None else p.shrink for p in self.parameters]
         self.precision = self.sizes / np.array(shares)
         self.prior_mean = np.zeros(len(shares))
@@ -126,7 +134,7 @@ class Problem:
         self.signed = np.array([p.signed for p in self.parameters])
 
     def _residuals(self, theta: Floats) -> Floats:
-        """Return log residuals of the observations."""
+        """Return the residuals of the logarithms of all observations."""
         return self._log_residuals(self._times(gather(self.law, theta, self.rows)))
 
     def _log_residuals(self, times: Floats) -> Floats:
@@ -139,7 +147,7 @@ class Problem:
         return float(fit @ fit + prior @ prior)
 
     def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return matrix and right-hand side of least squares for θ, at θ."""
+        """Return matrix and right-hand side of the least squares problem linearised at θ."""
         modelled, slopes = self._jacobian(theta)
         times = np.maximum(modelled, _LEAST * self.observed)
         sharpness = np.sqrt(weights) / noise[self.kind]
@@ -150,13 +158,17 @@ class Problem:
         return matrix, right
 
     def _start(self) -> Floats:
-        """Return a start at which each coefficient explains an equal share of a step."""
+        """Return start values.
+
+        These are prior means where they are known, 0 for signed coefficients, and otherwise such
+        that all terms are an equal share of the step.
+        """
         start = 0.5 / self.sizes / max(1, len(self.law.parameters))
         known = self.prior_mean > 0
         return np.where(known, self.prior_mean, np.where(self.signed, 0.0, start))
 
     def solve(self) -> tuple[Floats, Floats, Floats]:
-        """Return coefficients, the noise of each kind, and the weight of each observation."""
+        """Return the coefficients, the noise of each kind, and the weight of each observation."""
         theta = self._start()
         weights = np.ones_like(self.observed)
         expected = self._expected_noise()
@@ -174,22 +186,23 @@ class Problem:
         return theta, noise, weights
 
     def _expected_noise(self) -> Floats:
-        """Return what the noise of each kind of observation is expected to be."""
+        """Return the expected noise of each kind of observation."""
         known = self.points.noise[np.isfinite(self.points.noise)]
         whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
         return np.array([whole, *[_PART_NOISE * whole] * len(PARTS)])
 
     def _degrees_of_freedom(self) -> Floats:
-        """Return, per kind, observations beyond the coefficients that no prior holds.
+        """Return the residual degrees of freedom of each kind of observation.
 
-        Each kind pays for coefficients by its share of the observations.
+        These are the observations minus the parameters without a `shrink` prior. Kinds share this
+        deduction in proportion to their observations.
         """
         free = sum(p.shrink is None for p in self.parameters)
         share = max(len(self.observed) - free, 0) / len(self.observed)
         return np.bincount(self.kind, minlength=1 + len(PARTS)).astype(np.float64) * share
 
     def _improve(self, theta: Floats, weights: Floats, noise: Floats) -> Floats:
-        """Gauss–Newton with bounds, each step halved while it does not help."""
+        """Return improved coefficients, by bounded Gauss–Newton with step halving."""
         cost = self._cost(theta, weights, noise)
         for _ in range(_INNER):
             matrix, right = self._linearised(theta, weights, noise)
@@ -209,9 +222,10 @@ class Problem:
     def draw(
         self, theta: Floats, noise: Floats, weights: Floats, draws: int, rng: np.random.Generator
     ) -> Floats:
-        """Return equally likely coefficients, shape (draws, coefficients).
+        """Return equally likely coefficients, (draws, coefficients).
 
-        An observation of a t distribution has (ν+1)/(ν+3) of the information of its weight.
+        The noise is widened because an observation from a t distribution with ν degrees of freedom
+        carries only (ν+1)/(ν+3) of the information that its weight suggests.
         """
         tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._degrees_of_freedom().any() else 1.0
         matrix, right = self._linearised(theta, weights, tailed * noise)
@@ -227,7 +241,7 @@ class Problem:
         """Return the coefficients that fit each column of `right`, (columns, coefficients).
 
         Raises:
-            UserError: the solver did not converge; the text names the curves.
+            UserError: the solver did not converge. The message names the curves.
         """
         try:
             return least_squares(matrix, right, self.signed)
@@ -242,13 +256,13 @@ class Problem:
 def least_squares(matrix: Floats, right: Floats, signed: Mask) -> Floats:
     """Minimise |matrix·x − column|² for each column of `right`, with x ≥ 0 where not `signed`.
 
-    Signed coefficients are eliminated: with their columns first, the lower part of the triangle of
-    a QR decomposition is the problem of the other coefficients alone.
+    Signed coefficients are eliminated by a QR decomposition with their columns first: the lower
+    right block of R is then the problem of the other coefficients alone.
 
     Args:
         matrix: (rows, coefficients), with independent columns.
         right: (rows, columns).
-        signed: (coefficients,), which of them may be below 0.
+        signed: whether each coefficient may be below 0, (coefficients,).
 
     Returns:
         x, shape (columns, coefficients).
@@ -271,16 +285,16 @@ def least_squares(matrix: Floats, right: Floats, signed: Mask) -> Floats:
 
 
 def _observations(law: Law, points: Points) -> list[tuple[str, Mask]]:
-    """Return, per kind of observation, its name, and where it was observed.
+    """Return the name of each kind of observation, and a mask of the points that have it.
 
-    Kinds are 0 for whole steps and 1, 2, … for `PARTS`; each has a noise of its own.
+    Kind 0 is the whole step; kinds 1, 2, … are `PARTS`. Each kind has its own noise.
     """
     names = [f"{part}_s" for part in PARTS] if isinstance(law, PartsLaw) else []
     return [(name, np.isfinite(getattr(points, name))) for name in ("step_s", *names)]
 
 
 def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
-    """Return the coefficients that a law has for points: of each parameter, one for each label."""
+    """Return the coefficients of a law for points: one per parameter and label."""
     lines, _ = points.lines
     return tuple(
         (p.name, label)
@@ -292,7 +306,10 @@ def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
 def coefficient_rows(
     law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
 ) -> NDArray[np.intp]:
-    """Return the coefficient of each parameter and point; −1: none, which counts as 0."""
+    """Return the index of the coefficient for each parameter and point, (parameters, points).
+
+    An index of −1 means that there is no such coefficient; its value counts as 0.
+    """
     lines, of = lines_of(model, link, at.batch)
     found = [
         [index.get((p.name, line.label(p.scope)), -1) for line in lines] for p in law.parameters
@@ -301,11 +318,17 @@ def coefficient_rows(
 
 
 def gather(law: Law, theta: Floats, rows: NDArray[np.intp]) -> dict[str, Floats]:
-    """Return the values of each parameter, shape (…, points), of coefficients (…, coefficients)."""
+    """Return the values of each parameter at points, (…, points).
+
+    Args:
+        law: the law.
+        theta: coefficients, (…, coefficients).
+        rows: as from `coefficient_rows`, (parameters, points).
+    """
     padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
     return _by_name(law, padded[..., rows])
 
 
 def _by_name(law: Law, values: Floats) -> dict[str, Floats]:
-    """Return values of shape (…, parameters, points) by the names of the parameters."""
+    """Split values of shape (…, parameters, points) into a dict by parameter name."""
     return {p.name: values[..., i, :] for i, p in enumerate(law.parameters)}

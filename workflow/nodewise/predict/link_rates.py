@@ -1,8 +1,8 @@
-"""Steps over links of other rates: the inverse bandwidth is scaled, everything else stays.
+"""Predict step times over links of other rates, by scaling the fitted inverse bandwidth.
 
-What a link carries is a share of its rate, whatever the rate: that share is in the fitted
-bandwidth. Latency is left as it was. Rates are the node's own: a link of 100 Mbit/s is one of
-500 Mbit/s to a node whose time passes 5 times slower.
+The bandwidth that is achieved is assumed to be the same share of the link's rate at all rates; the
+fitted bandwidth contains that share. Latency and all else stay the same. Rates are in the node's
+own time: a link of 100 Mbit/s counts as 500 Mbit/s for a node whose time passes 5 times slower.
 """
 
 import re
@@ -17,11 +17,11 @@ from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At, Floats
 
 ASKED = np.geomspace(10e6, 10e9, 13)
-"""Bit per second: four rates for each factor of ten."""
+"""Rates to predict, in bit/s: four per factor of ten."""
 NODES = (2, 4, 8, 16)
 
 PAYLOAD_SHARE = 1448 / 1514
-"""What a full Ethernet frame has of payload, beside headers of Ethernet, IP and TCP."""
+"""The share of payload in a full Ethernet frame; the rest are Ethernet, IP and TCP headers."""
 _LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
 _SAME = [
     *("machine", "model", "dataset", "strategy", "kind", "data_origin", "whole_epochs"),
@@ -30,19 +30,22 @@ _SAME = [
 
 
 class EmulatedLink(NamedTuple):
-    """The link of an emulated cluster whose nodes are alike; `others` is all else of its label."""
+    """The link of an emulated cluster with equal nodes.
+
+    `rate_bit_s` is in the node's own time. `others` is the rest of the cluster's label.
+    """
 
     rate_bit_s: float
     others: str
 
     @property
     def seconds_per_byte(self) -> float:
-        """Seconds that a byte of payload takes: frames are full, headers pass with it."""
+        """Seconds per byte of payload, including headers of full frames."""
         return 8 / (self.rate_bit_s * PAYLOAD_SHARE)
 
 
 def link_of(cluster: str) -> EmulatedLink | None:
-    """Return the link of a cluster by its label, its rate in the node's own time.
+    """Return the link of a cluster from its label, or None if it is not an emulated cluster.
 
     Example:
         >>> link_of("0.2 core, 100 Mbit/s")
@@ -56,12 +59,12 @@ def link_of(cluster: str) -> EmulatedLink | None:
 
 
 def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of `rates` for the curves of a group, if link and law have a bandwidth.
+    """Return rows of `rates` for the curves of a group; none if link or law have no bandwidth.
 
     Args:
-        group: curves over one link, as `objectives.answerable` returns them.
-        fitted: the fit that they are part of.
-        measured: the rows of all groups, for what other links gave.
+        group: curves over one link, as from `objectives.answerable`.
+        fitted: the fit of the group.
+        measured: the rows of all groups, for measurements over other links.
     """
     link = link_of(group.first["cluster"]) if len(group.rows) else None
     if link is None or ("seconds_per_byte", group.link) not in fitted.coefficients:
@@ -81,7 +84,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
 
 
 def _seen(line: pd.DataFrame, link: EmulatedLink, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return what was measured of a line over its own link, and by lines like it over others."""
+    """Return the points of a line, and those of equal lines over links of other rates."""
     same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
     alike = measured[same]
     others = [
@@ -105,7 +108,7 @@ def _seen(line: pd.DataFrame, link: EmulatedLink, measured: pd.DataFrame) -> pd.
 def _asked(
     group: CurveGroup, fitted: Fit, line: pd.DataFrame, link: EmulatedLink, rates: Floats
 ) -> pd.DataFrame:
-    """Return what the law says of a line at `rates`: seconds and efficiency, with intervals."""
+    """Return predictions for a line at `rates`: seconds and efficiency, with intervals."""
     at = At.of([1, *NODES], line["batch_per_worker"].iloc[0], line["payload_bytes"].median())
     curve = str(line["curve"].iloc[0])
     column = fitted.coefficients.index(("seconds_per_byte", group.link))
@@ -116,7 +119,7 @@ def _asked(
         scaled = replace(fitted, values=fitted.values * factor, draws=fitted.draws * factor)
         step_s = scaled.evaluate(at, curve, group.link)
         drawn = scaled.draw(at, curve, group.link)
-        # where a slow link alone explains a step, a quick one would take its whole time away
+        # if a draw attributes the whole step to a slow link, a fast link would leave no time at all
         drawn = np.where((drawn > 0).all(axis=1, keepdims=True), drawn, np.nan)
         low_s, high_s = np.nanquantile(drawn, TAILS, axis=0)
         low, high = np.nanquantile(drawn[:, :1] / drawn, TAILS, axis=0)

@@ -1,9 +1,9 @@
-"""Which measurement would narrow the answer down most, per minute of machine time.
+"""Find the measurement that narrows down the best number of nodes most per machine minute.
 
-Every draw of a fit is a world in which the law holds. As long as they disagree about the best
-number of nodes, whoever takes the one that is best on average loses something in most of them: the
-regret. Measuring a step rules some draws out. How much regret that saves is the value of
-the measurement (R. A. Howard, Information value theory, IEEE Trans. Syst. Sci. Cybern. 2, 1966).
+Every draw of a fit is one possible truth. If draws disagree about the best number of nodes, the
+choice that is best on average loses time in most of them: the regret. A further measurement
+excludes some draws. The regret that this saves is the value of the measurement (R. A. Howard,
+Information value theory, IEEE Trans. Syst. Sci. Cybern. 2, 1966).
 """
 
 from collections.abc import Sequence
@@ -18,28 +18,29 @@ from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
 STEPS = 100
-"""A measurement takes so long to start, and then so many steps."""
+"""Default seconds to start a measurement, and the number of steps it takes."""
 ENOUGH = 0.01
-"""Regret that nobody needs to measure for, as a share of the time."""
-_FARTHEST = 4  # times the largest number that was measured: farther on a law says little
-_BINS = 10  # of a measured step: draws of one bin are alike
-_CHANCE = 0.05  # of the regret: so much is saved by how the draws happen to fall
+"""Regret below which no measurement is recommended, as a share of the time."""
+_FARTHEST = 4  # times the most measured nodes: beyond that a law says little
+_BINS = 10  # bins of the measured step time, within which draws are not told apart
+_CHANCE = 0.05  # savings up to this share of the regret may be due to chance
 _LEAST_S = 1e-12
 
 Row = dict[str, Any]
 
 
 def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> list[Row]:
-    """Return a row per curve: what to measure next so that the fastest number is known best.
+    """Return one row per curve: what to measure next to find the fastest number of nodes.
 
-    `nodes` is None if the answer is known well enough. `regret` is what is lost on average today,
-    as a share of the time of an epoch; `saved` how much of it the measurement would save, `minutes`
-    the machine time that it takes: nodes times minutes.
+    Columns: `nodes` is the number to measure, or None if no measurement is worth it. `regret` is
+    the present loss on average, as a share of the time of an epoch. `saved` is the regret that the
+    measurement would save, and `minutes` its machine time: nodes × minutes. `answer` says this in
+    words.
 
     Args:
         file: the fits.
         nodes: the numbers of nodes among which the fastest is sought.
-        setup_s: seconds until a measurement times steps.
+        setup_s: seconds before a measurement begins to time steps.
     """
     predictions = CurvePredictions(file)
     return [_row(predictions, curve, nodes, setup_s) for curve in file.curves]
@@ -50,7 +51,7 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
     batch = batch_of(curve, counts)
     drawn = np.maximum(predictions.draw(curve, counts, batch), _LEAST_S)
     losses = losses_of(drawn / (counts * batch))
-    # where only whole runs were timed, one is measured again
+    # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
     minutes = counts * (setup_s + np.median(measured_s, axis=0)) / 60
     best = best_measurement(
@@ -65,10 +66,10 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
 
 
 def losses_of(example_s: Floats) -> Floats:
-    """Return what numbers of nodes lose against the fastest, as a share, by the time per example.
+    """Return the relative loss of each number of nodes against the fastest, (draws, points).
 
     Args:
-        example_s: (draws, points).
+        example_s: times per example, (draws, points).
     """
     return np.asarray(example_s / example_s.min(axis=1, keepdims=True) - 1)
 
@@ -82,14 +83,14 @@ def best_measurement(
     known: Sequence[int],
     noise: float,
 ) -> Row | None:
-    """Return what to measure next, with `nodes`, `saved` and `minutes`; None: nothing is worth it.
+    """Return the best measurement as `nodes`, `saved` and `minutes`; None if none is worth it.
 
     Args:
         counts: numbers of nodes, (points,).
         drawn: equally likely step times, (draws, points).
-        losses: see `losses_of`, (draws, points).
-        minutes: what measuring each takes of the machines, (points,).
-        known: the numbers of nodes that were measured, ascending.
+        losses: as from `losses_of`, (draws, points).
+        minutes: machine minutes of measuring each number, (points,).
+        known: the measured numbers of nodes, ascending.
         noise: relative standard deviation of a measured step.
     """
     regret = losses.mean(axis=0).min()
@@ -109,7 +110,7 @@ def best_measurement(
 
 
 def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
-    """Return what measuring a step on n nodes would save of the regret."""
+    """Return how much regret a measurement on n nodes is expected to save."""
     chance = np.random.default_rng(n).standard_normal(len(drawn))
     seen = np.argsort(np.log(drawn) + noise * chance)
     after = sum(

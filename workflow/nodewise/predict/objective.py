@@ -1,4 +1,4 @@
-"""What a number of nodes can be the best for. Commands read it before NumPy is loaded."""
+"""The names of the objectives. Commands import them before NumPy is loaded."""
 
 from typing import Literal
 

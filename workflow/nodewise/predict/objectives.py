@@ -1,7 +1,7 @@
-"""What is asked of every fitted curve: the best number of nodes, for each objective.
+"""Find the best number of nodes of every fitted curve, for each objective.
 
-Which objectives there are depends on what was measured: an epoch needs its number of examples, a
-target accuracy the steps to it. Costs are in node-hours: the price of one is then the only factor.
+The objectives of a curve depend on what was measured: an epoch needs its number of examples, a
+target accuracy the steps to it. Costs are in node-hours, so that a price only scales them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +26,10 @@ Steps = Mapping[Key, StepsToAccuracy]
 
 
 def answerable(group: CurveGroup, fitted: Fit) -> CurveGroup:
-    """Return the group of the curves whose points say something of other numbers of nodes.
+    """Return the group of the curves whose points allow predictions for other numbers of nodes.
 
-    They were fitted on several, and in none of the draws a step on one node takes no time at all.
+    These were fitted on several numbers of nodes, and in all draws a step on one node takes more
+    than 0 s.
     """
     group = group.fitted
     if not len(fitted.draws):
@@ -46,20 +47,20 @@ def optima_rows(
 ) -> list[dict[str, Any]]:
     """Return rows of `optima` for the curves of a group.
 
-    One to 64 nodes are compared. There are rows of those in `listed` and of all that matter to the
-    answer: the best, those within 5 % of it, the break-even, and whatever else may be the best.
+    One to 64 nodes are compared. Rows are returned for the numbers in `listed` and for all that
+    matter to the answer; see `listed_rows`.
 
     Args:
-        group: curves, as `answerable` returns them.
-        fitted: the fit that they are part of.
-        steps: what is known of steps to an accuracy.
-        listed: numbers of nodes.
+        group: curves, as from `answerable`.
+        fitted: the fit of the group.
+        steps: laws of steps to an accuracy, by model, dataset and origin of the data.
+        listed: numbers of nodes that always get a row.
     """
     rows: list[dict[str, Any]] = []
     for curve, of in group.rows.groupby("curve"):
         about = group.about(of.iloc[0])
         for _, alike in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
-            questions = list(alike)  # of one batch: the same step times answer all
+            questions = list(alike)  # they have one batch: the same step times answer all
             try:
                 times = find_times(
                     fitted,
@@ -69,7 +70,7 @@ def optima_rows(
                     model=str(curve),
                     link=group.link,
                 )
-            except ValueError:  # the points say nothing of such batches
+            except ValueError:  # the points do not determine step times at this batch
                 continue
             for question in questions:
                 rows += listed_rows(find_optimum(question, times), about, listed)
@@ -77,7 +78,7 @@ def optima_rows(
 
 
 def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
-    """Yield what can be asked of a curve, given by its points."""
+    """Yield the questions that the points of a curve can answer."""
     global_batches = rows["batch_per_worker"] * rows["nodes"]
     examples = (rows["steps_per_epoch"] * global_batches).max()
     first = rows.iloc[0]
@@ -97,15 +98,17 @@ def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
 def listed_rows(
     optimum: Optimum, about: Mapping[str, Any], listed: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of `optima`: of the numbers of nodes in `listed`, and of all others that matter.
+    """Yield rows of `optima`: for the numbers of nodes in `listed` and all others that matter.
 
-    `kind` is `fitted` where the fit has points around, else `predicted`. `batch_per_worker` need
-    not be whole at a fixed global batch. The answer in words is in the row of the best number.
+    A number matters if it is the best, within 5 % of the best, the break-even, or the best with a
+    probability of 1 % or more. `kind` is `fitted` within the measured range, else `predicted`. At a
+    fixed global batch, `batch_per_worker` may be fractional. The answer in words is only in the row
+    of the best number.
 
     Args:
         optimum: the answer to a question.
         about: columns that all rows begin with.
-        listed: numbers of nodes.
+        listed: numbers of nodes that always get a row.
     """
     question = optimum.question
     batches = question.batches(optimum.nodes)

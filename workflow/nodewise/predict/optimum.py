@@ -1,8 +1,9 @@
-"""The best number of nodes for an objective: not one number, but how sure each number is.
+"""Find the best number of nodes for an objective, with the probability of each number.
 
-Whatever law was fitted is asked at every number of nodes, with its coefficients and with all of its
-draws. Minima are flat and points few: the answer is the probability that k nodes are best, and the
-set that is within 5 % of the best. Where a law says that there is no best number, so does this.
+The fitted law is evaluated at every number of nodes, with the fitted coefficients and with all
+draws. Minima are flat and points are few, so the answer is not one number: it is the probability
+that k nodes are best, and all numbers within 5 % of the best. If the law has no best number, the
+answer says so.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +18,11 @@ from nodewise.predict.points import Points
 from nodewise.predict.question import Counts, Question
 
 MOST_SURE = 0.95
-"""No law is more probable than this to hold where nothing was measured."""
+"""The highest probability of an answer where nothing was measured: the law may not hold there."""
 FAR = 2
-"""More than so many times as many nodes as were measured are an extrapolation."""
+"""Predictions beyond this multiple of the most measured nodes count as extrapolation."""
 _FAR_POINTS = 300
-_TIMED = 0.5  # of the draws, at least, must have a step on every number of nodes
+_TIMED = 0.5  # least share of draws whose step times are above 0 at all numbers of nodes
 
 
 @dataclass(frozen=True)
@@ -29,20 +30,22 @@ class Optimum:
     """The answer to a question. Arrays have shape (points,), one point per number of nodes.
 
     Attributes:
-        question: what was asked.
-        nodes: compared numbers of nodes, from 1 up.
-        value: by the fit, in `question.unit`; `low` and `high` are the ends of its 90 % interval.
-        probability: that so many nodes are the best of those compared, by the draws.
-        beats_one: the probability that so many nodes do better than one.
+        question: the question.
+        nodes: the compared numbers of nodes, ascending from 1.
+        value: the objective by the fit, in `question.unit`.
+        low, high: ends of the 90 % interval of `value`.
+        probability: probability that this number is the best of those compared, from the draws.
+        beats_one: probability that this number does better than one node.
         best: the best number of nodes by the fit.
-        near: numbers of nodes within 5 % of the best; of efficiency, within 5 % of 0.5.
-        break_even: the fewest nodes above one that beat it, by the fit; None if none do.
-        measured: whether the fit has points of this model and link around so many nodes, and
-            around the batch that they would have.
-        most_measured: the largest number of nodes of the fit's points of this model and link.
-        anywhere: the best number by the fit up to 4096 nodes, or where a node has one example left;
-            from a coarse search where it is none of those compared. None: there is no best
-            number, the last of all is the best.
+        near: the numbers of nodes whose value is within 5 % of the best. For efficiency, within
+            5 % of the required efficiency.
+        break_even: the smallest number above 1 that beats one node, by the fit; None if none does.
+        measured: whether this number of nodes, and the batch it would have, lie within the range of
+            the points of this model and link.
+        most_measured: the most nodes in the points of this model and link.
+        anywhere: the best number by the fit, searched up to 4096 nodes or until each node has one
+            example left. Outside of the compared numbers the search is coarse. None if there is no
+            best number because the last one searched is the best.
     """
 
     question: Question
@@ -61,29 +64,32 @@ class Optimum:
 
     @property
     def interior(self) -> bool:
-        """Whether both fewer and more nodes than the best are worse."""
+        """Whether both fewer and more nodes are worse than the best."""
         return self.best > 1 and self.anywhere == self.best
 
     @property
     def predicted(self) -> bool:
-        """Whether the best number lies outside of what was measured."""
+        """Whether the best number lies outside the measured range."""
         return not self.measured[self.at(self.best)]
 
     @property
     def extrapolated(self) -> bool:
-        """Whether the best number is more than twice the largest that was measured."""
+        """Whether the best number is more than twice the largest measured one."""
         return self.best > FAR * self.most_measured
 
     @property
     def range(self) -> tuple[int, int]:
-        """The numbers between which the best one is, with a probability of 90 % or more."""
+        """The range that contains the best number with a probability of 90 % or more."""
         below = np.cumsum(self.probability)
         first, last = np.searchsorted(below, [TAILS[0] * below[-1], TAILS[1] * below[-1]])
         return int(self.nodes[first]), int(self.nodes[last])
 
     @property
     def best_probability(self) -> float:
-        """How probable the best number is; of efficiency, that it or more nodes reach enough."""
+        """The probability of the best number.
+
+        For efficiency, the probability that this number, or a larger one, is efficient enough.
+        """
         at = self.at(self.best)
         if self.question.objective != "efficiency":
             return float(self.probability[at])
@@ -97,14 +103,15 @@ class Optimum:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """What a law says of steps on numbers of nodes: enough to answer all questions of a batch.
+    """Predicted step times on numbers of nodes. They answer all questions about one batch.
 
     Attributes:
-        at: the compared numbers of nodes, from 1 up; (points,).
-        step_s: seconds of a step there by the fit, (points,).
-        drawn_s: the same by its draws, (draws, points), all above 0.
-        drawn: which of the draws of the fit these are, (draws of the fit,).
-        far, far_s: the same numbers and others further on, and the fit's seconds there.
+        at: the compared numbers of nodes, ascending from 1, (points,).
+        step_s: step times in seconds by the fit, (points,).
+        drawn_s: equally likely step times in seconds, (draws, points), all above 0.
+        drawn: mask of the draws of the fit that were kept, (draws of the fit,).
+        far: the compared numbers and a coarse grid of further ones, (far points,).
+        far_s: step times in seconds by the fit at `far`, (far points,).
         measured, most_measured: see `Optimum`.
     """
 
@@ -131,16 +138,16 @@ def find_times(
 
     Args:
         fitted: a fit with draws.
-        question: any of those to answer: they have one batch in common.
-        nodes: the numbers to compare; one node is always compared. Those for which there is not an
-            example each at a fixed global batch are left out.
-        payload: the bytes of one gradient.
-        model: the label of the model in the fit.
-        link: the label of the link in the fit.
+        question: any one of the questions to answer. They all have the same batch.
+        nodes: the numbers to compare. One node is always compared. At a fixed global batch,
+            numbers with less than one example per node are left out.
+        payload: size of one gradient in bytes.
+        model: label of the model in the fit.
+        link: label of the link in the fit.
 
     Raises:
-        ValueError: the fit has no draws, or no such model or link; its points say too little of
-            one node or of the batches; or a number of nodes is below 1.
+        ValueError: the fit has no draws, or no such model or link; its points do not determine
+            the step time of one node or of these batches; or a number of nodes is below 1.
 
     Example:
         >>> from nodewise.predict.fit import fit
@@ -173,18 +180,18 @@ def times_of(
     evaluate: Callable[[At], Floats],
     draw: Callable[[At], Floats],
 ) -> StepTimes:
-    """Return what answers a question about measured points, by anything that goes on from them.
+    """Return step times for `find_optimum`, from any predictor.
 
     Args:
-        question: what is to be best.
+        question: any one of the questions to answer. They all have the same batch.
         nodes: the numbers to compare.
-        payload: the bytes of one gradient.
-        points: what was measured.
-        evaluate: returns the step times somewhere, (points,).
-        draw: returns equally likely ones, (draws, points).
+        payload: size of one gradient in bytes.
+        points: the measured points of the curve.
+        evaluate: function that returns step times, (points,).
+        draw: function that returns equally likely step times, (draws, points).
 
     Raises:
-        ValueError: the points say too little of one node or of the batches.
+        ValueError: the points do not determine the step time of one node or of these batches.
     """
     counts = _compared(question, nodes)
     at, far = (
@@ -195,7 +202,7 @@ def times_of(
     if not (step_s > 0).all():
         raise ValueError("the points say nothing about one node, or about such batches")
     drawn_s = draw(at)
-    timed = np.all(drawn_s > 0, axis=1)  # in the others a step takes no time at all somewhere
+    timed = np.all(drawn_s > 0, axis=1)  # drop draws in which some step takes no time
     if timed.mean() < _TIMED:
         raise ValueError("the points say too little about one node, or about such batches")
     most = int(points.nodes.max())
@@ -205,7 +212,12 @@ def times_of(
 
 
 def find_optimum(question: Question, times: StepTimes) -> Optimum:
-    """Return the best number of nodes for a question of the batch that the times are of."""
+    """Return the best number of nodes for a question.
+
+    Args:
+        question: the question. Its batch is the one that `times` were computed for.
+        times: as from `find_times` or `times_of`.
+    """
     at, far = times.at, times.far
     counts, everywhere = at.nodes.astype(np.int64), far.nodes.astype(np.int64)
     value = question.values(counts, times.step_s, _steps(question, at))
@@ -238,9 +250,10 @@ def find_optimum(question: Question, times: StepTimes) -> Optimum:
 def _capped_where_unmeasured(
     probability: Floats, measured: NDArray[np.bool_], value: Floats
 ) -> Floats:
-    """Return probabilities of which none is above `MOST_SURE` where nothing was measured.
+    """Limit probabilities to `MOST_SURE` where nothing was measured.
 
-    What is left then is that of the best of those that were measured, or of one node.
+    The excess goes to the best of the measured numbers of nodes, or to one node if none was
+    measured.
     """
     most = np.where(measured, 1.0, MOST_SURE)
     least = np.minimum(probability, most)
@@ -268,7 +281,7 @@ def _check(fitted: Fit, model: str, link: str) -> None:
 
 
 def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
-    """Return the steps at points, (points,) or (draws, points)."""
+    """Return how many steps the job takes at points, (points,) or (draws, points)."""
     global_batch = at.nodes * at.batch
     if not question.to_target or question.steps is None:
         steps: Floats = (question.examples or 1.0) / global_batch
@@ -279,7 +292,7 @@ def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
 
 
 def _far_counts(question: Question, counts: Counts) -> Counts:
-    """Return the compared numbers of nodes, those between, and further ones, ever further apart."""
+    """Return the compared numbers of nodes plus a geometric grid between and beyond them."""
     last = int(counts[-1])
     end = question.farthest(last)
     between = np.geomspace(1, last, _FAR_POINTS)
@@ -288,7 +301,7 @@ def _far_counts(question: Question, counts: Counts) -> Counts:
 
 
 def _measured(points: Points, at: At) -> NDArray[np.bool_]:
-    """Return where there are measured points around, (points,)."""
+    """Return whether nodes and batch lie within the range of measured points, (points,)."""
     inside = np.full(len(at.nodes), len(points) > 0)
     for asked, known in ((at.nodes, points.nodes), (at.batch, points.batch)):
         inside &= (asked >= known.min(initial=np.inf)) & (asked <= known.max(initial=-np.inf))

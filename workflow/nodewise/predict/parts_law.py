@@ -1,4 +1,4 @@
-"""Laws of a step whose parts can be measured apart: computing, waiting, input, communicating."""
+"""Laws of steps whose parts can be measured separately: compute, wait, input and communicate."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
@@ -66,7 +66,7 @@ LINK: tuple[Parameter, ...] = (
 )
 ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
 SHARDED_STEP = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
-"""A step of nodes that read no examples of others."""
+"""The step time if the input is sharded: no node reads examples that another one trains on."""
 
 c_0, c_1, d = (p.symbol for p in COMPUTE)
 sigma, v = (p.symbol for p in JITTER)
@@ -75,14 +75,18 @@ alpha, beta = (p.symbol for p in LINK)
 
 @dataclass(frozen=True)
 class PartsLaw(Law):
-    """t = compute + wait + input + communicate: each part can be measured.
+    """t = compute + wait + input + communicate, where each part can be measured.
 
-    compute = c₀ + c₁·b + d. wait = (σ + v·compute)·m_n: the slowest of n nodes, whose times spread
-    by σ + v·compute, is expected m_n spreads above their mean (normal order statistics; H. A. David
-    and H. N. Nagaraja, Order Statistics, 3rd ed., 2003). input = e·b·(n − 1): what a pipeline that
-    is not sharded costs, since each node then reads the examples of all; 0 where it is sharded.
+    - compute = c₀ + c₁·b + d.
+    - wait = (σ + v·compute)·m_n. The times of n nodes have a standard deviation of σ + v·compute.
+      The slowest node is expected m_n standard deviations above the mean (normal order statistics;
+      H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., 2003).
+    - input = e·b·(n − 1), the cost of an input pipeline that is not sharded, in which each node
+      reads the examples of all nodes. It is 0 if the pipeline is sharded.
+    - communicate depends on the law.
 
-    Readers are told that a step which waits most is `wait_bound`, and its time spent `wait_words`.
+    In tables, `wait_bound` names a step whose largest part is `wait`, and `wait_words` describes
+    the waiting.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
@@ -95,29 +99,30 @@ class PartsLaw(Law):
     step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
 
     def compute_s(self, p: Values, at: At) -> Value:
-        """Return the seconds that a node computes in a step."""
+        """Return the seconds per step that a node computes."""
         return self._seconds("compute", p, at)
 
     def wait_s(self, p: Values, at: At) -> Value:
-        """Return the seconds that a step waits for the slowest node."""
+        """Return the seconds per step spent waiting, usually for the slowest node."""
         return self._seconds("wait", p, at)
 
     def input_s(self, p: Values, at: At) -> Value:
-        """Return the seconds that a step spends on examples of other nodes."""
+        """Return the seconds per step spent on reading examples of other nodes."""
         return self._seconds("input", p, at)
 
     def communicate_s(self, p: Values, at: At) -> Value:
-        """Return the seconds that a step exchanges gradients or weights."""
+        """Return the seconds per step spent on communication."""
         return self._seconds("communicate", p, at)
 
 
 @dataclass(frozen=True)
 class AllReduce(PartsLaw):
-    """Gradients are summed over all nodes in every step: compute and communicate, maybe at once.
+    """Base class of laws in which every step sums gradients over all nodes.
 
-    With `overlap` γ > 1 they take (computeᵞ + communicateᵞ)^(1/γ) together: their sum at γ = 1, the
-    longer of both as γ grows (A. Qiao et al., Pollux, OSDI 2021). The parts remain what each would
-    take alone, and then add up to more than the step.
+    Compute and communicate may overlap. Together they take (computeᵞ + communicateᵞ)^(1/γ), where γ
+    is `overlap`: their sum at γ = 1, and close to the longer of the two for large γ (A. Qiao et
+    al., Pollux, OSDI 2021). Each part is still the time it would take alone, so for γ > 1 the parts
+    add up to more than the step.
     """
 
     _: KW_ONLY
@@ -133,5 +138,5 @@ class AllReduce(PartsLaw):
 
 
 def baselines() -> tuple[str, ...]:
-    """Return the names of the laws that know nothing of how nodes exchange anything."""
+    """Return the names of the baselines: laws that do not model how nodes exchange data."""
     return tuple(name for name, law in LAWS.items() if not issubclass(law, PartsLaw))

@@ -1,4 +1,4 @@
-"""The points that a law is fitted to, as arrays, and what they are labelled with."""
+"""The points that a law is fitted to, as arrays with labels."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,34 +12,42 @@ Labels = NDArray[np.str_]
 
 
 class Line(NamedTuple):
-    """One batch of one model on one link; `batch` is in examples per worker, to six digits."""
+    """One batch of one model on one link.
+
+    `batch` is in examples per worker, rounded to six digits.
+    """
 
     model: str
     link: str
     batch: float
 
     def __str__(self) -> str:
-        """Return what files call it."""
+        """Return the name of the line in files."""
         return f"{self.model}|{self.link}|{self.batch:g}"
 
     def label(self, scope: Scope) -> "Label":
-        """Return the label of what shares the coefficients of a scope."""
+        """Return the label under which coefficients of a scope are shared."""
         labels: dict[Scope, Label] = {"model": self.model, "link": self.link, "line": self}
         return labels[scope]
 
 
 Label = str | Line
-"""What shares a coefficient: the name of a model or of a link, or a line."""
+"""The label of a coefficient: the name of a model, the name of a link, or a line."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """What was measured: arrays of shape (points,).
+    """Measured points, as arrays of shape (points,).
 
-    `step_s` is the time in which nodes × batch examples are done, in seconds and above 0;
-    `payload` is in bytes, `batch` in examples per worker. `model` and `link` label what shares
-    compute, and latency and bandwidth. Parts are seconds of the step, NaN where not measured.
-    `noise` is the relative standard deviation of `step_s` by its repeats, NaN where unknown.
+    Attributes:
+        nodes: numbers of nodes.
+        batch: examples per worker and step.
+        payload: size of one gradient in bytes.
+        step_s: seconds in which nodes × batch examples are processed, above 0.
+        model: labels; points of one model share the coefficients of computing.
+        link: labels; points of one link share latency and bandwidth.
+        compute_s, wait_s, communicate_s: parts of the step in seconds, NaN where not measured.
+        noise: relative standard deviation of `step_s`, from repeats; NaN where unknown.
     """
 
     nodes: Floats
@@ -68,10 +76,11 @@ class Points:
         communicate_s: ArrayLike = np.nan,
         noise: ArrayLike = np.nan,
     ) -> "Points":
-        """Return the points, one label or part for all where only one is given.
+        """Return points from arrays; a single value holds for all points.
 
         Raises:
-            ValueError: shapes differ, an axis is not finite, or a step time is not above 0.
+            ValueError: shapes do not match, nodes, batch or payload are not finite, or a step time
+                is not above 0.
         """
         numbers = [nodes, batch, payload, step_s, compute_s, wait_s, communicate_s, noise]
         floats = np.broadcast_arrays(*(np.asarray(x, float) for x in numbers))
@@ -92,24 +101,24 @@ class Points:
         return len(self.nodes)
 
     def where(self, mask: Mask) -> "Points":
-        """Return the points at which `mask`, of shape (points,), is true."""
+        """Return the points where `mask`, of shape (points,), is true."""
         return Points(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
 
     @property
     def at(self) -> At:
-        """Where the points are."""
+        """Nodes, batch and payload of the points, for evaluating a law."""
         return At.of(self.nodes, self.batch, self.payload)
 
     @property
     def lines(self) -> tuple[list[Line], NDArray[np.intp]]:
-        """The lines that the points are on, and of each point which one."""
+        """The lines of the points, and the index of the line of each point."""
         return lines_of(self.model, self.link, self.batch)
 
 
 def lines_of(model: Labels, link: Labels, batch: Floats) -> tuple[list[Line], NDArray[np.intp]]:
-    """Return the lines that points are on, and of each point which one.
+    """Return the lines of points, and the index of the line of each point, (points,).
 
-    Points are many, lines are few: what is looked up is looked up once for each line.
+    There are many points but few lines, so callers can look things up once per line.
     """
     exact = batch.tolist()
     rounded = {value: float(f"{value:g}") for value in set(exact)}

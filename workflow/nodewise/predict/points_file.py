@@ -1,6 +1,6 @@
-"""Predictions for a table of points: each is a curve, a number of devices, and maybe a batch.
+"""Predict a table of points. Each point is a curve, a number of devices, and optionally a batch.
 
-Answers are in the quantity and the unit in which the curve was measured.
+Predictions are in the quantity and the unit in which the curve was measured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,19 +28,19 @@ Row = dict[str, Any]
 
 
 class Point(NamedTuple):
-    """A row of the file: its texts by column, and what is `wrong` with all of it, if anything."""
+    """A row of the file: its texts by column, and an error about the whole row, or ""."""
 
     texts: Mapping[str, str]
     wrong: str = ""
 
 
 def read_points(path: Path) -> list[Point]:
-    """Return the rows of a CSV file with the columns `NEEDED`, and maybe those of batches.
+    """Read a CSV file with the columns `NEEDED` and optional columns of batches and machines.
 
-    Wrong is a row with fewer or more values than columns.
+    A row with fewer or more values than columns gets an error in `wrong`.
 
     Raises:
-        UserError: it is no CSV file, or a column is missing.
+        UserError: the file is not CSV, or a column is missing.
     """
     header, rows = read_table(path, ragged=True)
     missing = [name for name in NEEDED if name not in header]
@@ -56,11 +56,11 @@ def _point(header: list[str], values: list[str]) -> Point:
 
 
 def predict_points(file: FitFile, points: Sequence[Point]) -> list[Row]:
-    """Return a row per point, in their order, with the columns of the point.
+    """Return one row per point, in the same order, with its own columns and the prediction.
 
-    Added are `value`, and `low` and `high`, the ends of the 90 % interval of one more measurement;
-    `unit`, which is empty for seconds and examples per second; and `extrapolated`, whether that is
-    more than twice as many devices as were measured. Or `error`, which says what is wrong.
+    Added columns: `value`; `low` and `high`, the ends of the 90 % interval of another measurement;
+    `unit`, empty for seconds and examples per second; and `extrapolated`, true beyond twice the
+    most devices measured. Invalid points have `error`, a message, instead.
     """
     curves = {curve.name: curve for curve in file.curves}
     predictions = CurvePredictions(file)
@@ -79,10 +79,11 @@ def predict_points(file: FitFile, points: Sequence[Point]) -> list[Row]:
 
 
 def _numbers(point: Point) -> Row:
-    """Return the numbers of a point.
+    """Return the numbers of a point by column.
 
     Raises:
-        ValueError: one is not allowed, or the point is wrong.
+        ValueError: a number is not allowed, the number of devices is missing, or the whole row is
+            invalid.
     """
     if point.wrong:
         raise ValueError(point.wrong)
@@ -116,7 +117,7 @@ def _predict(predictions: CurvePredictions, curve: Curve, row: Row) -> Row:
 
 
 def _batch_of(curve: Curve, row: Row) -> float:
-    """Return the batch per node of a point; where it has none, as the curve's own scaling says."""
+    """Return the batch per node of a point; if it has none, the one of the curve's own scaling."""
     nodes = float(row["n_devices"])
     if curve.batch_known:
         if row.get("batch_per_device") is not None:

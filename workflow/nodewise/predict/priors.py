@@ -1,4 +1,4 @@
-"""What is known of coefficients before a fit: from calibrations, settings and other fits."""
+"""Priors on coefficients: from calibrations, configured link rates and other fits."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,14 +13,17 @@ from nodewise.predict.least_squares import Coefficient, Priors
 from nodewise.results.calibration import Calibration
 
 Calibrated = Mapping[tuple[str, str], Findings]
-"""What calibrations found, by the label of a cluster, and machine."""
+"""The results of calibrations, by label of the cluster and machine."""
 
-_NOTHING_S = 1e-9  # for an example: less than a clock tells
-_TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
+_NOTHING_S = 1e-9  # seconds per example: shorter than a clock can measure
+_TAILS_APART = 3.29  # width of a 90 % interval in standard deviations
 
 
 def calibrated_links(calibrations: Iterable[Calibration]) -> Calibrated:
-    """Return what calibrations found of links, which all workers of a machine share."""
+    """Return the results of all calibrations whose status is ok.
+
+    A calibration also holds for clusters with several workers per machine: they share its link.
+    """
     found = {}
     for one in calibrations:
         if one.status == "ok":
@@ -32,20 +35,20 @@ def calibrated_links(calibrations: Iterable[Calibration]) -> Calibrated:
 
 
 def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
-    """Return what is known beforehand of the link: of rings, servers and pipelines.
+    """Return priors on latency and bandwidth of a group's link, and on its input.
 
-    Rings borrow from TensorFlow's in a calibration. A step's all-reduce is not quite the
-    calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
-    latency for somewhere between nothing and the calibrated one.
+    Rings: the priors come from TensorFlow's ring all-reduce in a calibration. The all-reduce of a
+    step differs a little from that of a calibration, so bandwidth is known within a tenth. Messages
+    may hide behind bytes, so latency is expected between 0 and the calibrated value.
 
-    Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
-    it bears. It is taken for the configured rate less headers, or that of the stream of a
-    calibration of hosts, within a tenth; so is that of pipelines, of which a cut is crossed by one
-    message at a time.
+    Parameter servers and pipelines: the bandwidth prior is the configured rate less headers, or
+    else the rate of the streams in a calibration of hosts, within a tenth. Measurements alone do
+    not show it: few workers do not saturate the link of a server, and messages cross a link of a
+    pipeline one at a time.
 
     Args:
         group: curves over one link.
-        calibrated: of clusters and machines that were calibrated.
+        calibrated: results of calibrations, as from `calibrated_links`.
     """
     cluster, machine = group.first[["cluster", "machine"]]
     seen = calibrated.get((cluster, machine))
@@ -56,7 +59,7 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
         own = seen.all_reduces["ring"].own_time
         alpha, beta = own["latency_s"], 1 / own["bandwidth_bytes_per_s"]
     priors = input_priors(group)
-    if alpha > 0:  # false of NaN
+    if alpha > 0:  # false for NaN
         priors["latency_s", group.link] = (alpha / 2, alpha / 2)
     if beta > 0:
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
@@ -64,7 +67,7 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
 
 
 def _seconds_per_byte(cluster: str, seen: Findings | None) -> float:
-    """Return what a byte takes on the link of a cluster; NaN if nothing tells it."""
+    """Return the seconds per byte of payload on the link of a cluster; NaN if unknown."""
     if (link := link_rates.link_of(cluster)) is not None:
         return link.seconds_per_byte
     if seen is None or seen.links.empty:
@@ -73,7 +76,7 @@ def _seconds_per_byte(cluster: str, seen: Findings | None) -> float:
 
 
 def input_priors(group: CurveGroup) -> dict[Coefficient, tuple[float, float]]:
-    """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
+    """Return priors of curves with sharded input: reading examples of other nodes takes no time."""
     sharded = group.rows[group.rows["pipeline"] == "sharded"]
     return {
         ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()
@@ -81,15 +84,16 @@ def input_priors(group: CurveGroup) -> dict[Coefficient, tuple[float, float]]:
 
 
 def learned_priors(group: CurveGroup, fitted: Fit) -> Priors:
-    """Return α and β of a fit, within a tenth at best, as priors of other fits of its link.
+    """Return α and β of a fit as priors for other fits over the same link.
 
-    Curves of one link have fits of their own where their laws take different things for known, such
-    as the bytes of an activation; latency and bandwidth are the link's all the same.
+    Curves over one link are in different fits if the settings of their laws differ, such as the
+    bytes of an activation. Latency and bandwidth of the link are still the same. They are taken as
+    known within a tenth at best.
     """
     found: dict[Coefficient, tuple[float, float]] = {}
     for name in ("latency_s", "seconds_per_byte"):
         value, (low, high) = fitted.value(name, group.link), fitted.interval(name, group.link)
         spread = float(np.hypot((high - low) / _TAILS_APART, value / 10))
-        if spread > 0:  # false of NaN: the law has none, or there are no draws
+        if spread > 0:  # false for NaN: no such coefficient, or no draws
             found[name, group.link] = (value, spread)
     return found

@@ -1,7 +1,7 @@
-"""How well published curves are predicted, the largest number of devices of each being hidden.
+"""Accuracy of predictions for published curves whose largest number of devices is held out.
 
-`bench/corpus.py --write` makes the table; nothing in it was learned from the publisher of the curve
-but points that are not hidden. Beside our predictions stand simple rules.
+The table is written by `bench/corpus.py --write`. Predictions use no data of the curve's publisher
+except points of its curves that are not held out. Simple rules are listed for comparison.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ RULES: dict[str, Callable[[Scaling, float], float]] = {
     "power law": _power,
     "straight line of time": _line,
 }
-"""Simple rules: each returns the log efficiency of a curve on so many devices."""
+"""Simple rules for comparison. Each predicts the log efficiency of a curve on some devices."""
 
 COLUMNS = {
     "curve": "str",
@@ -52,20 +52,22 @@ COLUMNS = {
     "ours": "float64",
     **dict.fromkeys(RULES, "float64"),
 }
-"""`devices` are those that were hidden; `value` and our prediction are in the curve's own unit;
-errors of ours and of each rule are logs."""
+"""`devices` is the held-out number of devices. `value`, `predicted`, `low` and `high` are in the
+curve's own unit. `ours` and the columns of the rules are errors of the logarithm."""
 
 
 def read_predicted() -> pd.DataFrame:
-    """Return the predictions of hidden points, a row per curve."""
+    """Return the predictions of held-out points, one row per curve."""
     return typed(pd.read_csv(PREDICTED), COLUMNS)
 
 
 def levels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return errors in %, of curves and weighted by publisher, and widths at 90 % coverage.
+    """Return errors in % of our predictions and of each rule, and interval widths at 90 % coverage.
+
+    Errors are summarised over curves, and weighted so that each publisher counts the same.
 
     Args:
-        rows: with the columns of `COLUMNS` from `covered` on, and `curve` and `publisher`.
+        rows: rows with the columns `curve`, `publisher`, and those of `COLUMNS` from `covered` on.
     """
     share = 1 / rows.groupby("publisher")["curve"].transform("size")
     found = {}
@@ -101,10 +103,11 @@ FOLLOWED = {
         )
     },
 }
-"""How many measurements each way made, which number of devices it took, what that loses against the
-best of the curve, and whether that is at most 10 %; `bench/next_measurement.py` makes the table."""
+"""Two ways to choose measurements: doubling the devices, and following `nodewise next`. For each:
+how many measurements it made, which number of devices it chose, the loss against the best number of
+the curve, and whether that is at most 10 %. The table is written by `bench/next_measurement.py`."""
 
 
 def read_next() -> pd.DataFrame:
-    """Return what doubling and what following `nodewise next` found, a row per curve."""
+    """Return the results of doubling and of following `nodewise next`, one row per curve."""
     return typed(pd.read_csv(NEXT), FOLLOWED)

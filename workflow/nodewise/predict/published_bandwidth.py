@@ -1,11 +1,12 @@
-"""One bandwidth for a whole published table, of which only the one-node column is known.
+"""Fit one bandwidth to a whole published table, given its one-node step times.
 
 t(n) = t(1) + 2(n−1)/n·S/B, with the observed t(1) of each curve and one B for all models and
-batches: they ran on the same machines. One number then gives every time on several nodes.
+batches, which ran on the same machines. This one number then predicts all times on several nodes.
 
-B minimises the mean absolute error of log t over the points on several nodes. Unlike squares, it
-lets curves that obey another law (a bound input, say) stand aside instead of pulling B their way.
-It is searched in steps of 0.1 %, since the sum of absolute errors may have several minima.
+B minimises the mean absolute error of log t over the points on several nodes. Unlike least squares,
+this is robust against curves that follow another law (for example with an input bottleneck). The
+search goes through a grid in steps of 0.1 %, because the sum of absolute errors may have several
+minima.
 """
 
 from typing import Any
@@ -27,12 +28,10 @@ _SEED = 30917
 
 
 def spread(group: CurveGroup) -> pd.DataFrame:
-    """Return the fitted rows on several nodes, of lines that have one on one node.
+    """Return the published, fitted rows on several nodes, of lines with a row on one node.
 
-    There are none of what is not published.
-
-    `base_s` is the observed step time on one node of the same batch, `sent` the bytes that a ring
-    sends per node and step.
+    Added columns: `base_s` is the observed step time on one node with the same batch, in seconds.
+    `sent` is the number of bytes that a ring sends per node and step.
     """
     rows = group.fitted.rows
     rows = rows[rows["kind"] == "published"]
@@ -45,14 +44,14 @@ def spread(group: CurveGroup) -> pd.DataFrame:
 
 
 def fit_bandwidth(rows: pd.DataFrame) -> float:
-    """Return the bandwidth in bytes per second for rows of `spread`, one or more."""
+    """Return the best bandwidth in bytes per second for one or more rows from `spread`."""
     return float(_TRIED[_errors(rows).sum(axis=1).argmin()])
 
 
 def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
-    """Return the row of the table `fits` for one bandwidth of all curves of `spread`, if any.
+    """Return the row of the table `fits` about the bandwidth of a group; none if unpublished.
 
-    The interval is over curves (one batch of one model) drawn anew.
+    The interval is from bootstrap resampling of lines (one batch of one model).
     """
     if (rows := spread(group)).empty:
         return []
@@ -90,7 +89,7 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
 
 
 def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
-    """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
+    """Return rows of the table `trials`: by the common bandwidth, and by that of other models."""
     if (rows := spread(group)).empty:
         return []
     trials = _trials(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
@@ -103,7 +102,7 @@ def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
 
 
 def _errors(rows: pd.DataFrame) -> Floats:
-    """Return absolute log errors, shape (bandwidths tried, rows)."""
+    """Return absolute errors of log t, (bandwidths tried, rows)."""
     base, sent, observed = (
         rows[name].to_numpy(float) for name in ("base_s", "sent", "step_time_s")
     )

@@ -1,4 +1,4 @@
-"""Published scaling curves: efficiency by number of devices, and who published each curve.
+"""Published scaling curves: efficiency by number of devices, and the publisher of each curve.
 
 The table is `data/published/curves/scaling_curves.csv`. Each row has the address of its source.
 """
@@ -20,11 +20,15 @@ PUBLISHED = _IN_CLONE if _IN_CLONE.is_file() else _INSTALLED
 
 @dataclass(frozen=True)
 class Scaling:
-    """A curve by number of devices, in ascending order.
+    """A scaling curve, in ascending order of devices. Arrays have shape (points,).
 
-    `efficiency` is the log of the examples per second and device, in any unit: its differences
-    count. `hosts` are the machines that the devices are in, `batch` is that of a device. `strong`
-    says that the global batch stays the same.
+    Attributes:
+        devices: numbers of devices.
+        efficiency: log of examples per second and device, in any unit; only differences matter.
+        hosts: number of machines that the devices are in.
+        batch: batch per device.
+        strong: whether the global batch is the same at all points (strong scaling).
+        publisher: who published the curve.
     """
 
     devices: Floats
@@ -38,11 +42,11 @@ class Scaling:
         return len(self.devices)
 
     def part(self, start: int, stop: int) -> "Scaling":
-        """Return the points from `start` to before `stop`."""
+        """Return the points from `start` up to but excluding `stop`."""
         return self.at(list(range(start, stop)))
 
     def at(self, chosen: list[int]) -> "Scaling":
-        """Return the points with these positions."""
+        """Return the points at these positions."""
         return replace(
             self,
             devices=self.devices[chosen],
@@ -53,7 +57,7 @@ class Scaling:
 
 
 def scaling_of(curve: Curve) -> Scaling | None:
-    """Return a curve by number of devices, or None if it has several points of one number."""
+    """Convert a curve; return None if it has several points with the same number of devices."""
     points = sorted(curve.measured, key=lambda point: point.nodes)
     if len(curve.nodes) < len(points):
         return None
@@ -73,12 +77,12 @@ def scaling_of(curve: Curve) -> Scaling | None:
 
 
 def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
-    """Return in how many machines so many devices are: as given, or full ones."""
+    """Return the number of machines: as given, or as many as needed if machines are full."""
     return float(hosts or np.ceil(devices / curve.per_host))
 
 
 @cache
 def read_published() -> tuple[Scaling, ...]:
-    """Return the published curves."""
+    """Return all published curves that have one point per number of devices."""
     found = (scaling_of(curve) for curve in import_curves(PUBLISHED).curves)
     return tuple(curve for curve in found if curve is not None)

@@ -1,7 +1,7 @@
-"""What is to be best about a number of nodes: the objectives, and what their values are.
+"""The objectives by which numbers of nodes are compared, and how their values are computed.
 
-Numbers of steps are not rounded: an epoch of D examples takes D/(n·b) steps. Nor are batches: at a
-fixed global batch G every node has G/n examples.
+Numbers of steps and batches are not rounded. An epoch of D examples takes D/(n·b) steps. At a fixed
+global batch G every node has G/n examples.
 """
 
 from dataclasses import dataclass
@@ -20,23 +20,26 @@ OBJECTIVES: tuple[str, ...] = get_args(Objective)
 NEAR = 0.05
 LEAST_EFFICIENCY = 0.5
 FARTHEST = 4096
-"""How many nodes a law is asked about when it says whether there is a best number at all."""
-_ALIKE = 1e-9  # values that differ by less are equal: the rest is rounding
+"""The most nodes that are searched to decide whether a best number exists at all."""
+_ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What is given of a training: the same on any number of nodes, and for any objective.
+    """Properties of a training that are the same for all numbers of nodes and all objectives.
 
-    - `batch`: examples per node and step, or `global_batch`: examples per step.
-    - `examples` of an epoch.
-    - `steps` to an accuracy. Their law is one of synchronous training: it knows no staleness.
-    - `price` of a node for an hour.
-    - `least_efficiency` that is enough.
-    - `deadline_s`: seconds that a job may take.
-    - `watts` that a node takes.
-    - `startup_s`: seconds in which nodes do not train yet. Times and costs include them.
+    Attributes:
+        batch: examples per node and step.
+        global_batch: examples per step of all nodes, instead of `batch`.
+        examples: examples of an epoch.
+        steps: law of the steps to an accuracy. It assumes synchronous training and does not model
+            stale gradients.
+        price: price of a node per hour.
+        least_efficiency: lowest efficiency that is acceptable.
+        deadline_s: seconds that a job may take.
+        watts: power of a node.
+        startup_s: seconds before training starts. Times and costs include them.
     """
 
     batch: float | None = None
@@ -52,25 +55,30 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Question(Conditions):
-    """What is to be best, and what is given: either `batch` or `global_batch`, and what it needs.
+    """An objective and the conditions of the training. One of `batch`, `global_batch` is required.
 
-    - `epoch_time`, `epoch_cost`: of one pass over `examples`, which they need.
-    - `target_time`, `target_cost`: of the `steps` to an accuracy, which they need. If steps are
-      known up to a factor only, so are these: they are relative to one node.
-    - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
-      best is the most nodes with `least_efficiency` or more.
-    - `deadline`: seconds of the job, which is the steps to an accuracy if they are known, else an
-      epoch. The best is the cheapest that takes no more than `deadline_s`; if there is none, the
-      fastest.
-    - `energy`: of the same job, in Wh.
+    The objectives:
 
-    A cost is nodes × hours × `price`; without a price it is in node-hours.
+    - `epoch_time`, `epoch_cost`: time or cost of one pass over `examples`, which is required.
+    - `target_time`, `target_cost`: time or cost of the `steps` to an accuracy, which is required.
+      If steps are known only up to a factor, the values are relative to one node.
+    - `efficiency`: the time on one node, divided by n times the time on n nodes, for the same
+      examples. The best is the largest number with `least_efficiency` or more.
+    - `deadline`: time of the job, in seconds. The job is the steps to an accuracy if these are
+      known, else an epoch. The best is the cheapest number that meets `deadline_s`, or the fastest
+      if none does.
+    - `energy`: energy of the same job, in Wh.
 
-    Times of steps are in units of `unit_s` seconds. For answers in words, `node` is what a node is
-    called. Unless `batch_known`, batches are placeholders.
+    A cost is nodes × hours × `price`. Without a price it is in node-hours.
+
+    Attributes:
+        objective: one of the above.
+        unit_s: unit of step times, in seconds.
+        node: word for a node in answers.
+        batch_known: whether batches are real; if not, they are placeholders.
 
     Raises:
-        ValueError: something is missing, too much, or not above 0.
+        ValueError: a value is missing, superfluous, or not above 0.
     """
 
     objective: Objective
@@ -97,13 +105,13 @@ class Question(Conditions):
 
     @property
     def to_target(self) -> bool:
-        """Whether it is about a target accuracy."""
+        """Whether the job is to reach a target accuracy."""
         of_job = self.objective in ("deadline", "energy") and self.steps is not None
         return of_job or self.objective.startswith("target")
 
     @property
     def unit(self) -> str:
-        """What values are in: `s`, `node-hours`, `price`, or `1` for what has no unit."""
+        """The unit of values: `s`, `Wh`, `node-hours`, `price`, or `1` if they have none."""
         if self.objective == "efficiency" or self._relative:
             return "1"
         if self.objective == "energy":
@@ -122,26 +130,26 @@ class Question(Conditions):
         )
 
     def batches(self, nodes: Counts) -> Floats:
-        """Return the examples per node and step on `nodes`."""
+        """Return the examples per node and step for numbers of nodes."""
         if self.global_batch is not None:
             return self.global_batch / nodes.astype(np.float64)
         return np.full(nodes.shape, self.batch, dtype=np.float64)
 
     def most(self, nodes: int) -> int:
-        """Return `nodes`, or as many as can have an example each at this global batch."""
+        """Return `nodes`, limited so that each node has an example of a fixed global batch."""
         return nodes if self.global_batch is None else min(nodes, int(self.global_batch))
 
     def farthest(self, compared: int) -> int:
-        """Return how many nodes are looked at, where up to `compared` are compared."""
+        """Return the most nodes to search if up to `compared` are compared."""
         return self.most(max(FARTHEST, compared))
 
     def values(self, nodes: Counts, step_s: Floats, steps: Floats) -> Floats:
-        """Return what is asked for, (…, points), of which the first is on one node.
+        """Return the values of the objective, (…, points). The first is that of one node.
 
         Args:
-            nodes: (points,), the first being 1.
-            step_s: times of a step, in units of `unit_s`, (…, points).
-            steps: how many there are, (…, points).
+            nodes: numbers of nodes, the first of which is 1, (points,).
+            step_s: step times in units of `unit_s`, (…, points).
+            steps: numbers of steps, (…, points).
         """
         seconds = step_s * self.unit_s * steps
         if self.objective == "efficiency":
@@ -156,14 +164,17 @@ class Question(Conditions):
     def best(self, values: Floats, nodes: Counts) -> NDArray[np.intp]:
         """Return the index of the best point of `values`, (…, points): shape (…)."""
         if self.objective == "efficiency":
-            enough = values >= self.least_efficiency  # one node always is
+            enough = values >= self.least_efficiency  # always true for one node
             return np.asarray(values.shape[-1] - 1 - np.argmax(enough[..., ::-1], axis=-1))
         values = self._costs(values, nodes)
         least = values.min(axis=-1, keepdims=True)
-        return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # the fewest nodes
+        return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # first: fewest nodes
 
     def _costs(self, values: Floats, nodes: Counts) -> Floats:
-        """Return what is to be least: with a deadline, the cost of what is in time."""
+        """Return the values to minimise: with a deadline, the cost of numbers that meet it.
+
+        Numbers that miss the deadline are infinite. If all miss it, the values are the times.
+        """
         if self.objective != "deadline" or self.deadline_s is None:
             return values
         in_time = values <= self.deadline_s
@@ -171,15 +182,15 @@ class Question(Conditions):
         return np.where(late, values, np.where(in_time, values * nodes, np.inf))
 
     def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
-        """Return where nodes do better than one: of efficiency, do as much in less time."""
+        """Return whether each number does better than one node; for efficiency, if it is faster."""
         if self.objective == "efficiency":
             return np.asarray(values * nodes > 1 + _ALIKE)
         return np.asarray(values < (1 - _ALIKE) * values[..., :1])
 
     def near(self, values: Floats, nodes: Counts) -> NDArray[np.bool_]:
-        """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of least.
+        """Return which of `values`, (points,), are within 5 % of the best.
 
-        The best is always among them.
+        For efficiency, within 5 % of `least_efficiency`. The best is always included.
         """
         best = self.best(values, nodes)
         if self.objective == "efficiency":

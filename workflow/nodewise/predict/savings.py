@@ -1,7 +1,8 @@
-"""How much of the training time more nodes save: the mean over the models of a published study.
+"""Compute the share of training time that more nodes save, for models of a published study.
 
-The share is 1 − t(n)/(n·t(1)) at a fixed batch per worker. As the study does, each model counts
-with the batch at which it saved most on its largest number of nodes, and all models the same.
+The share is 1 − t(n)/(n·t(1)) at a fixed batch per worker. As in the study, each model is
+represented by the batch that saved most on its largest number of nodes, and the mean weighs all
+models equally.
 """
 
 from typing import Any
@@ -17,9 +18,9 @@ NODES = tuple(range(1, 11))
 
 
 def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `savings`: of each model, and of their mean, whose `model` is empty.
+    """Return rows of `savings` for each model and for their mean, which has an empty `model`.
 
-    None for what is not a published study.
+    There are none if the group is not of a published study.
     """
     lines = _best_lines(group.fitted.rows)
     if group.first["kind"] != "published" or not lines or not len(fitted.draws):
@@ -48,14 +49,17 @@ def _best_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def _observed(line: pd.DataFrame) -> "pd.Series[float]":
-    """Return the share saved by nodes, of a line whose index they are."""
+    """Return the share saved by number of nodes, for a line indexed by nodes."""
     seconds = line["step_time_s"].sort_index().astype(float)
     saved: pd.Series[float] = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
     return saved
 
 
 def _saved(group: CurveGroup, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Return the share saved on `NODES`: by the law, by its draws, observed (else NaN)."""
+    """Return the share saved on `NODES`: by the law, by its draws, and as observed or NaN.
+
+    The shapes are (nodes,), (draws, nodes) and (nodes,).
+    """
     first = line.iloc[0]
     at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
     curve = str(first["curve"])

@@ -1,16 +1,19 @@
-"""Predict a scaling curve from its points and from what similar published curves did next.
+"""Predict a scaling curve from its points and from how similar published curves continued.
 
-A simple rule continues the curve. Published curves say how far such rules were off where they
-looked alike: the weighted median of these errors, smoothed, corrects the rule, and their 5 % and
-95 % quantiles are the interval. Errors are those of the log efficiency per doubling of devices, so
-that an interval widens with the distance. Each example weighs 1/√(examples of its publisher), and
-more if it is of the publisher of the curve that is asked about.
+A simple rule extrapolates the curve. The errors of the same rule on similar published curves
+correct it: their smoothed weighted median is added, and their 5 % and 95 % quantiles give the
+interval. Errors are of log efficiency per doubling of devices, so intervals widen with distance.
+Each example weighs 1/√(examples of its publisher), and more if it is from the publisher of the
+curve to predict.
 
-Rules continue the last two points. At the same batch per device the slope of log efficiency goes
-on; over several machines, most of it. At the same global batch Amdahl's law goes on, averaged with
-that slope. From one device to the next, a slope says little: all that devices exchange is new
-there. Within a machine, the law of a ring then says how that grows; at the same global batch it is
-Amdahl's law alone.
+The rules extrapolate from the last two points:
+
+- At a constant batch per device, the slope of log efficiency continues; over several machines, only
+  most of it.
+- At a constant global batch, the rule is the mean of Amdahl's law and of that slope.
+- If the last two points begin with one device, the slope says little, because communication starts
+  only there. Within a machine, the law of a ring says how communication grows. At a constant global
+  batch, Amdahl's law is used alone.
 """
 
 from collections import Counter
@@ -27,31 +30,32 @@ from nodewise.predict.published_curves import Scaling
 from nodewise.results.curves import Floats
 
 NOISE = 0.05
-"""How far one more measurement of the same point is off: half of its 90 % interval, of the log."""
+"""Half the width of the 90 % interval of a repeated measurement, on the log scale."""
 
-_COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
+_COVERAGE = 0.92  # share of held-out examples to cover; a little above the promised 90 %
 _TAIL = 0.05
 _MIDDLE = (0.4, 0.5, 0.6)
-"""The mean of these quantiles is the median, smoothed: it depends less on a single example."""
+"""The smoothed median is the mean of these quantiles; it depends less on a single example."""
 
-_LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
-_GROWTH = 0.8  # of errors with the distance: no wider than needed far away
-_EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
-_STEEPEST, _RISING = 2.0, 0.5  # per doubling; no published curve goes on falling or rising faster
+_LEAST_STEP = 0.5  # doublings; shorter steps have the error of measurements
+_GROWTH = 0.8  # exponent of errors over distance; 1 would make distant intervals too wide
+_EVERYWHERE = 1e-3  # weight of a published curve that is not similar at all
+_STEEPEST, _RISING = 2.0, 0.5  # limits per doubling; no published curve falls or rises faster
 OWN = 4.0
-"""How many times as much an example of the same publisher weighs."""
+"""Factor on the weight of examples from the same publisher."""
 
 KINDS = ("ahead", "between", "before", "one")
-"""Where a target is: beyond the points, among them, at fewer devices; or there is one point."""
-_SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
+"""Where a target is: beyond the points, between them, or at fewer devices; `one` if there is only
+one point."""
+_SLOPE = 0.12  # per doubling; slopes are compared linearly below it, and by their ratio above
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen by trying; `bench/corpus_nested.py` says how well that transfers.
+    """Tuned settings; `bench/corpus_nested.py` measures how well the tuning generalises.
 
-    `slope` is the share of the last slope that goes on over several machines. `reach` is the
-    distance of features at which an example weighs 0.6 times as much.
+    `slope` is the share of the last slope that continues over several machines. `reach` is the
+    distance of features at which the weight of an example falls to 0.6.
     """
 
     slope: float = 0.85
@@ -63,7 +67,7 @@ USED = Settings()
 
 @dataclass(frozen=True)
 class Target:
-    """The point that is asked for."""
+    """The point to predict: devices, machines, and batch per device."""
 
     devices: float
     hosts: float
@@ -72,10 +76,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Guess:
-    """What a rule says of a target, as a change of log efficiency from a measured point.
+    """The prediction of a rule: a change of log efficiency from a measured point.
 
-    `start` is that point's log efficiency, `step` the unit of errors, and
-    `features` are alike where errors are.
+    Attributes:
+        kind: one of `KINDS`.
+        start: log efficiency of the measured point.
+        change: predicted change.
+        step: the unit of errors, which grows with the distance from the measured points. It is
+            negative for a target of fewer devices than the only point.
+        features: coordinates by which similar predictions, with similar errors, are found.
     """
 
     kind: str
@@ -86,7 +95,7 @@ class Guess:
 
 
 def guess(curve: Scaling, target: Target, settings: Settings = USED) -> Guess:
-    """Return what a simple rule says: ahead of the points, between them, or before them."""
+    """Predict a target by the simple rule for its kind; see `KINDS`."""
     if len(curve) == 1:
         return _from_one(curve, target)
     if target.devices > curve.devices[-1]:
@@ -97,7 +106,7 @@ def guess(curve: Scaling, target: Target, settings: Settings = USED) -> Guess:
 
 
 def slopes_of(curve: Scaling) -> Floats:
-    """Return the changes of log efficiency per doubling of devices, between neighbouring points."""
+    """Return the slopes of log efficiency per doubling of devices, between neighbouring points."""
     return np.asarray(np.diff(curve.efficiency) / np.diff(np.log2(curve.devices)))
 
 
@@ -106,9 +115,9 @@ def _bent(slope: float) -> float:
 
 
 def _unit(step: float) -> float:
-    """Return the unit of errors so many doublings away; errors grow more slowly than the distance.
+    """Return the unit of errors at a distance of `step` doublings, with the same sign.
 
-    It is negative towards fewer devices if the step is.
+    It grows more slowly than the distance.
     """
     return float(np.copysign(max(abs(step), _LEAST_STEP) ** _GROWTH, step))
 
@@ -140,7 +149,7 @@ def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
 
 
 def _change_ahead(curve: Scaling, target: Target, step: float, settings: Settings) -> float:
-    """Return the change from the last log efficiency, `step` doublings on: see the module."""
+    """Return the change from the last log efficiency over `step` doublings; see the module."""
     slope = float(slopes_of(curve)[-1])
     from_one = curve.devices[-2] == 1
     if curve.strong:
@@ -156,9 +165,9 @@ def _leaves_machine(hosts: float, later_hosts: float) -> bool:
 
 
 def line_change(curve: Scaling, devices: float) -> float:
-    """Return the change from the last log efficiency by a straight line of time over devices.
+    """Return the change from the last log efficiency, by a straight line of time over devices.
 
-    That time is of an example and device: at the same global batch this is Amdahl's law.
+    The time is that of one example per device. At a constant global batch this is Amdahl's law.
     """
     times = np.exp(curve.efficiency[-1] - curve.efficiency)
     slope, fixed = np.polyfit(curve.devices, times, 1)
@@ -167,13 +176,13 @@ def line_change(curve: Scaling, devices: float) -> float:
 
 
 def _ring_change(curve: Scaling, devices: float) -> float:
-    """Return the change from the second of two points, of which the first is of one device.
+    """Return the change from the last point by the law of a ring; the point before has one device.
 
-    A ring of n devices exchanges (n − 1)/n of its bytes: what two points add to the time of one
-    device grows by that.
+    In a ring of n devices, communication grows like (n − 1)/n. The last point's additional time
+    over one device is scaled accordingly.
     """
     known = float(curve.devices[-1])
-    one = float(np.exp(curve.efficiency[-1] - curve.efficiency[-2]))  # in times of the second
+    one = float(np.exp(curve.efficiency[-1] - curve.efficiency[-2]))  # relative to the last point
     time = one + (1 - one) * (1 - 1 / devices) / (1 - 1 / known)
     return float(-np.log(time)) if time > 0 else 0.0
 
@@ -210,7 +219,7 @@ def _between(curve: Scaling, target: Target) -> Guess:
 
 @dataclass(frozen=True)
 class Examples:
-    """How far a rule was off on published curves, per unit of its step."""
+    """Errors of a rule on published curves, per unit of its step, with features and weights."""
 
     features: Floats
     errors: Floats
@@ -224,13 +233,16 @@ class Examples:
         reach: float = USED.reach,
         shares: Sequence[float] = (_TAIL, 1 - _TAIL),
     ) -> tuple[Floats, Floats]:
-        """Return the medians of the errors of similar curves, and other quantiles, a row each.
+        """Return smoothed medians and other quantiles of the errors of similar examples.
 
         Args:
-            features: of each guess.
-            weights: of the examples, for all guesses or for each.
+            features: features of the guesses, (guesses, features).
+            weights: weights of the examples, (examples,) or (guesses, examples).
             reach: see `Settings`.
-            shares: of the other quantiles.
+            shares: the other quantiles.
+
+        Returns:
+            The medians, (guesses,), and the other quantiles, (shares, guesses).
         """
         apart = cdist(features, self.features, "sqeuclidean")
         weights = weights * (np.exp(-apart / (2 * reach**2)) + _EVERYWHERE)
@@ -245,15 +257,15 @@ class Examples:
         return errors[: len(_MIDDLE)].mean(axis=0), errors[len(_MIDDLE) :]
 
     def weights_for(self, publisher: str) -> Floats:
-        """Return the weights of the examples for a curve of a publisher."""
+        """Return the weights of the examples for predicting a curve of a publisher."""
         return self.weights * np.where(self.publishers == publisher, OWN, 1.0)
 
     @cached_property
     def factor(self) -> float:
-        """By what intervals must be widened to hold most of publishers left out.
+        """The factor by which intervals are widened to cover examples of held-out publishers.
 
-        Conformal prediction, with publishers as the units (Vovk et al., Algorithmic Learning in a
-        Random World, 2005).
+        This is conformal prediction with publishers as units (Vovk et al., Algorithmic Learning in
+        a Random World, 2005). It is at least 1.
         """
         if len(set(self.publishers)) < 2:
             return 1.0
@@ -267,10 +279,10 @@ class Examples:
 
 
 class SimilarCurves:
-    """What curves say of others like them; learned in less than a second.
+    """A predictor of scaling curves from similar ones. It learns in less than a second.
 
     Args:
-        curves: with all their points that may be known.
+        curves: the curves to learn from, with all points that may be used.
     """
 
     def __init__(self, curves: Iterable[Scaling]) -> None:
@@ -282,9 +294,9 @@ class SimilarCurves:
         self._examples = {kind: table_of(rows) for kind, rows in found.items()}
 
     def predict(self, curve: Scaling, targets: Sequence[Target]) -> Floats:
-        """Return the log efficiencies at targets, and the ends of their 90 % intervals: three rows.
+        """Return log efficiencies at targets and the ends of their 90 % intervals, (3, targets).
 
-        The intervals are those of one more measurement.
+        The intervals are those of another measurement.
         """
         value, ends = self._continue(curve, targets, dict.fromkeys(KINDS, (_TAIL, 1 - _TAIL)))
         low, high = np.sort(ends, axis=0)
@@ -292,11 +304,11 @@ class SimilarCurves:
         return np.array([value, value - below, value + above])
 
     def draw(self, curve: Scaling, targets: Sequence[Target], draws: int) -> tuple[Floats, Floats]:
-        """Return the log efficiencies at targets, and equally likely ones, a row per draw.
+        """Return log efficiencies at targets, (targets,), and draws of them, (draws, targets).
 
-        A draw goes on, ahead of the points, as the same share of similar curves did everywhere.
-        What lies between points or before them says nothing of that. The measured points are off
-        together.
+        A draw takes the same quantile of errors at all targets of one kind (ahead of the points,
+        between them, and so on). Quantiles of different kinds are independent. The noise of the
+        measured points is one common shift per draw.
         """
         rng = np.random.default_rng([len(curve), draws])
         shares = (np.arange(draws) + 0.5) / draws
@@ -309,7 +321,11 @@ class SimilarCurves:
     def _continue(
         self, curve: Scaling, targets: Sequence[Target], shares: Mapping[str, Sequence[float]]
     ) -> tuple[Floats, Floats]:
-        """Return log efficiencies at targets, and how far off shares of each kind were: rows."""
+        """Return log efficiencies at targets, (targets,), and deviations, (shares, targets).
+
+        A deviation is the error quantile of a share, relative to the median. `shares` has the
+        quantiles of each kind.
+        """
         made = [guess(curve, target) for target in targets]
         value = np.array([each.start + each.change for each in made])
         off = np.zeros((len(shares["ahead"]), len(made)))
@@ -327,7 +343,7 @@ class SimilarCurves:
 
 
 def examples_of(curve: Scaling, settings: Settings = USED) -> list[tuple[Guess, float]]:
-    """Return guesses from parts of a curve, each with the true log efficiency."""
+    """Return predictions of points of a curve from other points, with true log efficiencies."""
     targets = [
         (Target(*at), truth)
         for *at, truth in zip(
@@ -346,7 +362,7 @@ def examples_of(curve: Scaling, settings: Settings = USED) -> list[tuple[Guess, 
 
 
 def table_of(rows: list[tuple[str, Guess, float]]) -> Examples:
-    """Return examples of one kind: publisher, guess and the true log efficiency of each."""
+    """Return examples of one kind from rows of publisher, guess and true log efficiency."""
     publishers = [publisher for publisher, _, _ in rows]
     counts = Counter(publishers)
     return Examples(

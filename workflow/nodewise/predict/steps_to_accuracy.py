@@ -1,12 +1,13 @@
-"""Steps to an accuracy by global batch: steps(G) = S_min + E_min/G = S_min·(1 + B_c/G).
+"""Model the steps to an accuracy by global batch: steps(G) = S_min + E_min/G = S_min·(1 + B_c/G).
 
-S_min steps is what even the largest batch takes, E_min examples what even the smallest one takes;
-B_c = E_min/S_min, the critical batch, takes twice of both (S. McCandlish et al., An empirical model
-of large-batch training, 2018, arXiv:1812.06162, equation 2.11). The law is one of batches whose
-learning rate suits them; runs that all have the same one follow it with a B_c of their own.
+S_min is the number of steps that even the largest batch needs, E_min the number of examples that
+even the smallest batch needs. The critical batch B_c = E_min/S_min needs twice as many of both
+(S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162, equation
+2.11). The law assumes that the learning rate is tuned to each batch. Runs that all have the same
+learning rate follow it with a different B_c.
 
-It comes from runs of whole epochs at two or more global batches, or, up to a factor, from the
-gradient noise scale: then only ratios of steps mean anything.
+The law is fitted to runs of whole epochs at two or more global batches. Alternatively the gradient
+noise scale gives it up to a factor; then only ratios of steps are meaningful.
 """
 
 from collections.abc import Iterator
@@ -22,30 +23,35 @@ from nodewise.predict.law import Floats, Law, Parameter, b, positive
 from nodewise.predict.points import Points
 
 SYNCHRONOUS = ("none", "ring", "star", "devices", "activations")
-"""Ways of bringing gradients together in which n·b examples make one update, exactly."""
+"""Exchanges in which exactly n·b examples make one update."""
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
 Key = tuple[str, str, str]
-"""What steps are of: the values of `KEY`."""
+"""The values of the columns `KEY`, which identify a training task."""
 KEY = ("model", "dataset", "data_origin")
 
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
-"""What steps to an accuracy are known by."""
+"""The sources of a law of steps to an accuracy."""
 _NOISE = ("noise", "signal")
 _SEED = 18120
 
 
 class NotEnoughRunsError(ValueError):
-    """What was measured does not tell how steps depend on the batch; the text says what would."""
+    """The runs do not show how steps depend on the batch. The message says what to measure."""
 
 
 @dataclass(frozen=True)
 class StepsToAccuracy:
-    """The law with its coefficients: `minimum_steps` S_min, `minimum_examples` E_min.
+    """The law of steps to an accuracy, with its coefficients.
 
-    `draws`, of shape (draws, 2), are equally likely values of both. `target` is the training
-    accuracy that is reached; None if it is not known. Unless steps were `measured`, as somebody
-    says, or there is a target, the law is known up to a factor only.
+    Without a target, and unless steps were measured, the law is known only up to a factor.
+
+    Attributes:
+        minimum_steps: S_min.
+        minimum_examples: E_min.
+        draws: equally likely values of S_min and E_min, (draws, 2).
+        target: the training accuracy to reach, or None if unknown.
+        measured: whether users counted the steps themselves, to a target of their own.
     """
 
     minimum_steps: float
@@ -56,30 +62,31 @@ class StepsToAccuracy:
 
     @property
     def critical_batch(self) -> float:
-        """B_c in examples; infinite if no batch seen was large enough to tell."""
+        """B_c in examples; infinite if all measured batches were too small to tell."""
         return float(_critical(self.minimum_steps, self.minimum_examples))
 
     @property
     def critical_batch_interval(self) -> tuple[float, float]:
         """Both ends of the 90 % interval of B_c."""
-        # an order statistic: between a number and infinity there is nothing to interpolate
+        # an order statistic, because draws may be infinite and cannot be interpolated then
         ends = np.quantile(_critical(*self.draws.T), TAILS, method="nearest")
         return float(ends[0]), float(ends[1])
 
     def evaluate(self, global_batch: ArrayLike) -> Floats:
-        """Return the steps that batches of shape (points,) take."""
+        """Return the number of steps at global batches, (points,)."""
         return self.minimum_steps + self.minimum_examples / np.asarray(global_batch, np.float64)
 
     def draw(self, global_batch: ArrayLike, draws: int) -> Floats:
-        """Return `draws` equally likely steps of each batch, shape (draws, points)."""
+        """Return `draws` equally likely numbers of steps at global batches, (draws, points)."""
         chosen = self.draws[np.arange(draws) % len(self.draws)]
         return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
 
 
 class KnownSteps(NamedTuple):
-    """The steps of a model on a dataset by batch: their law, or what is missing to tell it.
+    """The law of steps of a model on a dataset, or what is missing to know it.
 
-    `basis` is what they are known by, `kind` of what kind that is.
+    `basis` is the source of the law: `BY_NOISE` or `BY_EPOCHS`. `kind` says whether it was
+    `measured` or `fitted`.
     """
 
     key: Key
@@ -90,7 +97,7 @@ class KnownSteps(NamedTuple):
 
 
 class _StepsByBatch(Law):
-    """The law in the form that `fit` takes: what depends on the batch is a number of steps here."""
+    """The law in the form that `fit` takes. Its "step time" is a number of steps here."""
 
     name = "steps"
     title = "Steps to an accuracy"
@@ -120,10 +127,10 @@ def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccur
     Args:
         epochs: rows of the table `epochs`: `cell_id`, `batch_per_worker`, `nodes`, `epoch`,
             `steps`, `accuracy` (over the epoch).
-        target: the training accuracy to reach; if not given the highest that every run reaches.
+        target: the training accuracy to reach; by default the highest that every run reaches.
 
     Raises:
-        NotEnoughRunsError: not even two global batches were seen to reach it.
+        NotEnoughRunsError: fewer than two global batches were seen to reach it.
     """
     runs = [run.sort_values("epoch") for _, run in epochs.groupby("cell_id")]
     if target is None:
@@ -139,15 +146,15 @@ def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccur
 def fit_counted(
     global_batch: ArrayLike, steps: ArrayLike, target: float | None = None
 ) -> StepsToAccuracy:
-    """Fit the law to steps that were counted until an accuracy was reached.
+    """Fit the law to numbers of steps until an accuracy was reached.
 
     Args:
         global_batch: examples per step, (runs,).
-        steps: of each run, (runs,).
-        target: the training accuracy; None: somebody counted the steps to one of their own.
+        steps: number of steps of each run, (runs,).
+        target: the training accuracy; None if users counted the steps to a target of their own.
 
     Raises:
-        NotEnoughRunsError: of fewer than two global batches.
+        NotEnoughRunsError: there are fewer than two global batches.
     """
     if len(np.unique(np.asarray(global_batch))) < 2:
         raise NotEnoughRunsError("steps of two global batches or more are needed")
@@ -159,14 +166,14 @@ def fit_counted(
 
 
 def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
-    """Yield what can be compared: synchronous runs of whole epochs of a model on one dataset.
+    """Yield comparable runs: synchronous runs of whole epochs of one model on one dataset.
 
     Args:
         epochs: the table `epochs`.
         cells: the table `cells`.
 
     Yields:
-        What they are of, and rows of `epochs` for `fit_steps`.
+        The values of `KEY`, and the rows of `epochs` for `fit_steps`.
     """
     whole = cells["whole_epochs"] & (cells["status"] == "ok")
     wanted = cells.loc[whole & cells["exchange"].isin(SYNCHRONOUS), "cell_id"]
@@ -175,10 +182,10 @@ def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, 
 
 
 def find_noise(noise_scale: pd.DataFrame) -> Iterator[tuple[Key, StepsToAccuracy]]:
-    """Yield the law up to a factor for each model whose noise scale was measured.
+    """Yield the law, up to a factor, of each model whose gradient noise scale was measured.
 
     Args:
-        noise_scale: the table of that name.
+        noise_scale: the table `noise_scale`.
     """
     for key, rows in _by_key(noise_scale):
         points = [point for _, point in rows.groupby("step")]
@@ -189,12 +196,12 @@ def find_noise(noise_scale: pd.DataFrame) -> Iterator[tuple[Key, StepsToAccuracy
 def find_steps(
     epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame
 ) -> list[KnownSteps]:
-    """Return what is known by noise scales, then what is known by runs.
+    """Return all laws of steps: first those from noise scales, then those from runs.
 
     Args:
-        epochs: the table of that name.
-        cells: the table of that name.
-        noise_scale: the table of that name.
+        epochs: the table `epochs`.
+        cells: the table `cells`.
+        noise_scale: the table `noise_scale`.
     """
     known = [KnownSteps(key, BY_NOISE, "measured", law) for key, law in find_noise(noise_scale)]
     for key, runs in find_runs(epochs, cells):
@@ -206,7 +213,10 @@ def find_steps(
 
 
 def steps_row(steps: KnownSteps) -> dict[str, object]:
-    """Return a row of `steps_to_accuracy`; without a target, steps are known up to a factor."""
+    """Return a row of the table `steps_to_accuracy`.
+
+    Without a target, steps are known only up to a factor, and `minimum_steps` is NaN.
+    """
     key, basis, kind, law, missing = steps
     low, high = law.critical_batch_interval if law else (np.nan, np.nan)
     return dict(zip(KEY, key, strict=True)) | {
@@ -222,15 +232,14 @@ def steps_row(steps: KnownSteps) -> dict[str, object]:
 
 
 def steps_by_noise(noise: ArrayLike, signal: ArrayLike) -> StepsToAccuracy:
-    """Return the law up to a factor, from the gradient noise scale B_simple = tr Σ/|G|² for B_c.
+    """Return the law up to a factor, with the gradient noise scale B_simple = tr Σ/|G|² as B_c.
 
-    B_c is the median over the points of a training. Draws take points, and at each of them groups
-    of batches, anew: they spread as far as that median would with other points. Steps are relative
-    to those of a batch of one example.
+    B_c is the median over the points of a training. Draws are a bootstrap: points, and groups of
+    batches at each point, are resampled. Steps are relative to those of a batch of one example.
 
     Args:
         noise: tr Σ of each point and group, (points, groups); see `nodewise.results.noise_scale`.
-        signal: |G|², likewise; estimates may be below 0.
+        signal: |G|² of each point and group, (points, groups). Estimates may be below 0.
     """
     both = np.stack([np.asarray(noise, np.float64), np.asarray(signal, np.float64)])
     _, points, groups = both.shape
@@ -248,7 +257,10 @@ def _by_key(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
 
 
 def _signal_share(noise: Floats, signal: Floats) -> Floats:
-    """Return 1/(1 + B): S_min in steps of a batch of one. Finite also where B is not."""
+    """Return 1/(1 + B), which is S_min relative to the steps of a batch of one example.
+
+    It is finite even if B is not.
+    """
     signal, noise = np.maximum(signal, 0.0), np.maximum(noise, 0.0)
     together = signal + noise
     return np.divide(signal, together, out=np.ones_like(together), where=together > 0)
@@ -264,10 +276,11 @@ def _global_batch(run: pd.DataFrame) -> int:
 
 
 def _steps_at(run: pd.DataFrame, target: float) -> float:
-    """Return the steps after which a run reaches `target`; NaN if it was not seen to get there.
+    """Return the steps after which a run reaches `target`; NaN if that was not observed.
 
-    The accuracy of an epoch is a mean over it, and so one of its middle; between middles it is
-    interpolated. A first epoch that is above the target already does not tell when it got there.
+    The accuracy of an epoch is a mean over the epoch, so it is assigned to the middle of the epoch
+    and interpolated between middles. If the first epoch is above the target already, the time of
+    reaching it is unknown.
     """
     accuracy = run["accuracy"].to_numpy(np.float64)
     steps = run["steps"].to_numpy(np.float64)
@@ -280,7 +293,7 @@ def _steps_at(run: pd.DataFrame, target: float) -> float:
 
 
 def _missing(tried: Floats, seen: Floats, target: float) -> str:
-    """Say what would be needed to fit the law."""
+    """Return a message that says what to measure so that the law can be fitted."""
     if not len(tried):
         return "no run of whole epochs: measure two or more global batches"
     batches = ", ".join(f"{batch:g}" for batch in tried)

@@ -1,4 +1,4 @@
-"""The tables of a study's fits, and of how they are judged."""
+"""Build the tables of a study's fits and of their validation."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ FITTED = (
     *("choices", "fits", "predictions", "diagnosis"),
     *("optima", "rates", "savings", "steps_to_accuracy"),
 )
-"""The tables of fits. Those of how fits are judged are `trials` and `judgement`."""
+"""The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
 
 def fit_study(
@@ -52,7 +52,7 @@ def fit_study(
     steps: Sequence[steps_to_accuracy.KnownSteps] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
+    """Fit all curves and return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
     return fitted_tables(fit_curves(points, calibrations, draws=draws), steps, draws)
 
 
@@ -63,13 +63,15 @@ def fitted_tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
-    Predictions are for `NODES`, and those observed beside them, at each batch that was timed;
-    `beyond` marks those on more nodes than any point that was fitted.
+    Predictions are made for `NODES` and all observed node counts, at each batch that was timed.
+    `beyond` marks predictions on more nodes than any fitted point.
 
     Args:
         found: the fits of a study.
-        steps: what is known of steps to an accuracy, of a key the best known last.
-        draws: how many equally likely coefficients the intervals of published bandwidths come from.
+        steps: known laws of steps to an accuracy. If a key occurs several times, the last one
+            counts.
+        draws: number of equally likely bandwidths, from which the intervals of published bandwidths
+            come.
     """
     laws = {each.key: each.law for each in steps if each.law is not None}
     points = pd.concat([one.group.rows for one in found]) if found else pd.DataFrame()
@@ -93,10 +95,10 @@ def fitted_tables(
 def judge_study(
     points: pd.DataFrame, calibrations: Iterable[Calibration] = (), *, draws: int = DRAWS
 ) -> dict[str, pd.DataFrame]:
-    """Return `trials` and `judgement`: what the same fits say of points that are left out of them.
+    """Return the tables `trials` and `judgement`: the same fits, judged on held-out points.
 
-    Arguments and errors are those of `fit_curves`. No fit has priors from another group of
-    its link.
+    Arguments and errors are those of `fit_curves`. Unlike there, no fit has priors from another
+    group of its link.
     """
     groups = groups_to_fit(points, calibrations)
     rows: list[dict[str, Any]] = []
@@ -109,7 +111,7 @@ def judge_study(
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
-    """Write each table as `NAME.csv`, each in one atomic step."""
+    """Write each table to `NAME.csv` atomically."""
     for name, table in tables.items():
         write_csv(table, out_dir / f"{name}.csv")
 
@@ -124,7 +126,7 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
 
 
 def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
-    """Return rows of `choices`: one for each law that may be, if its points tell them apart."""
+    """Return rows of `choices`: one per plausible law; none if there are too few points."""
     first = group.first
     return [
         {
@@ -143,7 +145,7 @@ def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, 
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `fits`: one for each coefficient."""
+    """Return rows of `fits`: one per coefficient."""
     parameters = {p.name: p for p in group.law.parameters}
     first = group.first
     of_link = {"study": first["study"], "experiment": "", "curve": "", "model": ""}
@@ -177,18 +179,25 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
 
 
 def _unit(group: CurveGroup, parameter: Parameter) -> str:
-    """Return the unit of a coefficient; a file may leave open how many bytes a gradient has."""
+    """Return the unit of a coefficient.
+
+    An imported file may not give the size of a gradient. Its inverse bandwidth is then per
+    gradient instead of per byte.
+    """
     unknown = group.rows["kind"].eq(IMPORTED) & group.rows["payload_bytes"].eq(1)
     return UNKNOWN_PAYLOAD if parameter.unit == "s/B" and unknown.any() else parameter.unit
 
 
 def law_settings(law: Law) -> str:
-    """Return the fields of a law, what is known of its structure, as JSON."""
+    """Return the settings of a law as JSON."""
     return json.dumps(vars(law))
 
 
 def _note(group: CurveGroup, fitted: Fit, name: str, label: Label) -> str:
-    """Return in words what the points do not tell, and what was left out."""
+    """Return a note: whether the coefficient is poorly determined, and which points were left out.
+
+    The note is empty if neither applies.
+    """
     notes = [] if fitted.identified(name, label) else [POORLY]
     untimed = int((~group.rows["timed"]).sum())
     crowded = int((group.rows["timed"] & ~group.rows["fitted"]).sum())
@@ -200,7 +209,7 @@ def _note(group: CurveGroup, fitted: Fit, name: str, label: Label) -> str:
 
 
 def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return the rows of the fit itself, and those of the oversubscribed points beside it."""
+    """Return rows of `predictions`: those of the fit, and those of oversubscribed points."""
     rows: list[dict[str, Any]] = []
     lines = group.rows[group.rows["timed"]].groupby(["curve", "batch_per_worker"])
     for _, line in lines:
@@ -235,7 +244,7 @@ def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
 
 
 def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `diagnosis` for the points that were fitted; none without parts."""
+    """Return rows of `diagnosis` for the fitted points; none if the law has no parts."""
     if not isinstance(group.law, PartsLaw):
         return []
     points = group.fitted.points(parts=False)

@@ -1,4 +1,4 @@
-"""The answer about a best number of nodes, in words."""
+"""Put the answer about the best number of nodes into words."""
 
 import re
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from nodewise.predict.question import NEAR, Counts
 
 
 class _Words(NamedTuple):
-    """What an objective is called: where it is best, why more nodes would be better."""
+    """Phrases for an objective: the goal, that more nodes are always better, and "better"."""
 
     goal: str
     further: str
@@ -20,11 +20,11 @@ class _Words(NamedTuple):
 
 
 _LISTED = 4
-_SETTLED = 0.5  # a best number that is less probable is not settled by the points
+_SETTLED = 0.5  # the points leave a best number open that is less probable than this
 _NEAR = f"{100 * NEAR:g} %"
-_SURE = 0.995  # what is more probable is not written as certain
+_SURE = 0.995  # from this probability on, write "> 0.99"
 _ONE = "one node of the same strategy"
-_NO_GAIN = ("efficiency", "deadline")  # asks for something else than to be better than one node
+_NO_GAIN = ("efficiency", "deadline")  # their goal is not to be better than one node
 _WORDS = {
     "epoch_time": _Words(
         "an epoch is shortest on", "an epoch gets ever shorter with more nodes", "faster"
@@ -57,10 +57,10 @@ _WORDS = {
 
 
 def in_words(optimum: Optimum) -> str:
-    """Return the answer in a few sentences, with its probability and what it rests on.
+    """Return the answer in a few sentences, with its probability and its basis.
 
-    Numbers of nodes are compared with one node of the same strategy: with servers, or where it
-    encodes gradients, that is slower than plain training in one process.
+    Numbers of nodes are compared with one node of the same strategy. With parameter servers or
+    compressed gradients, that node is slower than plain training in one process.
     """
     question = optimum.question
     known = {
@@ -79,7 +79,7 @@ def in_words(optimum: Optimum) -> str:
 
 
 def _basis(optimum: Optimum) -> str:
-    """Say whether the best number was measured, or how far from that it is."""
+    """Say whether the best number is a prediction or an extrapolation; empty if neither."""
     if optimum.extrapolated:
         return (
             f"This is an extrapolation: the measurements end at {_nodes(optimum.most_measured)}, "
@@ -94,14 +94,14 @@ def _basis(optimum: Optimum) -> str:
 
 
 def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
-    """Return the numbers at which `mask` is true, neighbours joined, such as `2–4, 8`."""
+    """Return the numbers where `mask` is true, with neighbours joined: `2–4, 8`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
     runs = [(nodes[first], nodes[after - 1]) for first, after in edges.reshape(-1, 2)]
     return ", ".join(f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in runs)
 
 
 def _goal(optimum: Optimum, words: _Words) -> str:
-    """Return the goal in words; of a target accuracy, which one and what its steps rest on."""
+    """Return the goal in words; for a target accuracy, which one or the basis of its steps."""
     steps = optimum.question.steps
     if steps is None or not optimum.question.to_target or steps.measured:
         return words.goal
@@ -114,7 +114,7 @@ def _goal(optimum: Optimum, words: _Words) -> str:
 def _compared(optimum: Optimum) -> str:
     question, last = optimum.question, int(optimum.nodes[-1])
     these = f"up to {_nodes(last)}"
-    if len(optimum.nodes) < last:  # not all of them were asked about
+    if len(optimum.nodes) < last:  # not all numbers up to `last` were compared
         some = ", ".join(f"{n:,}" for n in optimum.nodes[:_LISTED])
         more = ", …" if len(optimum.nodes) > _LISTED else ""
         these = f"{some}{more} nodes up to {last:,}"
@@ -126,10 +126,10 @@ def _compared(optimum: Optimum) -> str:
 
 
 def _best(optimum: Optimum) -> str:
-    """Name the best number of nodes, how sure it is, and which others are nearly as good."""
+    """Say the best number of nodes, its probability, and which others are nearly as good."""
     best, question = _nodes(optimum.best), optimum.question
     close, of = list(optimum.near), "the best"
-    if question.objective == "efficiency":  # the best itself need not be near the least efficiency
+    if question.objective == "efficiency":  # the best may be far above the least efficiency
         least, of = question.least_efficiency, f"{question.least_efficiency:g}"
         close = [n for n in close if abs(optimum.value[optimum.at(n)] / least - 1) <= NEAR]
     others = close not in ([], [optimum.best])
@@ -142,7 +142,7 @@ def _best(optimum: Optimum) -> str:
 
 
 def _unsettled(optimum: Optimum) -> str:
-    """Say how probable the best number of nodes is, and which one is most probable."""
+    """Say the probability of the best number of nodes, and which number is most probable."""
     sure = f"{_sure(optimum.best_probability)} for {_nodes(optimum.best)}"
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] > optimum.best_probability:
@@ -152,7 +152,7 @@ def _unsettled(optimum: Optimum) -> str:
 
 
 def _range(optimum: Optimum) -> str:
-    """Say between which numbers the best one lies, where the measurements leave it open."""
+    """Say in which range the best number lies; empty if it is only one number."""
     first, last = optimum.range
     if first == last:
         return ""
@@ -160,7 +160,7 @@ def _range(optimum: Optimum) -> str:
 
 
 def _sure(probability: float) -> str:
-    """Return a probability in words: what was only drawn some hundred times is never certain."""
+    """Return a probability in words. It is never 0 or 1, as it comes from some hundred draws."""
     if probability >= _SURE:
         return "probability > 0.99"
     return f"probability {'< 0.01' if probability < 1 - _SURE else f'{probability:.2f}'}"
@@ -181,7 +181,7 @@ def _break_even(optimum: Optimum, words: _Words) -> str:
 
 
 def _limits(optimum: Optimum, words: _Words) -> str:
-    """Say why there are not worse numbers on both sides of the best one, if that is so."""
+    """Say that the optimum lies beyond the compared numbers, or that there is none; else empty."""
     if optimum.interior or optimum.anywhere == 1:
         return ""
     if optimum.anywhere is None:

@@ -1,11 +1,11 @@
-"""What was measured or published: records, calibrations, and the tables made of them.
+"""Measured and published results: records, calibrations, and the tables built from them.
 
-- **A record** of a cell is declared in `record`, what was measured in it in `measurement`.
-  `calibration`, `noise_scale`, `model_description` and `peers` declare the other files.
-- **Tables** are made in `tables`: `cell_rows` has a row per record, `curve_rows` a row per point of
-  a curve, `curve_points` those of all sources alike; `curve_intervals` says how sure they are,
-  `cautions` why they may mislead. `columns.yaml` names, types and explains every column.
-- **Curves of others** are read by `importers/`, a file per format, into `curves`; `csv_file` reads
-  any CSV file of a user.
-- **Figures, pages and answers** ask `queries` and `comparisons`, which select and join rows.
+- **Files**: `record` is the schema of the record of a cell, `measurement` that of its results.
+  `calibration`, `noise_scale`, `model_description` and `peers` are the schemas of other files.
+- **Tables**: `tables` builds them. `cell_rows` builds the rows of a record, `curve_points` the
+  points of curves from all sources, `curve_intervals` their intervals, and `cautions` the reasons
+  why they may mislead. `columns.yaml` names, types and explains every column.
+- **Imported curves**: `importers/` reads files of other tools, one module per format. `curve_rows`
+  turns the rows of a file into `curves`. `csv_file` reads CSV files of users.
+- **Queries** of figures, pages and answers: `queries` and `comparisons` select and join rows.
 """

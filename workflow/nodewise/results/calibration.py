@@ -1,8 +1,8 @@
-"""The result of a calibration: what emulated nodes or hosts really gave, launch by launch.
+"""The schema of a calibration: what emulated nodes or hosts really delivered, by launch.
 
-One JSON file per study, written whole, checked against the one schema below. It holds what was
-measured and nothing that follows from it; fits and verdicts are made by `predict.calibration`.
-All times are seconds on the wall; an emulated node's own time is `cluster.share` times as long.
+There is one JSON file per study, written atomically and checked against this schema. It holds
+measurements only; `predict.calibration` derives fits and verdicts. All times are in wall seconds;
+multiply by `cluster.share` to get the own time of an emulated node.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from nodewise.results.measurement import Conditions
 from nodewise.results.quantities import Count, Positive, Seconds, check_order
 from nodewise.results.record import Failure, Kind, Provenance
 
-# Whose all-reduce: TensorFlow's ring, or that of `strategies.transport.Direct`, on sockets alone.
+# Implementation of the all-reduce: TensorFlow's ring, or `strategies.transport.Direct` on sockets.
 Collective = Literal["ring", "direct"]
 COLLECTIVES: dict[Collective, str] = {
     "ring": "by TensorFlow's ring",
@@ -27,22 +27,23 @@ COLLECTIVES: dict[Collective, str] = {
 
 
 class Busy(Frozen):
-    """How much CPU one worker got while it did nothing but compute."""
+    """The CPU time that one worker got while it was busy computing."""
 
     cpu_s: Seconds
     wall_s: Positive
 
     @property
     def share(self) -> float:
-        """CPU seconds per second on the wall: the share of a core that the node had."""
+        """The share of a core that the node got: CPU seconds per wall second."""
         return self.cpu_s / self.wall_s
 
 
 class Transfer(Frozen):
-    """One TCP stream from a node to another, as the receiver saw it.
+    """One TCP stream from one node to another, measured by the receiver.
 
-    `segment_bytes` is the payload of one full frame of `frame_bytes`, Ethernet header included.
-    `round_trip_s` is the median time of a byte there and back, before the stream; None if unknown.
+    `segment_bytes` is the payload of a full frame of `frame_bytes`, which includes the Ethernet
+    header. `round_trip_s` is the median round trip of one byte, measured before the stream; None if
+    unknown.
     """
 
     payload_bytes: int = Field(ge=1)
@@ -64,22 +65,22 @@ class Transfer(Frozen):
 
     @property
     def payload_share(self) -> float:
-        """What headers leave of the link: payload bytes per byte of a full frame."""
+        """The share of payload in a full frame; the rest are headers."""
         return self.segment_bytes / self.frame_bytes
 
 
 class Stream(Transfer):
-    """A stream between two hosts; `ends` are the labels of the sender and the receiver."""
+    """A stream between two hosts. `ends` are the labels of the sender and the receiver."""
 
     ends: list[Line] = Field(min_length=2, max_length=2)
 
 
 class AllReduce(Frozen):
-    """`repeats` all-reduces of one payload, one right after the other.
+    """A block of `repeats` consecutive all-reduces of one payload.
 
-    `seconds` are from when the last worker began to when the last one had all sums. Hosts have
-    clocks of their own: there they are the longest that a worker took, after a barrier.
-    `bytes_sent` is TCP payload by rank, over all repeats and the barrier that closes them.
+    `seconds` is measured from the start of the last worker to the end of the last worker. Hosts do
+    not share a clock, so there it is the longest time of a worker after a barrier. `bytes_sent` is
+    the TCP payload of each rank in all repeats and in the barrier at their end.
     """
 
     collective: Collective = "ring"
@@ -95,11 +96,11 @@ class AllReduce(Frozen):
 
 
 class Launch(Frozen):
-    """One launch of `nodes` fresh workers, in the order of measuring.
+    """One launch of `nodes` new worker processes.
 
-    `transfer`, from node 0 to node 1, is there in launches of two nodes, `all_reduces` in those of
-    two or more. `discarded` are the conditions of the launches before it that were outside the
-    thresholds and repeated.
+    Launches of two nodes have a `transfer` from node 0 to node 1. Launches of two or more nodes
+    have `all_reduces`. `discarded` holds the conditions of earlier launches that were repeated
+    because they were outside the quiet-machine thresholds.
     """
 
     nodes: int = Field(ge=1, le=MAX_NODES)
@@ -122,10 +123,11 @@ class Launch(Frozen):
 
 
 class Calibration(Frozen):
-    """One calibration. It has launches and no failure if `status` is ok, else the reverse.
+    """One calibration. It has launches if `status` is ok, and else a failure.
 
-    `streams` are those between hosts, one after another, before the launches: of every pair, or of
-    neighbours where there are many hosts. Emulated nodes have none.
+    `streams` are the streams between hosts, measured one after another before the launches: between
+    all pairs of hosts, or only between neighbours if there are many hosts. Emulated nodes have
+    none.
     """
 
     schema_version: Literal[1] = 1
@@ -160,10 +162,10 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
-    """Read what `nodewise calibrate` wrote, for one study or several, on one machine or several.
+    """Read results of `nodewise calibrate`, of any number of studies and machines.
 
     Raises:
-        UserError: a file is missing or invalid, or two are of one study on one machine.
+        UserError: a file is missing or invalid, or two files are of one study on one machine.
     """
     found: dict[tuple[str, str], Calibration] = {}
     for path in paths:

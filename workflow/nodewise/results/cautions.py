@@ -1,4 +1,4 @@
-"""Cautions: why numbers may mislead, as the column `flags` of tables has them."""
+"""Cautions: reasons why numbers may mislead, as in the column `flags` of tables."""
 
 from collections.abc import Collection
 
@@ -9,14 +9,14 @@ _BETWEEN = "; "
 
 
 def join_cautions(*cautions: str) -> str:
-    """Return cautions as one text, each once; those that are empty are none."""
+    """Join cautions to one text, without empty ones and duplicates."""
     return _BETWEEN.join(filter(None, dict.fromkeys(cautions)))
 
 
 def cautions_of_launches(launches: Collection[str]) -> str:
-    """Return the cautions of a point: those of its launches, if half of them or more have any.
+    """Return the cautions of a point: those of its launches, if at least half of them have any.
 
-    A median holds against fewer.
+    If fewer do, the median over launches is robust against them, and the point has none.
     """
     cautious = [of for of in launches if of]
     if 2 * len(cautious) < len(launches):

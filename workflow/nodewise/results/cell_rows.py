@@ -1,4 +1,4 @@
-"""The rows of tables that one record gives: of cells, epochs, steps and observations."""
+"""Build table rows from records: of the tables cells, epochs, steps and observations."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ Seconds = NDArray[np.float64]
 
 
 def axes(record: Record) -> dict[str, Any]:
-    """Return what says which cell a row is of."""
+    """Return the columns that identify the cell of a row."""
     cell = record.cell
     return {
         "cell_id": cell.id,
@@ -38,7 +38,10 @@ def axes(record: Record) -> dict[str, Any]:
 
 
 def usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
-    """Return each processor's median time of the reference step: what "normalised" refers to."""
+    """Return the median time of the reference step by processor, in microseconds of CPU time.
+
+    Normalised times refer to it.
+    """
     of_cpu: dict[str, list[float]] = {}
     for record in records:
         if record.result is not None:
@@ -47,14 +50,14 @@ def usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
 
 
 def _reference_us(result: Measurement) -> float:
-    """Return the CPU time of the reference step around the timed steps."""
+    """Return the CPU time of the reference step in microseconds: mean of before and after."""
     return (result.conditions.reference_before_us + result.conditions.reference_after_us) / 2
 
 
 def cell_row(
     record: Record, usual_reference_us: dict[str, float], watts_per_core: float
 ) -> dict[str, Any]:
-    """Return the row of `cells`; what a cell without result cannot know stays empty."""
+    """Return the row of `cells`. Columns of results stay empty if the cell has none."""
     cell = record.cell
     oversubscribed = (
         record.result.oversubscribed
@@ -94,7 +97,10 @@ def cell_row(
 
 
 def _weights(record: Record | NoiseScale) -> str:
-    """Return what training started from: `random` only where pretrained weights were meant."""
+    """Return the initial weights: `pretrained`, `random` if these were not available, or empty.
+
+    It is empty if the model is not meant to start from pretrained weights.
+    """
     if record.weights is None:
         return ""
     return "random" if record.weights.origin == "random" else "pretrained"
@@ -103,10 +109,10 @@ def _weights(record: Record | NoiseScale) -> str:
 def _measured(
     result: Measurement, cell: Cell, exchange: str, speed: float, watts_per_core: float
 ) -> dict[str, Any]:
-    """The results; times are the node's own, not those that its share of a core stretches.
+    """Return the columns of results. Times are in the node's own time: wall time × share of a core.
 
-    `speed` is that of the machine during the cell against its usual one. Normalised times are
-    those that the usual machine would have taken: compute and apply are scaled, the rest is not.
+    `speed` is the speed of the machine during the cell, relative to its usual speed. Normalised
+    times are those at the usual speed: compute and apply are scaled, all else is not.
     """
     share = cell.cluster.share
     steps = _step_times(result) * share
@@ -149,22 +155,22 @@ def _measured(
 
 
 def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str, Any]:
-    """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
+    """Return the energy of the timed steps: metered, or else CPU time × configured watts."""
     if result.energy_j is not None:
         return {"energy_j": result.energy_j, "energy_kind": "measured"}
-    # the others were watched during warm-up and split steps, too
+    # CPU time of the others includes warm-up and split steps
     timed = result.steps / (result.steps + cell.extent.untimed_steps)
     cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
 
 def _step_times(result: Measurement) -> Seconds:
-    """Seconds of each timed step, mean over the workers."""
+    """Return the wall seconds of each timed step, as means over the workers."""
     return _mean_s(worker.step_us for worker in result.workers)
 
 
 def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
-    """Seconds of each step, mean over the workers that have it, from microseconds of each."""
+    """Return the mean seconds of each step over the workers that have it, from microseconds."""
     workers = [np.asarray(steps_us, dtype=np.float64) for steps_us in of_workers]
     if len({len(steps_us) for steps_us in workers}) == 1:
         return np.asarray(np.mean(workers, axis=0) / 1e6)
@@ -173,11 +179,12 @@ def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
 
 
 def _split_times(result: Measurement, exchange: str, share: float) -> dict[str, float]:
-    """Seconds of a split-form step and of its parts, mean over the workers; what they add up to.
+    """Return the seconds of a split step and of its parts, and the share that the parts add up to.
 
-    The step is the median of the steps, and a part has the share that it has of all steps together:
-    medians of parts would not add up to it. Where only some steps exchange anything the step is the
-    mean, as step times are. What is timed around the parts was not in records at first.
+    All are means over the workers. The step is the median over steps. Each part is its share of the
+    sum of all steps, times that median, because medians of parts would not add up. If only some
+    steps exchange data (`averaging`), the step is the mean, like other step times. Old records have
+    no step time around the parts; for them the step is the sum of the parts.
     """
     splits = [worker.split for worker in result.workers if worker.split is not None]
     if not splits:
@@ -224,9 +231,9 @@ def steps_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def observation_rows(record: Record) -> list[dict[str, Any]]:
-    """Return the rows of `observations`: what the strategy noted itself, of all workers together.
+    """Return the rows of `observations`: values noted by the strategy, over all workers.
 
-    Observations whose names end in `_s` are seconds of a node's own time, as all times are.
+    Observations whose names end in `_s` are converted to seconds of the node's own time.
     """
     noted: dict[str, list[float]] = {}
     for worker in record.result.workers if record.result else ():
@@ -254,7 +261,7 @@ def observation_rows(record: Record) -> list[dict[str, Any]]:
 def noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
     """Yield the rows of `noise_scale`, one per point and group.
 
-    The noise scale is that of all groups of a point together.
+    The column `noise_scale` is computed from all groups of the point together.
     """
     for point in measured.points:
         noise, signal = measured.estimates(point)

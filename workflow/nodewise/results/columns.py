@@ -1,6 +1,6 @@
-"""The columns of every table, with their types, as columns.yaml has them.
+"""The columns of every table and their types, from columns.yaml.
 
-A table has its columns whatever the records hold. Times are seconds, sizes are bytes, everywhere.
+A table always has all of its columns. All times are in seconds, all sizes in bytes.
 """
 
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import Any
 from nodewise.core.schema import read_tree
 
 SINGLE = "single"
-"""The strategy without communication: the base of every speed-up."""
+"""The strategy without communication, to which speed-ups refer."""
 PARTS = ("compute", "wait", "communicate", "apply")
 
-_BUILT = (  # by `nodewise build-tables`; the others are of fits
+_BUILT = (  # tables of `nodewise build-tables`; all others are about fits
     *("cells", "epochs", "steps", "observations", "curves"),
     *("curve_points", "noise_scale", "published", "published_runs"),
 )
@@ -21,16 +21,16 @@ _TYPE_OF = {name: type_ for type_, names in _EXPLAINED["types"].items() for name
 
 
 def _types(table: dict[str, Any]) -> dict[str, str]:
-    """Return the type of each column of a table, in their order."""
+    """Return the type of each column of a table, in the order of the columns."""
     types = _TYPE_OF | table.get("types", {})
     return {name: types.get(name, "float64") for name in table["columns"]}
 
 
 _TYPES = {name: _types(table) for name, table in _EXPLAINED["tables"].items()}
 COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
-"""The type of each column, by table, in their order."""
+"""The types of the columns of each table, in the order of the columns."""
 OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}
-"""The same of the tables of fits, and of how these are judged."""
+"""The same for the tables of fits and of their validation."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
 EPOCHS, STEPS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["steps"], COLUMNS["observations"]
 NOISE_SCALE = COLUMNS["noise_scale"]
@@ -45,15 +45,15 @@ AXES = {
 SPLIT = {f"{part}_s": "float64" for part in PARTS}
 CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
 ONE_NODE_KEY = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-"""What a point has in common with the one node that it is compared with."""
+"""The columns in which a point equals the one-node point that it is compared with."""
 
 
 def title_of_column(name: str) -> str:
-    """Return the title of a column: its name in words, if it needs no other."""
+    """Return the title of a column: from columns.yaml, or else its name in words."""
     return str(_EXPLAINED["titles"].get(name, name.replace("_", " ").capitalize()))
 
 
 def explain_table(name: str) -> tuple[str, dict[str, str]]:
-    """Return what a row of a table is, and what each of its columns means."""
+    """Return the meaning of a row of a table, and the meaning of each of its columns."""
     table = _EXPLAINED["tables"][name]
     return table["row"], table["columns"]

@@ -1,8 +1,9 @@
-"""Changes between two runs: what moved beyond the noise of launches, and what is in one only.
+"""Compare two runs: find the points whose step time changed by more than the noise of launches.
 
-Launches of the same point scatter. Their scatter, pooled over all points of both runs, gives each
-ratio of step times its interval (Student's t on the means of logarithms). The level is high, since
-many points are compared at once: of a hundred that did not change, one is called changed.
+Launches of the same point scatter. The standard deviation of the log step time is pooled over all
+points of both runs and gives the interval of each ratio of step times (Student's t on means of
+logarithms). The confidence level is 99 % because many points are compared at once: of a hundred
+unchanged points, one is reported as changed.
 """
 
 from pathlib import Path
@@ -38,10 +39,10 @@ ONLY_OLD, ONLY_NEW = "only in the old", "only in the new"
 
 
 def read_cells(folder: Path) -> pd.DataFrame:
-    """Return the table `cells` of a folder of tables, or of the records below a folder.
+    """Read the table `cells` of a folder of tables, or build it from the records below a folder.
 
     Raises:
-        UserError: there is neither, or a file is invalid.
+        UserError: the folder has neither, or a file is invalid.
     """
     path = folder / "cells.parquet"
     if path.is_file():
@@ -53,12 +54,12 @@ def read_cells(folder: Path) -> pd.DataFrame:
 
 
 def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes of the step time, one row per point that is in either table `cells`.
+    """Return the changes of step times, one row per point that is in either table `cells`.
 
-    `old_s` and `new_s` are geometric means over the launches, in seconds; `ratio` is new over old,
-    with its interval `low` to `high`. Where no point was launched twice the noise is unknown.
-    `old_reference_s` and `new_reference_s` are medians of the reference step, the same work in both
-    runs: they tell how far the machine itself changed.
+    `old_s` and `new_s` are geometric means over launches, in seconds. `ratio` is new over old, with
+    its interval from `low` to `high`. If no point was launched twice, the noise is unknown.
+    `old_reference_s` and `new_reference_s` are medians of the reference step. It is the same work
+    in both runs, so they show whether the machine itself changed.
     """
     sides = {"old": _points(old), "new": _points(new)}
     noise, freedom = _noise(list(sides.values()))
@@ -83,7 +84,7 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_changes(path: Path) -> pd.DataFrame:
-    """Read what `nodewise compare` wrote; an empty table if there is no such file.
+    """Read the table that `nodewise compare` wrote, or an empty table if the file does not exist.
 
     Raises:
         UserError: the file is not such a table.
@@ -92,7 +93,7 @@ def read_changes(path: Path) -> pd.DataFrame:
 
 
 def _points(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per point: the launches that ended well, and the logarithm of their time."""
+    """Return one row per point, with statistics of the log step time of its successful launches."""
     done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
     done = done.assign(log_s=np.log(done["step_time_s"]))
     return done.groupby(CURVE_KEY, as_index=False).agg(
@@ -105,7 +106,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _noise(sides: list[pd.DataFrame]) -> tuple[float, int]:
-    """Return the standard deviation of one launch, pooled, and its degrees of freedom."""
+    """Return the pooled standard deviation of a launch's log time, and its degrees of freedom."""
     freedom = sum(int((side["launches"] - 1).sum()) for side in sides)
     squares = sum(float(side["squares"].sum()) for side in sides)
     return (float(np.sqrt(squares / freedom)), freedom) if freedom else (float("nan"), 0)

@@ -1,7 +1,7 @@
-"""Tables -> what findings rest on: which point is compared with which. Frames in, frames out.
+"""Compare points of the tables: which point is compared with which. Data frames in and out.
 
-Ratios are against one node with the same batch per worker. Points with a caution (`flags`) stay in
-the frames; what is concluded rests on those alone that count as evidence.
+Ratios are relative to one node with the same batch per worker. Points with a caution (`flags`) stay
+in the frames; findings select the points that count as evidence.
 """
 
 from collections.abc import Sequence
@@ -19,28 +19,28 @@ from nodewise.results.queries import (
     with_labels,
 )
 
-WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
-DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
+WHOLE_GRADIENTS = ("ring", "star")  # exchanges that sum whole gradients of all nodes in every step
+DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # synchronous exchanges in every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
-SERVER = "server"  # exchange of updates that nobody waits for
-DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
+SERVER = "server"  # asynchronous exchange through servers
+DEVICES = "devices"  # exchange between devices of one machine, which do not count as several nodes
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
-"""What two points have in common that are compared."""
+"""The columns in which two points must agree to be compared."""
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
-"""What points have in common that differ in their batch."""
+"""The columns in which points must agree to be compared over their batches."""
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
 
 
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the comparison of most ways; of several, on most nodes."""
+    """Return the group with the most strategies; among several, the one on the most nodes."""
     return max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
 
 
 def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the interval of their throughput, by that of their step time."""
+    """Return the rows with the interval of their throughput, computed from that of step times."""
     times = rows["step_time_s"] * rows["examples_per_s"]
     return rows.assign(
         examples_per_s_low=times / rows["step_time_high_s"],
@@ -49,7 +49,7 @@ def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def not_slower(group: pd.DataFrame) -> list[str]:
-    """Return the strategies of a comparison whose interval overlaps with that of its fastest."""
+    """Return the strategies whose interval overlaps with that of the fastest of the group."""
     ranked = with_rate_intervals(group).sort_values(
         "examples_per_s", ascending=False, kind="stable"
     )
@@ -59,18 +59,20 @@ def not_slower(group: pd.DataFrame) -> list[str]:
 
 
 def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
-    """Return the step times of all launches of the point that a cell is a launch of."""
+    """Return the step times of all successful launches of the point to which a cell belongs."""
     of = cells.loc[cells["cell_id"] == cell_id, CURVE_KEY]
     return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
 
 
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of `queries.scaling_lines` on several nodes that one node stands beside.
+    """Return the points of `queries.scaling_lines` on several nodes, with their speed-ups.
 
-    `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
-    way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.
-    `speedup_low` and `speedup_high` are what the intervals of both step times leave possible, NaN
-    where one was launched once. A caution about that one node is one about the point, too.
+    Points without a one-node reference are dropped. The reference is `single` with the same batch
+    per worker, or else the strategy's own point on one node. `single` comes first so that a
+    strategy gains nothing by being slow on one node. `cell_id_one` is a cell of the reference.
+    `speedup_low` and `speedup_high` are the range that follows from the intervals of both step
+    times; NaN if one of them had a single launch. Cautions about the reference also apply to the
+    point.
     """
     rows = with_labels(scaling_lines(curves))
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
@@ -97,10 +99,11 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return one node's step times by its share of a core, where one machine trained on several.
+    """Return one-node step times by share of a core, if a machine was measured at several shares.
 
-    One row per machine, model, batch and share, median over the points, in the node's own time;
-    `against` is the ratio to the largest share. Slow motion that costs nothing has a ratio of one.
+    There is one row per machine, model, dataset, batch and share: the median over points, in the
+    node's own time. `against` is the ratio to the largest share. It is 1 if the emulation of slower
+    nodes has no cost of its own.
     """
     one = with_labels(plain_training(curves))
     one = one[~one["whole_epochs"]]
@@ -120,16 +123,16 @@ def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
-    """Return the cautions of points, those of the one node beside them included."""
+    """Return the cautions of points, including those of their one-node references."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
     return [join_cautions(own, one and f"on one node: {one}") for own, one in both]
 
 
 def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of `on_several_nodes` that two runs measured, as their `single` was.
+    """Return the points of `on_several_nodes` that two runs measured, both together with `single`.
 
-    `speedup_old` and `speedup_new` are against `single` of the same run. `changes` is the table of
-    that name.
+    `speedup_old` and `speedup_new` are relative to `single` of the same run. `changes` is the table
+    `changes`.
     """
     several = on_several_nodes(curves)[CURVE_KEY]
     single = changes.loc[changes["strategy"] == SINGLE, [*ONE_NODE_KEY, "old_s", "new_s"]]
@@ -144,11 +147,10 @@ def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of experiments that compare several strategies, on several nodes.
+    """Return the points on several nodes of experiments that compare several strategies.
 
-    `against_one` is the throughput against `single` with the same batch per worker, whatever the
-    strategy itself does on one node; `node_s` are the seconds of nodes that a thousand examples
-    take. What is known of that one node has the ending `_one`.
+    `against_one` is the throughput relative to `single` with the same batch per worker. `node_s` is
+    the time of a thousand examples in node-seconds. Columns of the `single` point end in `_one`.
     """
     rows = compared_strategies(curves).rename(columns={"kind": "label"})
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
@@ -164,11 +166,11 @@ def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def parts(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points on several nodes that were split, with the share of each part of a step.
+    """Return the points on several nodes that have split steps, with the share of each part.
 
-    The columns are `…_share`; `largest` is the overhead (anything but computing) with the largest
-    one, `largest_share`, and `ratio` the time of communicating over that of computing. Their
-    cautions are those of `split`.
+    Shares are in the columns `…_share`. `largest` is the largest overhead (any part except
+    computing), and `largest_share` its share. `ratio` is communication time over computing time.
+    Cautions are those of `split`.
     """
     rows = split(on_several_nodes(curves)).reset_index(drop=True)
     seconds = rows[_SECONDS]
@@ -186,11 +188,12 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def split(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the points that were split, with a caution where parts say little about the step.
+    """Return the points that have split steps, with cautions where the parts say little.
 
-    That is where they, one after the other, take longer than it by more than `SPLIT_LONGER`; and of
-    emulated steps below `SHORT_S`, as a part may fall into a node's turn on the core or between
-    two. Communicating is not known of strategies that send, but time none of it apart.
+    There are two cautions: the sum of the parts exceeds the step by more than `SPLIT_LONGER`, or
+    emulated steps are shorter than `SHORT_S`. In such short steps, whether a part falls into a
+    node's time slice on the core, or between two slices, is random. Communication time is unknown
+    (NaN) if a strategy sends bytes but does not time communication separately.
     """
     rows = points.dropna(subset="compute_s")
     not_timed = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
@@ -207,17 +210,18 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which are emulated steps below `SHORT_S`."""
+    """Return which rows are emulated steps shorter than `SHORT_S`."""
     return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
 
 
 def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
-    """Return trainings on several nodes beside the one on one node, ours and published.
+    """Return the accuracies of trainings on several nodes and on one node, ours and published.
 
-    Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
-    the test examples where both have it, else of training; `accuracy_one` that on one node and
-    `change` the difference. `label` says the kind; `cell_id` is empty of what is published. What
-    makes a time doubtful leaves an accuracy as it is, unless updates come when they come.
+    Ours trained whole epochs, with the same number of epochs and the same batch per worker on one
+    node. `accuracy` is that of the test examples if both trainings have one, else of the training
+    examples. `accuracy_one` is the one on one node, and `change` the difference. `label` is the
+    kind. `cell_id` is empty for published trainings. Cautions are kept only for asynchronous
+    strategies: what disturbs step times does not change the accuracy of synchronous ones.
     """
     found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
     known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
@@ -270,7 +274,7 @@ def _published_runs(tables: Tables) -> pd.DataFrame:
 
 
 def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
-    """Return the rows of several nodes, with the accuracies on one node under the same `at`."""
+    """Return the rows on several nodes, with the accuracies on one node that match in `at`."""
     rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
     one, several = rows[rows["nodes"] == 1], rows[rows["nodes"] > 1]
     single = one.loc[one["strategy"] == SINGLE, [*at, *_OF_ONE]]
@@ -284,10 +288,10 @@ def _join_one_node(
     at: list[str],
     name: str,
 ) -> pd.DataFrame:
-    """Return the rows with the columns of `single` beside them, each with the ending `_one`.
+    """Return the rows with the columns of their one-node reference, which end in `_one`.
 
-    They are those of the row of `single` with the same `at`, or else of the row of `own` with the
-    same `at` and `name`.
+    The reference is the row of `single` that matches in `at`, or else the row of `own` that matches
+    in `at` and `name`.
     """
     values = [column for column in single if column not in at]
     single = single.drop_duplicates(at).assign(is_single=True)
@@ -301,10 +305,10 @@ def _join_one_node(
 
 
 def energies(tables: Tables) -> pd.DataFrame:
-    """Return the energy of a thousand examples on several nodes beside that on one node.
+    """Return the energy per thousand examples on several nodes and on one node.
 
-    One row per point, medians over its launches, with `energy_j`, `energy_one_j`, `ratio`, and
-    `label`: the kind of both, estimated unless both were metered.
+    There is one row per point, with medians over launches: `energy_j`, `energy_one_j` on one node,
+    and their `ratio`. `label` is the kind of both: `estimated` unless both were metered.
     """
     cells = tables["cells"]
     cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
@@ -312,7 +316,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
     points = cells.groupby(CURVE_KEY, as_index=False).agg(
         energy_j=("energy_j", "median"),
-        label=("energy_kind", "min"),  # estimated, if any is
+        label=("energy_kind", "min"),  # "estimated" if any launch is
         flags=("flags", cautions_of_launches),
         exchange=("exchange", "first"),
         cell_id=("cell_id", "first"),

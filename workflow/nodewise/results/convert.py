@@ -1,4 +1,4 @@
-"""Logs of single runs become one table of curves; what they do not say has to be given."""
+"""Convert logs of single runs to one table of curves. Missing values must be given as options."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _MISSING = {
 
 @dataclass(frozen=True)
 class Defaults:
-    """What `nodewise import` assumes of files that do not say it themselves."""
+    """Values that `nodewise import` uses for files that do not contain them."""
 
     curve: str | None = None
     devices: int | None = None
@@ -32,10 +32,10 @@ class Defaults:
     pattern: str | None = None
 
     def values(self, path: Path) -> dict[str, str | float]:
-        """Return what is assumed of a file, by column.
+        """Return the default values for a file, by column.
 
         Raises:
-            UserError: its name does not match the pattern.
+            UserError: the name of the file does not match the pattern.
         """
         names = ("curve", "devices", "batch", "global_batch")
         values = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
@@ -54,7 +54,7 @@ def convert(
     """Return the rows of all files, with columns that `importers.user_csv` reads.
 
     Raises:
-        UserError: a file is wrong, or something is missing that it does not say.
+        UserError: a file is invalid, or a value is neither in the file nor given.
     """
     rows = pd.concat([_rows(path, defaults, file_format) for path in paths], ignore_index=True)
     columns = [name for name in CURVE_ROWS if name in rows and name not in _INTERNAL]

@@ -1,4 +1,4 @@
-"""CSV files that people write: their columns and rows, and in one line what is wrong with them."""
+"""Read CSV files of users, with one-line messages about errors in them."""
 
 import csv
 import io
@@ -18,17 +18,18 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Number:
-    """What a column of numbers may hold."""
+    """The range of numbers that a column may hold."""
 
     least: float
     most: float
     whole: bool = False
 
     def read(self, text: str) -> float:
-        """Return the number.
+        """Parse a number.
 
         Raises:
-            ValueError: it is none, or not allowed; the text says what is.
+            ValueError: the text is not a number, or the number is not allowed. The message says
+                what is allowed.
         """
         allowed = f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
         if not _NUMBER.fullmatch(text):
@@ -41,7 +42,7 @@ class Number:
 
 
 def read_header(path: Path) -> set[str]:
-    """Return the names in the first line of a file, if it is a CSV file."""
+    """Return the column names in the first line of a file, taken as CSV."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
     header = re.split("[,;\t]", start.lstrip("\r\n").partition("\n")[0])
@@ -51,14 +52,16 @@ def read_header(path: Path) -> set[str]:
 def read_table(
     path: Path, *, ragged: bool = False
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of the columns, and the rows' values with the line that each ends on.
+    """Read a CSV file: the names of its columns, and its rows as (line number, values).
+
+    The line number is that of the last line of the row.
 
     Args:
         path: the file.
         ragged: whether rows may have fewer or more values than there are columns.
 
     Raises:
-        UserError: the file is no CSV file, or has no rows.
+        UserError: the file is not CSV, names a column twice, or has no rows.
     """
     content = read_bytes(path, MOST_BYTES)
     try:
@@ -75,10 +78,10 @@ def read_table(
 
 
 def read_text(location: str, text: str) -> str:
-    """Return a text of one short line.
+    """Return a text if it is one short line.
 
     Raises:
-        UserError: it is longer, or has characters that cannot be shown.
+        UserError: the text is too long, or has characters that are not printable.
     """
     if len(text) > TEXT_LENGTH or not text.isprintable():
         raise UserError(f"{location}: must be one short line of text")
@@ -86,7 +89,7 @@ def read_text(location: str, text: str) -> str:
 
 
 def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of the columns, and the rows' values with the line that each ends on."""
+    """Split the text of a CSV file into column names and rows; see `read_table`."""
     first = text.lstrip("\r\n").partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     rows = []
@@ -101,7 +104,7 @@ def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[i
         raise UserError(f"{path}: is empty; its first row must name columns")
     (_, header), *rows = rows
     while header and not header[-1]:
-        header.pop()  # as spreadsheets leave them
+        header.pop()  # spreadsheets leave empty columns at the end
     for number, values in rows:
         if not ragged and (len(values) < len(header) or any(values[len(header) :])):
             raise UserError(
@@ -111,17 +114,17 @@ def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[i
 
 
 def shown(name: str) -> str:
-    """Return the name of a column for a message: as it is if it is plain, else quoted and short."""
+    """Return the name of a column for messages: quoted and shortened if it is not a plain word."""
     return name if re.fullmatch(r"\w{1,40}", name) else repr(name[:40])
 
 
 def given_values(
     location: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
 ) -> dict[str, str]:
-    """Return the values of a row that are not empty, by column.
+    """Return the non-empty values of a row, by column.
 
     Raises:
-        UserError: one of the columns that are needed is empty.
+        UserError: one of the `needed` columns is empty.
     """
     given = {name: value for name, value in zip(header, values, strict=False) if value}
     for name in needed:
@@ -133,10 +136,10 @@ def given_values(
 def read_numbers(
     location: str, given: Mapping[str, str], columns: Mapping[str, Number]
 ) -> dict[str, float]:
-    """Return the numbers of a row, of those `columns` that are given.
+    """Return the numbers of a row in those `columns` that have a value.
 
     Raises:
-        UserError: one is no such number.
+        UserError: a value is not a number, or is not allowed.
     """
     numbers = {}
     for name, column in columns.items():

@@ -1,27 +1,28 @@
-"""Intervals of the points of curves, from the launches of each and the spread that points share."""
+"""Compute intervals of curve points, from their launches and a spread pooled over points."""
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import median_error, squares, students_t
 
-# a lone node has launches of another spread than several, and so has every experiment
+# the spread of launches differs between experiments, and between one node and several
 _POOL = ["kind", "experiment", "alone", "caution"]
 
 
 def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Return the curve points with the intervals of their median step and epoch times.
+    """Return the curve points with the 90 % intervals of their median step and epoch times.
 
-    A launch is the unit of repetition: steps within one launch are not independent. Two or three
-    launches tell little of their own spread (a bootstrap of them holds the median in half to three
-    quarters of all cases), so the spread of the logarithm of the step time is pooled over the
-    points of an experiment, those on one node and those with a caution apart; the interval is
-    Student's t with the degrees of freedom of the pool. One launch gets none: both ends are NaN.
+    A launch is the unit of repetition, because steps within one launch are not independent. Two or
+    three launches say little about their own spread (bootstrap intervals of them contain the median
+    in only half to three quarters of all cases). The standard deviation of the log step time is
+    therefore pooled over the points of an experiment, separately for points on one node and for
+    points with a caution. The interval uses Student's t with the degrees of freedom of the pool.
+    Points with one launch have no interval: both ends are NaN.
 
     Args:
         curves: one row per point, with `key`, `flags`, `repeats`, `step_time_s`, `epoch_time_s`.
-        cells: one row per launch that ran to its end, with `key` and `step_time_s`, in seconds.
-        key: what a point's launches have in common, their `kind` included.
+        cells: one row per successful launch, with `key` and `step_time_s` in seconds.
+        key: the columns that the launches of a point have in common, including `kind`.
     """
     points = curves[[*key, "repeats", "flags"]].assign(
         alone=curves["nodes"] == 1, caution=curves["flags"] != ""

@@ -1,8 +1,8 @@
-"""The points of curves, whoever measured them: the one table that laws are fitted to.
+"""Build the table of points from all sources, to which laws are fitted.
 
 A point is the step time of one curve at one batch and one number of nodes. Points come from the
-cells of a study, from published studies, and from files of users; fits, their judgement and pages
-take this table, and do not know where a point came from.
+cells of a study, from published studies, and from files of users. Fits, their validation and pages
+use this table and do not depend on the source of a point.
 """
 
 import json
@@ -19,28 +19,29 @@ from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
 BY_OTHERS = ("published", IMPORTED)
-"""The kinds of points that are not of the study's own cells."""
+"""The kinds of points that do not come from cells of the study."""
 PARTS_AGREE = 0.10
-"""Parts that add up to another time than the step's are not parts of it: some overlap there."""
+"""Parts are used only if their sum differs from the step by at most this share. Else some
+overlap."""
 
-# The strategy of a published study, which its table does not spell out row by row.
+# The strategy of a published study, whose table has no such column.
 _PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
-# With these one node talks to a server, or codes its gradient: `single` is not their one node. Nor
-# is it that of a pipeline, which computes in micro-batches.
+# Exchanges for which `single` is not the one-node case: one node communicates with a server, or
+# encodes its gradient. The same holds for pipelines, which compute in micro-batches.
 _NEVER_ALONE = ("server", "all-gather")
 _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 
 
 def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of a study's own curves.
+    """Return the points of the curves that a study measured.
 
-    A strategy that was not measured on one node borrows the `single` row of its batch. A `single`
-    row that belongs to another strategy's curve makes no curve of its own.
+    A strategy that was not measured on one node gets the `single` row of its batch. `single` rows
+    used in this way are not also a curve of their own.
 
     Args:
-        curves: one row per batch and nodes, with its median step time.
-        cells: one row per launch, for the noise; may be empty.
+        curves: one row per curve point, with its median step time.
+        cells: one row per launch, to estimate the noise; may be empty.
     """
     rows = _with_borrowed(_with_noise(curves, cells))
     timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
@@ -57,7 +58,7 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_points(published: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the table `published`; the curves of a study share one link."""
+    """Return the points of the table `published`. All curves of a study share one link."""
     rows = published.assign(
         strategy=published["study"].map(_PUBLISHED_STRATEGY).fillna("").astype("str"),
         link=published["study"] + " (published)",
@@ -72,9 +73,10 @@ def published_points(published: pd.DataFrame) -> pd.DataFrame:
 
 
 def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return the points of curves that somebody else measured.
+    """Return the points of imported curves.
 
-    Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
+    If a curve's collective is not given, that of the other curves of its cluster is used, provided
+    that they name exactly one.
     """
     named: dict[str | None, set[str]] = {}
     for curve in curves:
@@ -116,14 +118,17 @@ def _steps_per_epoch(curve: Curve, point: Measured) -> float | None:
 
 
 def _collective(curve: Curve, of_cluster: set[str]) -> str:
-    """Return the law that a curve names; empty if nobody said what ran."""
+    """Return the collective of a curve: as named, else that of its cluster, or empty if unknown."""
     if not curve.assumed:
         return curve.collective
     return next(iter(of_cluster)) if len(of_cluster) == 1 else ""
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows as a table of points: texts that they lack are empty, numbers unknown."""
+    """Return rows as a table of points, with defaults for missing columns.
+
+    The defaults are an empty text, False, NaN, and 0 for whole numbers.
+    """
     unknown: dict[str, Any] = {"str": "", "bool": False, "float64": np.nan, "int64": 0}
     lacking: dict[str, Any] = {
         name: unknown[of] for name, of in CURVE_POINTS.items() if name not in rows
@@ -140,7 +145,7 @@ def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each curve, `single` ones with the strategy of their curve."""
+    """Return the rows of each curve. Borrowed `single` rows have the strategy of their curve."""
     rows = curves.assign(borrowed=False)
     is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
     rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
@@ -160,7 +165,7 @@ def _in_micro_batches(options: str) -> bool:
 
 
 def curve_keys(rows: pd.DataFrame) -> list[str]:
-    """Return the key of the curve that each row of the table `curves` is a point of."""
+    """Return the key of the curve of each row of the table `curves`."""
     return [_name(dict(zip(_CURVE, key, strict=True))) for key in rows[_CURVE].to_numpy()]
 
 
@@ -172,8 +177,9 @@ def _name(names: dict[str, Any]) -> str:
 
 
 def _link(strategy: str, cluster: str, machine: str, kind: str) -> str:
-    """Return the name of what shares latency and bandwidth.
+    """Return the label of the curves that share latency and bandwidth.
 
-    Software counts as much as wires, and so does the processor that runs it.
+    These depend on the software and on the processor that runs it as much as on the network, so the
+    label contains strategy, cluster and machine.
     """
     return f"{', '.join(filter(None, (strategy, cluster, machine)))} ({kind})"

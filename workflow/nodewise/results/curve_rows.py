@@ -1,7 +1,7 @@
-"""One table for curves from any source: a row is one measurement, or the median of several.
+"""Turn the rows that importers read into curves. A row is a measurement, or a median of several.
 
-Importers return such rows. What is checked and computed here is the same for all of them: repeats
-become one point with their median and their spread, and notes say what is doubtful.
+The checks and computations are the same for all importers: repeats become one point with their
+median and their spread, and notes say what is doubtful.
 """
 
 from collections import defaultdict
@@ -52,35 +52,40 @@ CURVE_ROWS = {
     "repeats": "int64",
     "location": "str",
 }
-"""The columns of the table, with their types.
+"""The columns of the rows and their types.
 
-A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
-`samples_per_s` is that of all workers together. A row without `batch_per_worker` and `global_batch`
-has that of the other rows of its curve, as `scaling` (weak, strong or unknown) says. Clocks are in
-seconds; the file had them in `unit`, which is `unit_value` of the clock's. `examples` are those of
-an epoch. `collective` names a law of the step time, as `ring` or `averaging(period=8)`. `noise` is
-the relative standard error of a row that is a median of `repeats` measurements. `location` says
-where the row stands, for messages: `curves.csv: row 7`. What is not known is NaN or an empty text,
-and a column of which nothing is known may be missing.
+A row needs the columns `NEEDED` and one of `CLOCKS`; of several clocks, the first in that order is
+used. Unknown values are NaN or empty, and columns may be missing.
+
+- `samples_per_s` is the throughput of all workers together.
+- `batch_per_worker`, `global_batch`: if a row has neither, the batch of the other rows of its curve
+  is used, according to `scaling` (weak, strong or unknown).
+- Clocks are in seconds or per second. The file had them in `unit`, which is `unit_value` of the
+  clock's own unit.
+- `examples` is the number of examples of an epoch.
+- `collective` names a law of the step time, such as `ring` or `averaging(period=8)`.
+- `noise` is the relative standard error of a row that is the median of `repeats` measurements.
+- `location` is the place of the row for messages, such as `curves.csv: row 7`.
 """
 MOST_POINTS = 20_000
-MOST_BATCHES = 500  # of the curves that are fitted together; takes up to a minute
+MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
 _SUPERLINEAR = 0.97
-_OVERLAP = 1.1  # parts that add up to more of the step than this are not one after another
-_LONGEST_PART = 1.05  # of the step; medians of parts and of steps need not be of the same step
+_OVERLAP = 1.1  # if parts add up to more than this share of the step, some overlap
+_LONGEST_PART = 1.05  # of the step; more than 1, as medians may come from different steps
 Value = TypeVar("Value")
 
 
 def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
-    """Return the curves that a file holds.
+    """Return the curves of a file.
 
     Args:
-        rows: what its importer read, with columns of `CURVE_ROWS`; `rows.attrs["notes"]` may hold
-            notes on the file as a whole.
+        rows: the rows that an importer read, with columns of `CURVE_ROWS`. `rows.attrs["notes"]`
+            may hold notes on the whole file.
         path: the file.
 
     Raises:
-        UserError: rows contradict each other, or there are too many; the text says where.
+        UserError: a column is missing, rows contradict each other, or there are too many points.
+            The message says where.
     """
     missing = [column for column in NEEDED if column not in rows]
     if missing or not set(CLOCKS) & set(rows):
@@ -147,7 +152,10 @@ class _Row:
 
     @property
     def step_s(self) -> float:
-        """Seconds of a step; of an epoch of one example if nobody knows how many it has."""
+        """Seconds of a step, or of an epoch of one example if the examples of an epoch are unknown.
+
+        The batch must be known.
+        """
         examples = self.numbers["nodes"] * self.numbers["batch_per_worker"]
         time = self.numbers[self.clock]
         if self.clock == "step_time_s":
@@ -173,10 +181,11 @@ def _check_row(row: _Row) -> None:
 
 
 def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
-    """Fill in the batches that rows lack; return whether the curve has any.
+    """Fill in missing batches, and return whether any row of the curve has a batch.
 
-    A batch of which nothing is known is one example on each node, or at strong scaling on the most
-    nodes that there may be.
+    Missing batches are the median of the known ones, or of the global batch with strong scaling. If
+    none is known, a placeholder is used: one example per node, or a global batch of `MOST_NODES`
+    examples with strong scaling.
     """
     given = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
     strong = scaling == "strong"
@@ -245,7 +254,11 @@ def _only_number(column: str, rows: Sequence[_Row]) -> float | None:
 
 
 def _only(column: str, rows: Sequence[_Row], values: Sequence[Value | None]) -> Value | None:
-    """Return the one value that a column has in the rows of a curve in which it has any."""
+    """Return the only value of a column in the rows of a curve; None if no row has one.
+
+    Raises:
+        UserError: two rows have different values.
+    """
     only: Value | None = None
     for row, value in zip(rows, values, strict=True):
         if only is not None and value is not None and value != only:
@@ -258,7 +271,7 @@ def _only(column: str, rows: Sequence[_Row], values: Sequence[Value | None]) -> 
 
 
 def _measured(rows: Sequence[_Row]) -> tuple[tuple[Measured, ...], list[str]]:
-    """Return the points of a curve, and notes on what was done to them."""
+    """Return the points of a curve, and notes on changes made to them."""
     alike: dict[tuple[float, float], list[_Row]] = defaultdict(list)
     for row in rows:
         alike[row.numbers["batch_per_worker"], row.numbers["nodes"]].append(row)
@@ -293,7 +306,7 @@ def _point(rows: Sequence[_Row]) -> Measured:
 
 
 def _about_nodes(points: Sequence[Measured]) -> list[str]:
-    """Return what is to be said of the numbers of nodes."""
+    """Return notes on the numbers of nodes and on superlinear speed-ups."""
     counts = {point.nodes for point in points}
     notes = []
     if len(counts) == 1:

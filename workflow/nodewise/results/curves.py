@@ -1,4 +1,4 @@
-"""Curves: step times by nodes and batch, of one model trained with one strategy."""
+"""Curves: step times by nodes and batch, for one model trained with one strategy."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
@@ -11,7 +11,7 @@ from nodewise.core.cell import Frozen
 from nodewise.results.quantities import Positive
 
 USUAL = "ring"
-"""The collective of workers that step together, where nobody says what ran."""
+"""The default collective of curves that do not name one."""
 
 Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s", "steps_per_s"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
@@ -34,10 +34,11 @@ Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH), AfterValidato
 
 
 class Measured(Frozen):
-    """The median of `repeats` rows alike. `noise` is its relative standard error, if they tell.
+    """One point of a curve: the median of `repeats` equal measurements.
 
-    A node is what trains a part of the batch; `hosts` are the machines that the nodes are in, where
-    a node is a device of a machine that has several.
+    `noise` is the relative standard error of the median, if known. A node is a unit that trains a
+    part of the batch. If nodes are devices of machines with several devices, `hosts` is the number
+    of machines.
     """
 
     nodes: int = Field(ge=1, le=MOST_NODES)
@@ -52,18 +53,28 @@ class Measured(Frozen):
 
 
 class Curve(Frozen):
-    """What was measured of one curve, ordered by batch and nodes.
+    """One measured curve. Points are ordered by batch and nodes.
 
-    `clock` is the column that its times came from. Times are in seconds, but where only epochs were
-    timed and nobody said how many `examples` one has: there they are for an epoch of one example.
-    `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective`
-    names the law of its step times; if it is `assumed`, nobody said which it is. `scaling` says
-    what stayed the same: the batch of a node (weak) or that of all nodes (strong). Unless
-    `batch_known`, nobody said how large batches were: a node then has one example (weak), or all
-    nodes together `MOST_NODES` (strong).
+    Times are in seconds, with one exception: if only epochs were timed, and the number of
+    `examples` of an epoch is unknown, they are times of an epoch of one example.
 
-    Values of the file were in `unit`, which is `unit_value` of the clock's own: `img/s`, `h`.
-    `publisher` is who published the curve, if the file has addresses.
+    Attributes:
+        name: name of the curve.
+        collective: the law of its step times.
+        assumed: whether the collective is a default because the file does not name one.
+        clock: the column from which the times were read.
+        measured: the points.
+        cluster: curves of one cluster share latency and bandwidth; None if shared with no other.
+        unit: unit of the values in the file, such as `img/s` or `h`.
+        unit_value: `unit` in units of the clock.
+        publisher: who published the curve, if the file has addresses.
+        scaling: what was constant: the batch per node (weak) or the global batch (strong).
+        batch_known: whether the file has batches. If not, they are placeholders: one example per
+            node, or a global batch of `MOST_NODES` examples with strong scaling.
+        devices_per_host: nodes per machine, if known.
+        payload_bytes: size of one gradient, if known.
+        examples: number of examples of an epoch, if known.
+        notes: remarks for readers.
     """
 
     name: Text
@@ -84,48 +95,51 @@ class Curve(Frozen):
 
     @property
     def node(self) -> str:
-        """What readers call one of its nodes."""
+        """The word for a node in texts for readers."""
         return "device" if self.unit else "node"
 
     @property
     def in_seconds(self) -> bool:
-        """Whether its times are in seconds."""
+        """Whether times are in seconds."""
         return self.clock != "epoch_time_s" or self.examples is not None
 
     @property
     def payload(self) -> float:
-        """The payload in bytes; 1 if unknown, a gradient then being the unit of payload."""
+        """The payload in bytes. If unknown it is 1, and one gradient is the unit of payload."""
         return self.payload_bytes or 1.0
 
     @property
     def link(self) -> str:
-        """The label of the curves that share latency and bandwidth."""
+        """The label shared by curves with the same latency and bandwidth."""
         return self.name if self.cluster is None else self.cluster
 
     @property
     def nodes(self) -> list[int]:
-        """The numbers of nodes that were measured."""
+        """The measured numbers of nodes, ascending."""
         return sorted({point.nodes for point in self.measured})
 
     @property
     def batches(self) -> list[float]:
-        """The batches per worker that were measured."""
+        """The measured batches per worker, ascending."""
         return sorted({point.batch_per_worker for point in self.measured})
 
     @property
     def global_batch(self) -> float | None:
-        """The global batch, if it was the same on all of several numbers of nodes."""
+        """The global batch, if it is the same at all points and there are several node counts."""
         batches = {round(point.nodes * point.batch_per_worker, 6) for point in self.measured}
         return batches.pop() if len(batches) == 1 and len(self.nodes) > 1 else None
 
     @property
     def per_host(self) -> float:
-        """The nodes in a machine: as given, else as many as a machine had; 1 if unknown."""
+        """Nodes per machine: as given, else the most that were measured; 1 if unknown."""
         seen = [point.nodes / point.hosts for point in self.measured if point.hosts]
         return self.devices_per_host or max(seen, default=1.0)
 
     def own_value(self, step_time: Floats, nodes: Floats, batch: Floats) -> Floats:
-        """Return step times as the file has them: in its quantity, and in its unit."""
+        """Convert step times to the quantity and unit of the file.
+
+        Arguments have equal or broadcastable shapes.
+        """
         examples = nodes * batch
         if self.clock == "samples_per_s":
             value = examples / step_time
@@ -140,7 +154,7 @@ class Curve(Frozen):
 
 @dataclass(frozen=True)
 class Measurements:
-    """The curves of a file, in its order, and what is to be said of the file as a whole."""
+    """The curves of a file, in the order of the file, and notes on the whole file."""
 
     source: str
     sha256: str

@@ -1,4 +1,4 @@
-"""The manifest of a folder of published records: what it holds, and how that was measured."""
+"""The manifest of a folder of published records: its content, and how that was measured."""
 
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ MANIFEST = "manifest.json"
 
 
 class PublishedExperiment(Frozen):
-    """One experiment: points, and launches of all of them together."""
+    """One experiment: its numbers of points and of launches, summed over points."""
 
     name: str
     points: Count
@@ -21,14 +21,14 @@ class PublishedExperiment(Frozen):
 
 
 class LeftOut(Frozen):
-    """An experiment or a point that was measured, but not published."""
+    """An experiment or a point that was measured but not published, and the reason."""
 
     what: str
     why: str
 
 
 class Manifest(Frozen):
-    """What a folder of records holds. `measured_s`: the time that its cells took together."""
+    """The content of a folder of records. `measured_s` is the total time of its cells."""
 
     schema_version: Literal[1] = 1
     study: str

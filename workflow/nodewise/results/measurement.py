@@ -1,4 +1,4 @@
-"""The results of a cell that ran to its end: steps of each worker, epochs, and the conditions."""
+"""The schema of the results of a successful cell: steps of each worker, epochs, conditions."""
 
 from typing import Self
 
@@ -16,11 +16,11 @@ from nodewise.results.quantities import (
     refuse,
 )
 
-_SLACK = 1.05  # the whole and its steps are timed apart
+_SLACK = 1.05  # tolerance, because the whole and its steps are timed separately
 
 
 class StartUp(Frozen):
-    """Seconds since the rule started, at each milestone of the launch."""
+    """Seconds from the start of the rule to each milestone of the launch."""
 
     imported_s: Seconds
     workers_ready_s: Seconds
@@ -36,14 +36,16 @@ class StartUp(Frozen):
 
 
 class Split(Frozen):
-    """The parts of each split-form step of one worker; the lists have one entry a step.
+    """The parts of each split step of one worker. Lists have one entry per step.
 
-    `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker plus the
-    cost of the barrier itself, whose idle median is `idle_barrier_us`; with a parameter server,
-    what the server held the worker back. Where workers exchange in between computing (split dense
-    layers, tensor parallelism) the barrier is before the gradient, and waiting for the slowest
-    within the step is part of communicating, or of computing. `step_us` is timed around the parts,
-    which should add up to it; records of before 24 November 2026 have none.
+    `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker, plus the
+    cost of the barrier itself, whose median when idle is `idle_barrier_us`. With a parameter server
+    it is the time that the server holds the worker back. If workers exchange data while they
+    compute (split dense layers, tensor parallelism), the barrier is before the gradient. Waiting
+    for the slowest worker within the step is then part of communicating or computing.
+
+    `step_us` is timed around the parts, which should add up to it. Records from before 24 November
+    2026 do not have it.
     """
 
     compute_us: list[Micros] = Field(min_length=1)
@@ -63,11 +65,11 @@ class Split(Frozen):
 
 
 class WorkerResult(Frozen):
-    """What one worker saw during the timed steps.
+    """The measurements of one worker during the timed steps.
 
-    `device` is what it computed with; none in records from before that was noted. `input_us` is
-    the part of each step that it waited for its batch. `observed` is what a strategy notes of its
-    own, such as the staleness of each update.
+    `device` is the device that it computed on; None in old records. `input_us` is the time of each
+    step spent waiting for the batch. `observed` holds values that a strategy notes itself, such as
+    the staleness of each update.
     """
 
     rank: Count
@@ -95,10 +97,10 @@ class WorkerResult(Frozen):
 
 
 class NodeUsage(Frozen):
-    """What one emulated node used: CPU time, how long its limit held it back, bytes of its link.
+    """Resources that one emulated node used: CPU time, throttling by its limit, bytes on its link.
 
-    Bytes are those of whole frames, headers and all. `dropped_packets` are what the queues of the
-    link refused. It is the normal state of a limited node to be throttled in every period.
+    Bytes are those of whole frames, including headers. `dropped_packets` counts packets dropped by
+    the queues of the link. It is normal that a limited node is throttled in every period.
     """
 
     cpu_s: Seconds
@@ -110,18 +112,19 @@ class NodeUsage(Frozen):
     dropped_packets: Count
 
     def __sub__(self, earlier: "NodeUsage") -> "NodeUsage":
-        """Return what was used between two readings."""
+        """Return the usage between two readings."""
         then = earlier.model_dump()
         now = self.model_dump()
         return NodeUsage.model_validate({name: max(0, now[name] - then[name]) for name in now})
 
 
 class Conditions(Frozen):
-    """What a block of timed and split steps ran under; `window_s` seconds by the clock.
+    """The conditions of a block of timed and split steps, which took `window_s` wall seconds.
 
-    `reference_before_us` and `reference_after_us` are the CPU time of one fixed piece of work:
-    less is a faster machine. `stolen_s` and `foreign_cpu_s` are summed over the cores. `nodes` is
-    empty unless the nodes are emulated. `outside` names the thresholds that the block failed.
+    `reference_before_us` and `reference_after_us` are the CPU time of a fixed piece of work: less
+    means a faster machine. `stolen_s` and `foreign_cpu_s` are sums over the cores: steal time, and
+    CPU time of other processes. `nodes` is empty unless nodes are emulated. `outside` has a message
+    for each quiet-machine threshold that the block failed.
     """
 
     window_s: Seconds
@@ -134,9 +137,9 @@ class Conditions(Frozen):
 
 
 class Epoch(Frozen):
-    """Training loss and accuracy over one epoch (or over the timed steps), all workers together.
+    """Training loss and accuracy over one epoch (or over the timed steps) of all workers together.
 
-    They are what Keras' `fit` says, None where it would say neither.
+    They are the values that Keras' `fit` reports; None where it would not report them.
     """
 
     epoch: int = Field(ge=1)
@@ -147,7 +150,7 @@ class Epoch(Frozen):
 
 
 class Evaluation(Frozen):
-    """The model on the test examples, after whole epochs."""
+    """Loss and accuracy of the model on the test examples, after whole epochs."""
 
     examples: int = Field(ge=1)
     loss: Finite | None
@@ -155,14 +158,14 @@ class Evaluation(Frozen):
 
 
 class Measurement(Frozen):
-    """The results of a cell that ran to its end.
+    """The results of a successful cell.
 
-    `conditions` are those of the block that was kept, `discarded` those of the blocks before it
-    that were outside the thresholds and repeated.
+    `conditions` are those of the block that was kept. `discarded` are those of earlier blocks that
+    were repeated because they were outside the quiet-machine thresholds.
 
-    `energy_j` is what the machine's own meters counted over the timed steps, if it has any and the
-    nodes are not emulated. `others_cpu_s` is the CPU time, from the first warm-up step to the last
-    split one, of the nodes that do not train but hold parameters or preprocess.
+    `energy_j` is the energy of the timed steps by the machine's own meters; None if it has none or
+    if nodes are emulated. `others_cpu_s` is the CPU time of nodes that do not train (parameter
+    servers and preprocessors), from the first warm-up step to the last split step.
     """
 
     trainable_parameters: Count
@@ -196,10 +199,10 @@ class Measurement(Frozen):
 
     @property
     def steps(self) -> int:
-        """Timed steps."""
+        """Number of timed steps."""
         return sum(epoch.steps for epoch in self.epochs)
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds of the timed training, on the clock of the slowest worker."""
+        """Wall seconds of the timed training, of the slowest worker."""
         return max(worker.elapsed_s for worker in self.workers)

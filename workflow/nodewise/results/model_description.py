@@ -1,7 +1,7 @@
-"""What a model is: its layers, their parameters and operations; what `describe-model` writes.
+"""The schema of what `describe-model` writes: layers of a model, their parameters and operations.
 
-One JSON file per model, checked against the one schema below, so that pages and charts know every
-layer without building the model. All numbers are counted from the layers' shapes: none is timed.
+There is one JSON file per model, so that pages and charts know every layer without building the
+model. All numbers except those of memory are counted from the layers' shapes. None is timed.
 """
 
 from typing import Literal, Self
@@ -15,18 +15,20 @@ FLOAT32_BYTES = 4
 
 
 class Layer(Frozen):
-    """One layer, or one use of it, in an order in which they can be computed.
+    """One layer, or one use of a shared layer.
 
     Attributes:
-        name: unique in the model; a layer of a model inside has that one's name before a slash.
-        kind: its class.
-        detail: its main settings in words, such as `3×3, 64 filters`; may be empty.
-        inputs: the names of the layers whose outputs it computes on; masks are left out.
-        output_shape: of one example.
-        parameters: all of them, of which `trainable` are trained.
-        flops: of the forward pass of one example.
-        training_flops: of forward and backward pass of one example, as far as training needs them.
-        uncounted: kinds of TensorFlow's operations in its graph that nothing counts.
+        name: unique name in the model. Layers of a nested model have its name and a slash in front.
+        kind: class of the layer.
+        detail: main settings in words, such as `3×3, 64 filters`; may be empty.
+        inputs: names of the layers whose outputs it takes, without masks.
+        output_shape: shape of the output of one example.
+        parameters: number of all parameters.
+        trainable: number of trained parameters.
+        flops: operations of the forward pass of one example.
+        training_flops: operations of the forward and backward pass of one example, as far as
+            training needs them.
+        uncounted: kinds of TensorFlow operations in its graph that are not counted.
     """
 
     name: str = Field(min_length=1)
@@ -42,20 +44,20 @@ class Layer(Frozen):
 
     @property
     def state(self) -> str:
-        """Whether its parameters are `trained` or `frozen`; empty if it has none."""
+        """`trained` if it has trained parameters, `frozen` if all are frozen, empty without any."""
         return "trained" if self.trainable else "frozen" if self.parameters else ""
 
 
 class Memory(Frozen):
-    """What a process needs in memory that trains a model.
+    """The memory of a process that trains a model.
 
     Attributes:
-        weights_bytes: of all weights, trained and frozen.
-        gradients_bytes: of one gradient for each trainable parameter.
-        optimizer_bytes: of the variables of the optimizers.
-        fixed_bytes, bytes_per_example: a line through the peaks of real training steps with
-            batches of several sizes; TensorFlow and all of the above are in the fixed part.
-        measured: the peak of a training step, by batch.
+        weights_bytes: size of all weights, trained and frozen.
+        gradients_bytes: size of one gradient of all trainable parameters.
+        optimizer_bytes: size of the variables of the optimizers.
+        fixed_bytes, bytes_per_example: a line fitted to the peaks of training steps with several
+            batches. The fixed part includes TensorFlow and all of the above.
+        measured: measured peak of a training step, by batch.
     """
 
     weights_bytes: Count
@@ -66,23 +68,25 @@ class Memory(Frozen):
     measured: dict[int, Count] = Field(min_length=1)
 
     def peak_bytes(self, batch: int) -> int:
-        """Return the memory of a process that trains batches of `batch` examples."""
+        """Return the estimated peak memory of a process that trains batches of `batch` examples."""
         return self.fixed_bytes + batch * self.bytes_per_example
 
 
 class Architecture(Frozen):
-    """A model.
+    """The architecture of a model.
 
     Attributes:
-        about: the paragraphs of its file's text.
-        input_shape: of one prepared example; empty if it has several parts, or varies in size.
-        trainable, total: numbers of parameters.
-        payload_bytes: of a gradient, one float32 for each trainable parameter.
-        flops_per_example: of the forward pass; a multiply-add is 2.
-        training_flops_per_example: of forward and backward pass.
-        stages: into how many the model can be cut.
-        dense_pairs: pairs of dense layers in a row, which can be split over nodes.
-        memory: None if it was not measured.
+        model: name of the model.
+        about: paragraphs of the docstring of the model's file.
+        input_shape: shape of one prepared example; empty if it has several parts or varying size.
+        layers: the layers, in an order in which they can be computed.
+        trainable, total: number of trainable parameters, and of all parameters.
+        payload_bytes: size of a gradient, one float32 per trainable parameter.
+        flops_per_example: operations of the forward pass; a multiply-add counts as 2.
+        training_flops_per_example: operations of forward and backward pass.
+        stages: the most stages into which the model can be split.
+        dense_pairs: number of pairs of consecutive dense layers, which can be split over nodes.
+        memory: memory of training; None if it was not measured.
     """
 
     schema_version: Literal[2] = 2
@@ -101,12 +105,12 @@ class Architecture(Frozen):
 
     @property
     def has_layers(self) -> bool:
-        """Whether `layers` are those of the model: not one layer that stands for all of it."""
+        """Whether `layers` lists the layers, rather than one entry for the whole model."""
         return len(self.layers) > 1
 
     @property
     def flops_per_payload_byte(self) -> float:
-        """Operations of training one example, for each byte that a worker then exchanges.
+        """Operations of training one example, per byte that a worker exchanges in a step.
 
         A batch of *b* examples has *b* times as many operations for the same bytes.
         """

@@ -1,13 +1,13 @@
-"""The gradient noise scale of a model while it trains; what `measure-noise-scale` writes.
+"""The gradient noise scale of a model during training, and the file of `measure-noise-scale`.
 
-B = tr Σ/|G|², where G is the mean gradient and Σ the covariance of the gradient of one example:
-batches far below B lose steps to noise, batches far above it waste examples. Both are told from
-squared lengths of gradients at two batch sizes, as the square of a gradient of B examples is
-|G|² + tr Σ/B on average (S. McCandlish et al., An empirical model of large-batch training, 2018,
-arXiv:1812.06162, appendix A.1).
+The noise scale is tr Σ/|G|², where G is the mean gradient and Σ the covariance of the gradient of
+one example. Batches far below it lose steps to noise; batches far above it waste examples. Both
+terms are estimated from squared norms of gradients at two batch sizes: the expected squared norm of
+a gradient of B examples is |G|² + tr Σ/B (S. McCandlish et al., An empirical model of large-batch
+training, 2018, arXiv:1812.06162, appendix A.1).
 
-One JSON file per model, written whole, checked against the one schema below. It holds what was
-measured and nothing that follows from it.
+There is one JSON file per model, written atomically and checked against this schema. It holds
+measurements only, nothing derived from them.
 """
 
 import itertools
@@ -29,10 +29,10 @@ Square = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Point(Frozen):
-    """Squared lengths of gradients after `step` steps of training; lists have an entry per group.
+    """Squared norms of gradients after `step` steps of training. Lists have one entry per group.
 
-    `small_squares` is the mean over the group's small batches, `big_squares` that of the gradient
-    of all its examples together.
+    `small_squares` is the mean squared norm over the small batches of a group. `big_squares` is the
+    squared norm of the gradient of all examples of the group together.
     """
 
     step: Count
@@ -47,7 +47,10 @@ class Point(Frozen):
 
 
 class NoiseScale(Frozen):
-    """What was measured of one model: batches of `small_batch` examples, groups of `big_batch`."""
+    """Measurements of one model, with small batches of `small_batch` examples.
+
+    Groups have `big_batch` examples.
+    """
 
     schema_version: Literal[1] = 1
     model: Name
@@ -69,7 +72,10 @@ class NoiseScale(Frozen):
         return self
 
     def estimates(self, point: Point) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return tr Σ and |G|² by each group, shape (groups,): unbiased, so maybe below 0."""
+        """Return estimates of tr Σ and |G|² by group, (groups,) each.
+
+        They are unbiased and can therefore be below 0.
+        """
         small, big = np.array(point.small_squares), np.array(point.big_squares)
         noise = (small - big) / (1 / self.small_batch - 1 / self.big_batch)
         signal = self.big_batch * big - self.small_batch * small
@@ -79,12 +85,13 @@ class NoiseScale(Frozen):
 def group_squares(
     gradients: Iterable[NDArray[np.float32]], batches: int, groups: int
 ) -> Iterator[tuple[float, float]]:
-    """Yield each group's mean squared length of its gradients, and that of their mean.
+    """Yield for each group the mean squared norm of its gradients and that of their mean.
 
     Args:
-        gradients: of small batches of one size, (parameters,) each: batches × groups or more.
-        batches: small batches in a group.
-        groups: how many groups.
+        gradients: at least batches × groups gradients of small batches of one size, (parameters,)
+            each.
+        batches: number of small batches in a group.
+        groups: number of groups.
     """
     stream = iter(gradients)
     for _ in range(groups):
@@ -98,7 +105,7 @@ def group_squares(
 
 
 def read_noise_scale(path: Path) -> NoiseScale:
-    """Read and check what `nodewise measure-noise-scale` wrote.
+    """Read and check a file of `nodewise measure-noise-scale`.
 
     Raises:
         UserError: the file is missing, is not JSON, or does not fit the schema.

@@ -1,8 +1,9 @@
-"""What `bench/peers` found: one JSON file, `Results`; `Exchanges` is that of `bench/all_reduce.py`.
+"""Schemas of benchmark results: `Results` of `bench/peers`, `Exchanges` of `bench/all_reduce.py`.
 
-Every interval is one of 90 %: a round, in which all ways were measured one right after the other,
-is the unit of repetition, and a ratio is taken within a round. Rounds of `bench/peers` are few, so
-that places share their spread, as points of curves do (`curve_intervals`).
+All intervals are 90 % intervals. The unit of repetition is a round, in which all ways (strategies
+and peers) are measured one right after another. Ratios are taken within a round. Because
+`bench/peers` has few rounds, its medians share a pooled spread, like points of curves
+(`curve_intervals`).
 """
 
 import math
@@ -22,13 +23,13 @@ from nodewise.results.calibration import Collective
 from nodewise.results.record import Kind, Provenance
 
 PEERS = ("horovod", "ddp")
-FILE = Path("data/bench/peers.json")  # of the comparison that is published
+FILE = Path("data/bench/peers.json")  # the published comparison
 EXCHANGES_FILE = Path("data/bench/all_reduce.json")
 LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
 
 
 class Interval(Frozen):
-    """A median over rounds, and both ends of its interval; they are none with too few rounds."""
+    """A median over rounds and the ends of its interval, which are None with too few rounds."""
 
     median: float
     low: float | None
@@ -44,7 +45,7 @@ class Interval(Frozen):
 class SameWork(Frozen):
     """Mean losses of ten steps from the same weights on the same examples.
 
-    `off` is their largest relative distance from those of the first way.
+    `off` is the largest relative difference from the losses of the first way.
     """
 
     model: str
@@ -55,9 +56,9 @@ class SameWork(Frozen):
 
 
 class Fit(Frozen):
-    """Examples per second on one node, one core, no limits, by way and round (measured).
+    """Measured examples per second on one node with one core and no limits, by way and round.
 
-    `ratios` are those of `custom_loop` to each of the others.
+    `ratios` are those of `custom_loop` to each other way.
     """
 
     kind: Literal["measured"] = "measured"
@@ -68,11 +69,13 @@ class Fit(Frozen):
 
 
 class Run(Frozen):
-    """One launch: wall seconds of a step, the mean over its timed steps on the slowest worker.
+    """One launch of a way.
 
-    `all_reduce_s` is the median time to sum a buffer as large as the gradient once all workers are
-    there; none for a way without such a sum. `sent_bytes` are those of a node per step, mean over
-    the nodes; none where they are not counted. `outside` names what was restless about the machine.
+    `step_s` is the mean of the timed steps of the slowest worker, in wall seconds. `all_reduce_s`
+    is the median time to sum a buffer of the size of the gradient, after all workers have arrived;
+    None for a way without all-reduce. `sent_bytes` is the mean over nodes of the bytes that a node
+    sends per step; None if not counted. `outside` has a message for each quiet-machine threshold
+    that failed.
     """
 
     round: int
@@ -89,7 +92,7 @@ class Run(Frozen):
 
 
 class StepTime(Frozen):
-    """Wall seconds of a step."""
+    """The step time of a way, in wall seconds."""
 
     kind: Kind
     model: str
@@ -100,7 +103,7 @@ class StepTime(Frozen):
 
 
 class Ratio(Frozen):
-    """Seconds of one of our ways over those of a peer: below 1 is faster."""
+    """The time of one of our ways over that of a peer. Below 1, ours is faster."""
 
     kind: Kind
     model: str
@@ -112,10 +115,11 @@ class Ratio(Frozen):
 
 
 class Added(Frozen):
-    """What the exchange adds to a step: its wall seconds less those of a step on one node.
+    """The time that the exchange adds to a step.
 
-    `of_longer` is the step in units of the longer of a step on one node, which is all computing,
-    and the all-reduce alone. It is 1 where one of them hides the other; none for a way without an
+    `added_s` is the step time minus that on one node, in wall seconds. `of_longer` is the step time
+    relative to the longer of two times: a step on one node, which is only computing, and the
+    all-reduce alone. It is 1 if one completely hides the other, and None for a way without
     all-reduce.
     """
 
@@ -129,7 +133,10 @@ class Added(Frozen):
 
 
 class AllReduce(Frozen):
-    """Seconds of an all-reduce over `wire_s`, what 2(n−1)/n of the payload takes of the link."""
+    """The time of an all-reduce relative to `wire_s`.
+
+    `wire_s` is the time that 2(n−1)/n of the payload takes on the link, in seconds.
+    """
 
     kind: Kind
     way: str
@@ -140,11 +147,12 @@ class AllReduce(Frozen):
 
 
 class Results(Frozen):
-    """One comparison. All times are wall times; a node's own is `cluster.share` times as long.
+    """One comparison with peers.
 
-    `ratios` are those of steps, `added_ratios` those of what the exchange adds. `levels` are the
-    targets: the most that `added_ratios` may be, `of_longer` where computing and sending take about
-    as long, and `all_reduces`.
+    All times are wall times; multiply by `cluster.share` to get a node's own time. `ratios` are
+    those of step times, `added_ratios` those of the time that the exchange adds. `levels` are the
+    targets, as upper limits: of `added_ratios`, of `of_longer` where computing and sending take
+    about equally long, and of `all_reduces`.
     """
 
     schema_version: Literal[2] = 2
@@ -165,10 +173,10 @@ class Results(Frozen):
 
 
 class Exchange(Frozen):
-    """Sums of `payload_bytes` by one collective: seconds, and bytes that left a node.
+    """All-reduces of `payload_bytes` by one collective, relative to the 2(n−1)/n·S bytes of a ring.
 
-    Both in units of what a ring's 2(n−1)/n of the payload are: `ratio` of `wire_s`, what they take
-    of the link, and `sent` of the bytes.
+    `wire_s` is the time that these bytes take on the link, in seconds. `ratio` is the measured time
+    over `wire_s`. `sent` is the number of bytes that a node sent over those of the ring.
     """
 
     collective: Collective
@@ -180,7 +188,7 @@ class Exchange(Frozen):
 
 
 class Exchanges(Frozen):
-    """One run of `bench/all_reduce.py`; `level` is the most that ratios may be."""
+    """One run of `bench/all_reduce.py`. `level` is the upper limit of the ratios."""
 
     schema_version: Literal[1] = 1
     kind: Kind
@@ -193,14 +201,17 @@ class Exchanges(Frozen):
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the median of one value a round, of many rounds."""
+    """Return the median and its interval from one value per round, for many rounds."""
     series = pd.Series(values)
     low, high = median_interval(series)
     return _interval(float(series.median()), low, high, len(series))
 
 
 def intervals(groups: Sequence[Sequence[float]]) -> list[Interval]:
-    """Return the median of each group of one value a round, of few rounds: they share a spread."""
+    """Return medians and intervals of groups with one value per round, for few rounds.
+
+    The groups share a pooled spread.
+    """
     medians = [statistics.median(group) for group in groups]
     return [
         _interval(median, median / factor, median * factor, len(group))
@@ -215,7 +226,7 @@ def _interval(median: float, low: float, high: float, rounds: int) -> Interval:
 
 
 def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
-    """Return what a ring's bytes take of a link: 2(n−1)/n·S over its rate.
+    """Return the seconds that a ring's bytes take on a link: 2(n−1)/n·S over its rate.
 
     Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of
     workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.

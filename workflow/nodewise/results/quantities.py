@@ -1,11 +1,11 @@
-"""Numbers of records, with the range that each kind may have, and what is said of any other."""
+"""Types of the numbers in records with their allowed ranges, and messages about other values."""
 
 from datetime import datetime
 from typing import Annotated, NoReturn
 
 from pydantic import Field
 
-_DAY_US = 86_400_000_000  # a cell has at most a day
+_DAY_US = 86_400_000_000  # a cell may take at most a day
 
 Count = Annotated[int, Field(ge=0, le=10**18)]
 Seconds = Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
@@ -23,10 +23,10 @@ def refuse(field: str, value: object, allowed: str) -> NoReturn:
 
 
 def check_order(started_at: datetime, finished_at: datetime) -> None:
-    """Check that what was measured did not finish before it started.
+    """Check that a measurement did not finish before it started.
 
     Raises:
-        ValueError: it did.
+        ValueError: it finished before it started.
     """
     if finished_at < started_at:
         refuse("finished_at", finished_at, f"{started_at} (started_at) or later")

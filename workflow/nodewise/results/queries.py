@@ -1,4 +1,4 @@
-"""Tables -> what charts and pages show of them. Frames in, frames out; nothing is drawn here."""
+"""Select and join rows of tables for charts and pages. Data frames in, data frames out."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 Tables = dict[str, pd.DataFrame]
 
-PUBLISHED_STRATEGY = "multi_worker_mirrored"  # of the points of the table `published`
+PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
-FEW_STRATEGIES = 2  # besides training on one node
+FEW_STRATEGIES = 2  # up to this many, besides `single`, get a chart each
 POINT = ["batch_per_worker", "nodes"]
 LAUNCHES = ["repeats", "flags", "cell_id"]
 TIMED_STEP = ["step_time_s", "step_time_low_s", "step_time_high_s"]  # with its interval
@@ -20,20 +20,20 @@ _COMPARED = [*GROUP, "kind", "batch_per_worker"]
 
 
 def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with what the kind of their numbers is called: `label`, `accuracy_label`."""
+    """Return `rows` with names of the kinds of their numbers: `label` and `accuracy_label`."""
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
 def plain_training(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of one process without communication: the base of speed-ups."""
+    """Return the points of one process without communication, to which speed-ups refer."""
     return rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
 
 
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with a column `line`: the strategy whose line over the nodes a row is on.
+    """Return the curves with a column `line`: the strategy whose line over nodes contains the row.
 
     A strategy that was not measured on one node borrows the `single` point of its batch, so that
-    its line starts there. A `single` point on no strategy's line is a line of its own.
+    its line starts there. `single` points that no strategy borrows are a line of their own.
     """
     at = [*GROUP, "cluster", "kind", "data_origin", "whole_epochs"]
     several = curves[curves["strategy"] != SINGLE].assign(line=lambda rows: rows["strategy"])
@@ -46,13 +46,12 @@ def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def training_times(tables: Tables) -> pd.DataFrame:
-    """Return training times, ours and published, of every model that was measured.
+    """Return training times, ours and published, of every measured model.
 
-    `speedup` of ours is the one of the curves; of what is published, against its own one node.
-
-    Ours is over as many epochs as the study trained, or else over those of the cell (one, if it
-    measured steps). Where a cell did not train just these epochs, its time is the measured step
-    time multiplied by their steps, and its kind says so.
+    Our times are for the number of epochs of the published study, or else of the cell (1 if the
+    cell measured steps). If the cell did not train exactly these epochs, the time is projected: the
+    measured step time × their steps. The kind then says so. `speedup` is that of the curves, and
+    for published times relative to the published time on one node.
     """
     ours = _with_epochs(tables)
     published = tables["published"]
@@ -71,9 +70,9 @@ def training_times(tables: Tables) -> pd.DataFrame:
 def accuracies(tables: Tables) -> pd.DataFrame:
     """Return training accuracies after whole epochs, ours and published.
 
-    Beside a published accuracy stand only cells that trained as many epochs; measured-steps cells
-    have no accuracy to show. Ours is the median over launches; of several, `least` and `most` are
-    the ends.
+    Published accuracies are compared only with cells that trained the same number of epochs. Cells
+    that measured steps have no accuracy. Ours are medians over launches; `least` and `most` are
+    their range if there are several.
     """
     lines = _with_epochs(tables).merge(_ends_of_accuracy(tables["cells"]), "left", CURVE_KEY)
     ours = lines[lines["whole_epochs"]].rename(columns={"trained": "epochs"})
@@ -87,7 +86,7 @@ def accuracies(tables: Tables) -> pd.DataFrame:
 
 
 def _ends_of_accuracy(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the least and the most training accuracy of each point of several launches."""
+    """Return the lowest and highest training accuracy of each point with several launches."""
     done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
     launches = done.groupby(CURVE_KEY)["train_accuracy"]
     ends = launches.agg(least="min", most="max", launches="size").reset_index()
@@ -95,12 +94,13 @@ def _ends_of_accuracy(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_and_ours(tables: Tables) -> pd.DataFrame:
-    """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
+    """Return every published point: published and our time and accuracy, and the ratio of times.
 
-    `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
-    Ours are of the strategy that the study trained. All times of a model and batch are of one
-    experiment, so that they compare: of the one that has most of its points, then fewest cautions,
-    then no projection. An accuracy of another experiment than the time says so in `experiment`.
+    Ours are measured with the strategy of the published study. `label` and `accuracy_label` are the
+    kinds of our numbers, empty where there are none. All our times of a model and batch are from
+    one experiment, so that they are comparable: the one with the most points, then the fewest
+    cautions, then no projection. If the accuracy is from another experiment than the time,
+    `experiment` says so.
     """
     where = [*MODEL, *POINT]
     times, scores = (
@@ -135,7 +135,7 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
 
 
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the times of one experiment for each model and batch: see `published_and_ours`."""
+    """Return the times of one experiment for each model and batch; see `published_and_ours`."""
     line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
     cautions = times.assign(
         cautions=times["flags"] != "",
@@ -157,11 +157,12 @@ def _experiments(timed: str, scored: str) -> str:
 
 
 def improvements(tables: Tables) -> pd.DataFrame:
-    """Return the share of its training time on one node that each model saves on more.
+    """Return the share of its one-node training time that each model saves on several nodes.
 
-    As the NTUA study draws it (Figures 26 and 27): a model at the batch at which it saved most of
-    its published time on the most nodes, and the mean over all models of a kind, whose `model` is
-    empty, if all were measured. Ours are of one experiment each, as in `published_and_ours`.
+    As in Figures 26 and 27 of the NTUA study, each model is shown at the batch that saved most of
+    its published time on the most nodes. If all models of a kind were measured, there is also their
+    mean, with an empty `model`. Our times of a model are from one experiment, as in
+    `published_and_ours`.
     """
     published = _alone(tables["published"].rename(columns={"training_time_s": "seconds"}))
     published = published[published["nodes"] > 1].assign(saved=lambda rows: 1 - 1 / rows["speedup"])
@@ -182,11 +183,11 @@ def improvements(tables: Tables) -> pd.DataFrame:
 
 
 def published_runs_and_ours(tables: Tables, study: str) -> pd.DataFrame:
-    """Return what a study's strategies gave on each number of nodes, published and ours.
+    """Return published trainings of a study and ours, by strategy and number of nodes.
 
-    One row per model, strategy, number of nodes, batch and experiment of ours, and one for each
-    published training that we have no counterpart of. `seconds_ours` is for as many epochs as the
-    study trained, or else for one; `label` says where that is a projection.
+    There is one row per model, strategy, number of nodes, batch and experiment of ours, and one row
+    per published training without a counterpart. `seconds_ours` is for the number of epochs of the
+    published training, or else of the study. `label` says if it is a projection.
     """
     at = ["model", "dataset", "strategy", "nodes"]
     ours = _with_epochs(tables)
@@ -211,7 +212,8 @@ def published_runs_and_ours(tables: Tables, study: str) -> pd.DataFrame:
 def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the split steps in long form: one row per curve point and part, in seconds.
 
-    The wait for examples comes from the timed steps: split ones are fed beforehand.
+    The wait for examples (`input`) is that of the timed steps, because split steps get their
+    batches in advance.
     """
     rows = scaling_lines(curves)
     return _parts(rows.assign(kind=_labels(rows)), "line")
@@ -220,8 +222,7 @@ def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
 def compared_strategies(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the curve points of experiments that compare several strategies.
 
-    That is more than `FEW_STRATEGIES`, at the same batch: each on a chart of its own would hide
-    what is compared.
+    These have more than `FEW_STRATEGIES` strategies at the same batch, and need a common chart.
     """
     others = curves[curves["strategy"] != SINGLE].groupby(_COMPARED)["strategy"]
     several = others.transform("nunique")
@@ -231,7 +232,10 @@ def compared_strategies(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared_parts(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the split steps of these points in long form, on as many nodes as most share."""
+    """Return the split steps of `compared_strategies` in long form.
+
+    They are on the number of nodes that most strategies have in common.
+    """
     rows = compared_strategies(curves)
     rows = rows[rows["compute_s"].notna() & (rows["nodes"] > 1)]
     at = [*_COMPARED, "nodes"]
@@ -241,10 +245,11 @@ def compared_parts(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return curve points in long form, one row per part; `column` is that of their strategies.
+    """Return curve points in long form, one row per part. `column` has their strategies.
 
-    Each row has the time of its point's timed steps, too, which are not split: `TIMED_STEP`.
-    Nodes that are said to communicate for no time at all do so within computing: no row claims it.
+    Each row also has the time of the point's timed steps, which are not split: `TIMED_STEP`. If
+    several nodes have a communication time of 0, they communicate while computing. There is no row
+    for their communication then.
     """
     parts = {f"{part}_s": part for part in ("input", *PARTS)}
     rows = rows[rows["compute_s"].notna()].rename(columns=parts)
@@ -257,10 +262,11 @@ def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def settings(tables: Tables) -> pd.DataFrame:
-    """Return the split steps on several nodes, where a model was measured under several settings.
+    """Return the split steps on several nodes of models that were measured in several settings.
 
-    In long form, as `step_parts`, with `setting`: what a node and its input are, in words. Only
-    batches that every setting of a node count has, all of one machine: of the one with the most.
+    They are in long form, like `step_parts`, with a column `setting`: node and input in words. Only
+    batches that all settings of a node count have in common are returned. All are of one machine,
+    the one with the most settings.
     """
     cells = tables["cells"].groupby("experiment")[["input", "preprocessing_nodes"]].first()
     inputs = cells.apply(lambda row: _input_in_words(*row), axis=1)
@@ -269,7 +275,7 @@ def settings(tables: Tables) -> pd.DataFrame:
     )
     rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"] & rows["compute_s"].notna()]
     at = ["model", "dataset", "strategy", "nodes"]
-    # what several experiments measured is shown once: without a caution, of the most launches
+    # of equal points of several experiments, keep one: without caution, then with most launches
     rows = rows.assign(caution=rows["flags"] != "", fewer=-rows["repeats"])
     rows = rows.sort_values(["caution", "fewer"], kind="stable")
     rows = rows.drop_duplicates([*at, "machine", "setting", "batch_per_worker"])
@@ -285,14 +291,14 @@ def settings(tables: Tables) -> pd.DataFrame:
 
 
 def _input_in_words(how: str, preprocessing_nodes: int) -> str:
-    """Return what to add to a setting: nothing for the usual input, each node its own shard."""
+    """Return the input in words; empty for the usual one, where each node reads its own shard."""
     if how == "service":
         return f", fed by {preprocessing_nodes} more"
     return ", unsharded" if how == "unsharded" else ""
 
 
 def speedups(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return speed-up and efficiency of each line that has a point on one node."""
+    """Return speed-up and efficiency of the lines with several node counts and a reference."""
     rows = scaling_lines(curves).dropna(subset="speedup")
     rows["kind"] = _labels(rows)
     several = rows.groupby([*GROUP, "line"])["nodes"].transform("nunique") > 1
@@ -300,14 +306,14 @@ def speedups(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def epochs(tables: Tables) -> pd.DataFrame:
-    """Return the `epochs` table of the cells that trained whole epochs, kinds as labels."""
+    """Return the table `epochs` of the cells that trained whole epochs, with labels as kinds."""
     whole = tables["cells"].loc[tables["cells"]["whole_epochs"], "cell_id"]
     rows = tables["epochs"][tables["epochs"]["cell_id"].isin(whole)].reset_index(drop=True)
     return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
 def _with_epochs(tables: Tables) -> pd.DataFrame:
-    """Return the curves' lines, with the epochs that their cells trained."""
+    """Return the lines of the curves with the number of epochs that their cells trained."""
     key = [*AXES, "whole_epochs"]
     done = tables["cells"][tables["cells"]["status"] == "ok"]
     trained = done.groupby(key)["epochs"].max().rename("trained").reset_index()
@@ -315,7 +321,7 @@ def _with_epochs(tables: Tables) -> pd.DataFrame:
 
 
 def _with_asked(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Return our rows with `asked`, the epochs that the study trained their model; NaN if none."""
+    """Return our rows with `asked`, the published number of epochs of the model; NaN if none."""
     asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
     return ours.merge(asked, "left", MODEL)
 
@@ -331,12 +337,12 @@ def _labels(
 
 
 def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Return the published rows of the models that we measured for the same study."""
+    """Return the published rows of models that we measured for the same study."""
     return published.merge(ours[MODEL].drop_duplicates(), "inner", MODEL)
 
 
 def _alone(published: pd.DataFrame) -> pd.DataFrame:
-    """Return published rows with `speedup`: how many times the one on one node took as long."""
+    """Return published rows with `speedup`, relative to the published time on one node."""
     at = [*MODEL, "batch_per_worker"]
     one = published.loc[published["nodes"] == 1, [*at, "seconds"]]
     alone = published[at].merge(one, "left", at)["seconds"].to_numpy()
@@ -344,7 +350,7 @@ def _alone(published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_ours(published: pd.DataFrame) -> pd.DataFrame:
-    """Return published rows with the columns of ours."""
+    """Return published rows with the same columns as ours."""
     ours = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
     return published.assign(**ours, line="published")
 

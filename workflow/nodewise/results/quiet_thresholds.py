@@ -1,7 +1,7 @@
-"""Quiet-machine thresholds: how far a machine may be disturbed while it measures.
+"""Quiet-machine thresholds: how much a machine may be disturbed during a measurement.
 
-A block outside the thresholds says more about the machine than about the cell: it is repeated, and
-flagged if it stays so.
+A block outside the thresholds is repeated because it says more about the machine than about the
+cell. If repetitions fail too, the last block is kept and flagged.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from nodewise.core.units import write_percent
 from nodewise.results.measurement import Conditions
 
-MAX_BLOCKS = 3  # then the last one is kept, and flagged
+MAX_BLOCKS = 3  # after these, the last one is kept and flagged
 
 REFERENCE_MOVED = 0.10
 STOLEN = 0.02
@@ -27,13 +27,13 @@ IN_WORDS = (
 def failed(
     seen: Conditions, shares: Sequence[float], *, cores: float, host_cores: int
 ) -> list[str]:
-    """Return in words each threshold that a block failed.
+    """Return one message for each threshold that a block failed.
 
     Args:
-        seen: what the block ran under.
-        shares: the share of a core that each node may use; empty if the nodes are not limited.
-        cores: how many cores this process has, in a container for instance.
-        host_cores: all cores of the machine, for which alone its host says what it took.
+        seen: the conditions of the block.
+        shares: the share of a core that each node may use; empty if nodes are not limited.
+        cores: number of cores that this process may use, for example in a container.
+        host_cores: number of all cores of the machine; steal time is reported for all of them.
     """
     reasons = []
     moved = seen.reference_after_us / seen.reference_before_us - 1

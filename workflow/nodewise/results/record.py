@@ -1,7 +1,7 @@
-"""The record of one cell: the border between the measuring and the reporting world.
+"""The schema of the record of one cell: the interface between measuring and reporting.
 
-One JSON file per cell, written once and whole, checked against the one schema below. Times are
-seconds unless a name ends in `_us` (integer microseconds); sizes are bytes.
+There is one JSON file per cell, written once, atomically, and checked against this schema. Times
+are in seconds unless a name ends in `_us` (integer microseconds). Sizes are in bytes.
 """
 
 import json
@@ -21,7 +21,10 @@ Origin = Literal["official", "mirror", "generated", "own"]
 
 
 class DataSource(Frozen):
-    """Which examples the cell really trained on. `note`: how they differ from the official ones."""
+    """The examples that the cell actually trained on.
+
+    `note` says how they differ from the official ones.
+    """
 
     dataset: Name
     origin: Origin
@@ -32,7 +35,7 @@ class DataSource(Frozen):
 
 
 class WeightsSource(Frozen):
-    """Where a model's pretrained weights came from; `random` if they could not be had."""
+    """The source of a model's pretrained weights; `random` if they were not available."""
 
     name: Name
     origin: Literal["official", "mirror", "random"]
@@ -40,7 +43,7 @@ class WeightsSource(Frozen):
 
 
 class Provenance(Frozen):
-    """What it takes to trust or repeat the measurement; nothing that identifies a person."""
+    """What is needed to trust or repeat the measurement. Nothing in it identifies a person."""
 
     commit: str | None
     dirty: bool | None
@@ -56,7 +59,7 @@ class Provenance(Frozen):
     command: str
 
 
-# The exchanges of records before cells said theirs.
+# The exchange of each strategy, for old records whose cells do not name it.
 _EXCHANGES = {
     **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), "ring"),
     **dict.fromkeys(("async_sgd", "parameter_server"), "server"),
@@ -69,7 +72,7 @@ _EXCHANGES = {
 
 
 class Failure(Frozen):
-    """Why a cell has no result: the reason in one line, the rank to blame, its last log lines."""
+    """Why a cell has no result: the reason in one line, the failed rank, and its last log lines."""
 
     reason: Annotated[str, Field(min_length=1), AfterValidator(one_line)]
     rank: int | None
@@ -77,9 +80,9 @@ class Failure(Frozen):
 
 
 class Record(Frozen):
-    """One measured cell. Exactly one of `result` and `failure` is there, as `status` says.
+    """The record of one cell. It has a `result` if `status` is ok, and else a `failure`.
 
-    `weights` is there if the model is meant to start from pretrained ones.
+    `weights` is set if the model is meant to start from pretrained weights.
     """
 
     schema_version: Literal[4] = 4
@@ -96,7 +99,7 @@ class Record(Frozen):
 
     @property
     def exchange(self) -> str:
-        """How the strategy brings gradients together."""
+        """The way in which the strategy combines gradients, such as `ring` or `server`."""
         cell = self.cell
         return cell.exchange or str(cell.options.get("collective", _EXCHANGES[cell.strategy]))
 
@@ -140,9 +143,10 @@ def read_record(path: Path) -> Record:
 
 
 def recorded(cell: Cell, records: Path) -> Record | None:
-    """Return the record of `cell` in the folder `records`; None if it is still to be measured.
+    """Return the record of `cell` in the folder `records`, or None if it has yet to be measured.
 
-    That is also so if it is of another version of this project, or was declared otherwise.
+    Records that do not fit the schema of this version, or whose cell was declared differently, do
+    not count.
     """
     path = records / f"{cell.id}.json"
     try:
@@ -153,7 +157,7 @@ def recorded(cell: Cell, records: Path) -> Record | None:
 
 
 def record_json(record: Record) -> str:
-    """Return the text of a record file: a line for each part, without spaces in lists of steps."""
+    """Return the text of a record file: one line per top-level field, in compact JSON."""
     blocks = []
     for name, value in record.model_dump(mode="json").items():
         packed = json.dumps(value, allow_nan=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Tables as files: CSV for people and other tools, Parquet for speed."""
+"""Read and write tables as files: CSV for people and other tools, Parquet for speed."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import atomic
 from nodewise.results.columns import COLUMNS
 
-# texts as Python's own: tables are small, and little of them is taken at a time
+# store texts as Python strings: tables are small, and few values are read at a time
 pd.set_option("mode.string_storage", "python")
 
 
 def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
-    """Write each table as `NAME.csv` and `NAME.parquet`, each file in one atomic step."""
+    """Write each table to `NAME.csv` and `NAME.parquet`, each file atomically."""
     for name, table in tables.items():
         write_csv(table, out_dir / f"{name}.csv")
         with atomic(out_dir / f"{name}.parquet") as path:
@@ -24,7 +24,7 @@ def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
 
 
 def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
-    """Read back what `write_tables` wrote.
+    """Read the tables that `write_tables` wrote.
 
     Raises:
         UserError: a table is missing, is unreadable, or lacks a column.
@@ -39,13 +39,13 @@ def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV in one atomic step."""
+    """Write a table as CSV atomically."""
     with atomic(path) as temporary:
         table.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    """Read back what `write_csv` wrote of a table with these columns.
+    """Read a table with these columns that `write_csv` wrote.
 
     Raises:
         UserError: the file is missing, is unreadable, or lacks a column.
@@ -56,7 +56,7 @@ def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
 
 
 def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    """Read a table with these columns.
+    """Read a Parquet table with these columns.
 
     Raises:
         UserError: the file is missing, is unreadable, or lacks a column.
@@ -67,7 +67,11 @@ def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """Tell in words what is wrong with a table that is read in the block."""
+    """Convert errors of reading a table in the block to messages for users.
+
+    Raises:
+        UserError: the table is missing, lacks a column, or is unreadable.
+    """
     try:
         yield
     except FileNotFoundError as error:

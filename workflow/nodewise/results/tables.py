@@ -1,4 +1,4 @@
-"""The tables of a study, from its records. Without a single record they are empty."""
+"""Build the tables of a study from its records. Without records they are empty."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,11 +39,11 @@ from nodewise.results.noise_scale import NoiseScale, read_noise_scale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
-_ALIKE = (  # of all launches of a point of a curve, but for the cell: that of the first
+_ALIKE = (  # the same for all launches of a curve point; the cell is that of the first launch
     *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "global_batch"),
     *("payload_bytes", "steps_per_epoch", "cell_id"),
 )
-_MIDDLES = (  # of a point of a curve: medians over its launches
+_MIDDLES = (  # medians over the launches of a curve point
     *("step_time_s", "step_time_normalised_s", "input_s"),
     *("train_time_s", "train_accuracy", "test_accuracy"),
     *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
@@ -64,14 +64,14 @@ def build_tables(
     Args:
         record_paths: record files, in any order.
         published: the points of the NTUA study, or None for an empty table.
-        watts_per_core: what a busy core draws, for cells whose energy no meter counted.
-        published_runs: the trainings of the other studies, or None for an empty table.
-        noise_scale_paths: what `nodewise measure-noise-scale` wrote, one file per model.
-        imported: curves that others measured.
+        watts_per_core: power of a busy core in watts, for cells without metered energy.
+        published_runs: the trainings of other published studies, or None for an empty table.
+        noise_scale_paths: files of `nodewise measure-noise-scale`, one per model.
+        imported: imported curves.
 
     Raises:
-        UserError: a file does not fit its schema, or two files hold the same cell, or noise scales
-            of the same model.
+        UserError: a file does not fit its schema, two records are of the same cell, or two noise
+            scales are of the same model.
     """
     read = _read_all(record_paths)
     records = [record for _, record in read]
@@ -109,7 +109,11 @@ def build_tables(
 
 
 def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
-    """Read the records, ordered by cell; a cell may be there once only."""
+    """Read the records, sorted by cell.
+
+    Raises:
+        UserError: a record is invalid, or two are of the same cell.
+    """
     read: dict[str, tuple[Path, Record]] = {}
     for path in paths:
         record = read_record(path)
@@ -123,7 +127,11 @@ def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
 
 
 def _read_noise_scales(paths: Sequence[Path]) -> list[NoiseScale]:
-    """Read the noise scales; a model may have been measured once only."""
+    """Read the noise scales.
+
+    Raises:
+        UserError: a file is invalid, or two are of the same model.
+    """
     read: dict[str, NoiseScale] = {}
     for path in paths:
         measured = read_noise_scale(path)
@@ -134,9 +142,9 @@ def _read_noise_scales(paths: Sequence[Path]) -> list[NoiseScale]:
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row per curve point: the launches of a cell that ran to their end, together.
+    """Return one row per curve point, which combines all of its successful launches.
 
-    Results are medians over the launches; rates and epoch times follow from the median step time.
+    Results are medians over launches. Rates and epoch times follow from the median step time.
     """
     done = cells[cells["status"] == "ok"].rename(columns={"input": "pipeline"})
     of_point = done.groupby(CURVE_KEY)
@@ -145,7 +153,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         done.drop_duplicates(CURVE_KEY).set_index(CURVE_KEY)[[*_ALIKE]],
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),
-        of_point["weights"].max(),  # "random" if one launch had to
+        of_point["weights"].max(),  # "random" if it is so in any launch
         _cautions(done),
     ]
     rows = pd.concat(parts, axis=1).reset_index()
@@ -162,7 +170,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cautions(done: pd.DataFrame) -> "pd.Series[str]":
-    """Return the cautions of each point. Launches on several machines are one of their own."""
+    """Return the cautions of each point, including one about launches on several machines."""
     several = done.groupby(CURVE_KEY)["machine"].transform("nunique") > 1
     flags = done["flags"].mask(several, done["flags"].map(_with_machines))
     return done.assign(flags=flags).groupby(CURVE_KEY)["flags"].agg(cautions_of_launches)
@@ -173,11 +181,11 @@ def _with_machines(flags: str) -> str:
 
 
 def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
-    """Fill speed-up and efficiency against one node: the same loop without communication.
+    """Return the curves with speed-up and efficiency relative to one node.
 
-    That is `single`, whatever a way itself does on one node: it may be slow there, and gains
-    nothing by that. Without `single` it is the curve's own point on one node. It is one of the same
-    machine: of another there is no speed-up.
+    The reference is `single`, the same loop without communication, so that a strategy gains nothing
+    by being slow on one node. Without `single` it is the curve's own point on one node. References
+    from another machine are not used; without a reference, the speed-up is NaN.
     """
     key = [*ONE_NODE_KEY, "machine"]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})

@@ -1,1 +1,1 @@
-"""The laws of a step time."""
+"""Laws of the step time, one file per law."""

@@ -7,10 +7,10 @@ p, q = positive("p"), positive("q")
 
 @LAWS.register
 class Amdahl(Law):
-    """t = p + q·n: of one node's step, p is shared out among the nodes and q is not.
+    """t = p + q·n: p is the parallel part of one node's step, q the serial part.
 
-    Of a job: T(n)/T(1) = f + (1 − f)/n, with the serial share f = q/(p + q). It cannot say that
-    nodes make a job longer.
+    For a job of fixed size this is T(n)/T(1) = f + (1 − f)/n, with the serial share f = q/(p + q).
+    The law cannot describe nodes that make a job longer.
     """
 
     name = "amdahl"

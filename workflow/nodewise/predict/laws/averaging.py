@@ -21,9 +21,10 @@ tau = positive("tau")
 class ParameterAveraging(PartsLaw):
     """communicate = (2(n−1)·α + 2(n−1)/n·S·β)/τ: a ring all-reduce of the weights every τ steps.
 
-    Nodes wait for each other only then, `period` τ steps after the last time. If the steps of a
-    node are independent, such a spell spreads by √τ times what a step does: a step's share of the
-    wait is 1/√τ of the wait in every step. A node that is always slower is not covered by that.
+    Nodes wait for each other only when they average, once per `period` of τ steps. If the steps of
+    a node are independent, the standard deviation of the time of τ steps is √τ times that of one
+    step. The wait per step is therefore 1/√τ of the wait with an exchange in every step. This does
+    not cover a node that is always slower.
     """
 
     period: float = setting("tau", "1", "steps from one averaging to the next", least=1)
@@ -39,5 +40,5 @@ class ParameterAveraging(PartsLaw):
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
-        """Return the law; None if the period is an epoch: its steps depend on the batch."""
+        """Return the law, or None if the period is an epoch, whose steps depend on the batch."""
         return None if options.get("period") == "epoch" else super().of_curve(options, rows)

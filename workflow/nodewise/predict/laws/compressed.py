@@ -24,12 +24,12 @@ rho = positive("rho")
 @LAWS.register
 @dataclass(frozen=True)
 class CompressedAllGather(PartsLaw):
-    """communicate = k·S·(1 + ρn) + (n−1)·(α + ρ·S·β): everybody sends a coded gradient to all.
+    """communicate = k·S·(1 + ρn) + (n−1)·(α + ρ·S·β): every node sends a coded gradient to all.
 
-    `density` ρ is the size of a coded gradient as a share of S; bytes counted on the wire tell it.
-    A node encodes its own S bytes and decodes all n messages, its own as well, so that coding takes
-    time on one node, too. k, of processor and codec, is seen in communication on one node, and in
-    totals only as far as compute is known.
+    `density` ρ is the size of a coded gradient as a share of S. It is known from the bytes counted
+    on the network. A node encodes its own S bytes and decodes all n messages, including its own, so
+    coding takes time even on one node. k depends on processor and codec. It can be estimated from
+    communication measured on one node; from step times only as far as compute is known.
     """
 
     density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
@@ -47,7 +47,10 @@ class CompressedAllGather(PartsLaw):
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self:
-        """Return the law with the share of the gradient's bytes that workers sent to each other."""
+        """Return the law, with ρ from the bytes sent: the median of sent/((n−1)·S) on n > 1 nodes.
+
+        ρ is 1 if no bytes were counted.
+        """
         several = rows[(rows["nodes"] > 1) & (rows["bytes_sent_per_step"] > 0)]
         payload = (several["nodes"] - 1) * several["payload_bytes"].astype(float)
         sent = (several["bytes_sent_per_step"] / payload).median()

@@ -1,4 +1,4 @@
-"""Ernest: computing, trees of messages, messages to every node."""
+"""Ernest: a constant, a logarithmic and a linear term of the number of nodes."""
 
 import sympy
 
@@ -9,10 +9,11 @@ theta_0, theta_1, theta_2 = (positive(f"theta_{i}") for i in range(3))
 
 @LAWS.register
 class Ernest(Law):
-    """t = θ₀ + θ₁·ln n + θ₂·n: what is computed, trees of messages, messages to every node.
+    """t = θ₀ + θ₁·ln n + θ₂·n: computing, tree-like communication, messages to every node.
 
-    The original adds a term of data per node, which at one batch per worker is a constant like θ₀.
-    It is about a job's stages, of which a step is one. Linear in its coefficients.
+    The original has one more term for the data per node, which is constant at one batch per worker
+    and so part of θ₀. It models the stages of a job; a step is one such stage. The law is linear in
+    its coefficients.
     """
 
     name = "ernest"

@@ -10,9 +10,9 @@ from nodewise.predict.parts_law import AllReduce, alpha, beta
 class HalvingDoubling(AllReduce):
     """communicate = 2·log₂n·α + 2(n−1)/n·S·β: recursive halving, then recursive doubling.
 
-    In log₂n rounds each node swaps half of what is left to sum with a partner, S/2, S/4, … bytes;
-    in as many the sums come back. Exact for powers of two, a smooth line between them, where
-    programs need further rounds.
+    In each of log₂n rounds, a node exchanges half of the data it still has to sum with a partner:
+    S/2, S/4, … bytes. Another log₂n rounds return the sums. The formula is exact for powers of two.
+    Between them it interpolates smoothly, whereas implementations need additional rounds.
     """
 
     name = "halving_doubling"

@@ -8,10 +8,10 @@ k = positive("k")
 
 @LAWS.register
 class Linear(Law):
-    """t = a + k·(n−1): each further node adds the same, as if one after another were served.
+    """t = a + k·(n−1): each further node adds the same time, as if nodes were served in turn.
 
-    The baseline of those who read no law. Where nodes make a job shorter it is Amdahl's line; only
-    this one can say that they make it longer (k > a).
+    This is the simplest baseline. If nodes make a job shorter, it equals Amdahl's law. Unlike
+    Amdahl's law, it can also describe nodes that make a job longer (k > a).
     """
 
     name = "linear"

@@ -1,4 +1,4 @@
-"""No exchange: one node, or nodes that do not talk."""
+"""No exchange: one node, or nodes that do not communicate."""
 
 import sympy
 
@@ -8,7 +8,7 @@ from nodewise.predict.parts_law import PartsLaw
 
 @LAWS.register
 class NoExchange(PartsLaw):
-    """communicate = 0: one node, or nodes that do not talk."""
+    """communicate = 0: one node, or nodes that do not communicate."""
 
     name = "none"
     title = "No exchange"

@@ -1,6 +1,6 @@
-"""Laws of workers that train at their own pace and queue at parameter servers.
+"""Laws of asynchronous workers that queue at parameter servers.
 
-The servers are resources of a closed queueing network whose customers are the workers.
+The system is a closed queueing network: workers are the customers, servers the resources.
 """
 
 from dataclasses import dataclass, replace
@@ -11,8 +11,9 @@ from nodewise.predict.functions import QueuedTime
 from nodewise.predict.law import LAWS, PARTS, Law, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta
 
-# Below the knee a few workers hardly tell what is computed from what is sent: bytes are expected to
-# be the smaller part, or a knee would be seen where there is none.
+# A few workers do not saturate the servers, so their step times hardly separate computing from
+# sending. The prior expects bytes to be the smaller part; without it, fits would show a saturation
+# that is not there.
 _LINK = tuple(replace(p, shrink=0.3) if p.name == "seconds_per_byte" else p for p in LINK)
 SERVICE = Parameter(
     "s", "service_s", "s", "model", "serving one step of a worker, besides its bytes", shrink=0.10
@@ -24,12 +25,13 @@ link = (2 - f) * S * beta
 
 @dataclass(frozen=True)
 class _Served(PartsLaw):
-    """Workers that take turns at p `servers`, nodes of their own, and wait for nobody else.
+    """Base class of laws of workers that use p `servers` on nodes of their own.
 
-    A worker thinks for Z = compute + input + 2α, and is served: S bytes in, s seconds of work, S
-    bytes out, all shared evenly by the servers. If they are `full_duplex`, bytes of one worker come
-    in while those of another leave. On one worker that is Z + s + 2Sβ. Gradients are computed on
-    weights that are about n−1 updates old.
+    Workers do not wait for each other. In a step, a worker first thinks for Z = compute + input +
+    2α. It is then served: S bytes in, s seconds of work, S bytes out, divided evenly among the
+    servers. With `full_duplex`, bytes of one worker can arrive while those of another leave. A step
+    of a single worker takes Z + s + 2Sβ. With n workers, gradients are computed on weights that are
+    about n−1 updates old.
     """
 
     servers: int = setting("p", "1", "parameter servers", least=1, default=1)
@@ -45,11 +47,12 @@ class _Served(PartsLaw):
 
 @LAWS.register
 class ParameterServerBound(_Served):
-    """t = max(Z + D, n·d): nobody queues until the busiest server resource is never idle.
+    """t = max(Z + D, n·d): no queueing until the busiest server resource is saturated.
 
-    D = s + 2Sβ is what a worker needs of the servers, d what the busiest resource of one of them
-    has to do for it: with one server, half duplex and s = 0, d = D = 2Sβ. Workers cannot be
-    quicker; those that come in turn, like clockwork, are as quick.
+    D = s + 2Sβ is the time that a worker needs from the servers in total. d is the time that it
+    needs from the busiest resource of one server. For example, d = D = 2Sβ with one server, half
+    duplex and s = 0. The formula is a lower bound of the step time. Workers that arrive in perfect
+    rotation reach it.
     """
 
     name = "server_bound"
@@ -65,10 +68,11 @@ class ParameterServerBound(_Served):
 class ParameterServer(_Served):
     """t = Z + R(n): workers queue at the servers, by exact mean-value analysis.
 
-    A worker that comes to a resource with demand D_k on each of p servers finds what n−1 workers
-    would leave there: R_k(n) = D_k·(1 + Q_k(n−1)/p), X(n) = n/(Z + ΣR_k), Q_k = X·R_k. Exact if
-    times of service are distributed exponentially; the more regular they are, the nearer are the
-    workers to the bound. Between whole numbers of workers R is interpolated.
+    A worker that arrives at resource k sees the mean queue of a system with n−1 workers. With the
+    demand D_k, divided among p servers: R_k(n) = D_k·(1 + Q_k(n−1)/p), X(n) = n/(Z + ΣR_k),
+    Q_k = X·R_k. This is exact for exponentially distributed service times. The more regular they
+    are, the closer workers get to `ParameterServerBound`. R is interpolated between whole numbers
+    of workers.
 
     Example:
         >>> p = dict.fromkeys((c.name for c in ParameterServer.parameters), 0.0)
@@ -80,7 +84,7 @@ class ParameterServer(_Served):
 
     name = "server"
     aliases = ("parameter_server",)
-    most_nodes = 4096  # workers, which the law goes through one by one
+    most_nodes = 4096  # the recursion visits every number of workers
     title = "Parameter server, queue"
     source = (
         "M. Reiser and S. S. Lavenberg, Mean-value analysis of closed multichain queuing "
@@ -89,5 +93,5 @@ class ParameterServer(_Served):
     communicate = 2 * alpha + QueuedTime(n, think, p, link, f * S * beta, s)
 
     def alternatives(self) -> tuple[Law, ...]:
-        """Return also the bound: what ran does not tell how regularly workers come to servers."""
+        """Return this law and its bound: how regularly workers arrive at servers is not known."""
         return (self, ParameterServerBound(self.servers, self.full_duplex))

@@ -20,11 +20,11 @@ m, a = positive("m"), positive("a")
 class GPipe(PartsLaw):
     """t = (m+n−1)·(c₀ + c₁·b/m) + 2(m+n−2)·(α + a·n·b/m·β): n stages, m micro-batches of n·b/m.
 
-    Stages are equal: each computes c₁/n of an example, and c₀ for a micro-batch. Between two stages
-    a micro-batch's activations go forward and its gradients back, `activation_bytes` a an example,
-    one after the other: the last of m has m−1 before it at the first cut, and n−1 cuts to pass. The
-    pipeline fills and empties for n−1 of the m+n−1 turns, its bubble: the wait. On one node
-    nothing is sent. The payload does not matter.
+    All stages are equal: each takes c₁/n per example plus c₀ per micro-batch. Between neighbouring
+    stages, activations of a micro-batch go forward and their gradients back, `activation_bytes` a
+    per example. Micro-batches cross a link one at a time: the last of m waits for m−1 others at the
+    first link and then crosses n−1 links. The wait is the pipeline bubble, the n−1 of m+n−1 turns
+    in which the pipeline fills and empties. One node sends nothing. The payload has no effect.
     """
 
     micro_batches: int = setting("m", "1", "micro-batches of a step", least=1)
@@ -52,10 +52,10 @@ class GPipe(PartsLaw):
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
-        """Return the law with the bytes of an example's activations, by what was sent.
+        """Return the law, with activation bytes per example estimated from the bytes sent.
 
-        They are 0 if that is not known. Tensors that are cut, and pipelines side by side, are no
-        such pipeline.
+        They are 0 if no bytes were counted. Returns None for tensor parallelism and for several
+        pipelines in parallel, which this law does not describe.
         """
         if "micro_batches" not in options or "groups" in options:
             return None

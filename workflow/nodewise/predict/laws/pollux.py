@@ -14,9 +14,9 @@ gamma = 1 + 9 * x / (1 + x)
 class Pollux(Law):
     """t = (gᵞ + (s + r(n−2))ᵞ)^(1/γ), g on one node: gradient and synchronisation, overlapped.
 
-    γ lies between 1, no overlap, and 10, nearly as short as the longer of both; its authors fit it
-    so. It is put as γ = 1 + 9x/(1 + x), so that x need only be at least 0. The original's gradient
-    time grows with the batch; at one batch it is the constant g.
+    As in the original, γ lies between 1 (no overlap) and 10 (almost only the longer of the two
+    counts). It is written as γ = 1 + 9x/(1 + x), so that the only bound on x is x ≥ 0. In the
+    original the gradient time grows with the batch; at one batch it is the constant g.
     """
 
     name = "pollux"

@@ -8,7 +8,7 @@ k = positive("k")
 
 @LAWS.register
 class PowerLaw(Law):
-    """t = a·nᵏ, k ≥ 0: a step never gets shorter by nodes; of a job, T(n) = T(1)·nᵏ⁻¹."""
+    """t = a·nᵏ with k ≥ 0: more nodes never make a step shorter. For a job, T(n) = T(1)·nᵏ⁻¹."""
 
     name = "power"
     title = "Power law"

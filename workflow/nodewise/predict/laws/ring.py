@@ -1,4 +1,4 @@
-"""The ring all-reduce, also of nodes that share machines."""
+"""The ring all-reduce, with one or several nodes per machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _alpha_m, _beta_m = (p.symbol for p in INSIDE)
 class RingAllReduce(AllReduce):
     """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring all-reduce of the gradient.
 
-    The ring sends 2(n−1) messages of S/n bytes one after another: n−1 to sum, n−1 to spread.
+    The ring sends 2(n−1) messages of S/n bytes in sequence: n−1 to sum, n−1 to distribute the sums.
 
     Example:
         >>> p = dict.fromkeys((c.name for c in RingAllReduce.parameters), 0.0)
@@ -46,24 +46,25 @@ class RingAllReduce(AllReduce):
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
-        """Return the law, over machines where several nodes are in one."""
+        """Return the law: `RingOverMachines` if a machine has several nodes."""
         per_machine = float(rows["nodes_per_machine"].max())
         if per_machine > 1:
             return RingOverMachines(per_machine)
         return super().of_curve(options, rows)
 
     def alternatives(self) -> tuple[Law, ...]:
-        """Return also those in which computing hides communication: what ran does not tell."""
+        """Return this law without overlap and with two degrees of overlap, which is unknown."""
         return (self, *(replace(self, overlap=gamma) for gamma in (2.0, 4.0)))
 
 
 @LAWS.register
 @dataclass(frozen=True)
 class RingOverMachines(RingAllReduce):
-    """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring; up to m nodes are in one machine, with αₘ, βₘ.
+    """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring; n ≤ m nodes are in one machine, with αₘ, βₘ.
 
-    All messages of a round are sent at the same time, and a round ends with its slowest message. A
-    ring over several machines passes the link between them in every round.
+    All messages of a round are sent at the same time, and the round ends with the slowest one. A
+    ring over several machines crosses the link between machines in every round, so that link alone
+    determines α and β.
     """
 
     per_machine: float = setting("m", "1", "nodes in a machine", least=1)

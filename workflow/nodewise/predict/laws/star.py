@@ -1,4 +1,4 @@
-"""The all-reduce by one driver."""
+"""The all-reduce through one driver node."""
 
 from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.parts_law import AllReduce, alpha, beta
@@ -8,8 +8,8 @@ from nodewise.predict.parts_law import AllReduce, alpha, beta
 class Star(AllReduce):
     """communicate = 2(n−1)·(α + S·β): one of the nodes, the driver, sums and sends the sum back.
 
-    The n−1 gradients all come over the driver's link, and when they are summed the n−1 sums leave
-    over it.
+    The driver receives n−1 gradients over its link. When they are summed, it sends the sum to each
+    of the n−1 other nodes over the same link.
     """
 
     name = "star"

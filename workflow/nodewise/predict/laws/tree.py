@@ -1,4 +1,4 @@
-"""The all-reduce up and down a binomial tree."""
+"""The all-reduce over a binomial tree: a reduction followed by a broadcast."""
 
 import sympy
 
@@ -11,8 +11,8 @@ from nodewise.predict.parts_law import AllReduce, alpha, beta
 class BinomialTree(AllReduce):
     """communicate = 2·log₂n·(α + S·β): sums go up a binomial tree, and the result down again.
 
-    Every round passes whole gradients on. Exact for powers of two; between them a program takes the
-    rounds of the next one.
+    Every message is a whole gradient. The formula is exact for powers of two. For other numbers of
+    nodes, implementations need as many rounds as for the next power of two.
     """
 
     name = "tree"

@@ -10,9 +10,9 @@ sigma, kappa = positive("sigma"), positive("kappa")
 class Usl(Law):
     """t = a·(1 + σ(n−1) + κn(n−1)): the universal scalability law.
 
-    Of a job: its speed is n/(1 + σ(n−1) + κn(n−1)) times that of one node. σ is contention for what
-    is shared, κ the coherency that every pair of nodes costs: with κ > 0 a job has a best number of
-    nodes. With κ = 0 it is Amdahl's law.
+    For a job of fixed size, n nodes are n/(1 + σ(n−1) + κn(n−1)) times as fast as one. σ is the
+    contention for shared resources. κ is the coherency cost of each pair of nodes: with κ > 0 a job
+    has a best number of nodes, and with κ = 0 the law is Amdahl's law.
     """
 
     name = "usl"

@@ -1,7 +1,8 @@
-"""Curves from other sources than records: published studies, users' tables, other tools.
+"""Import curves from published studies, tables of users, and logs of other tools.
 
-A module here, or one that another package names as an entry point of `nodewise.importers`,
-registers its importer when it is imported: `IMPORTERS.add("my_format", MyFormat())`.
+Each module registers its importer when it is imported: `IMPORTERS.add("my_format", MyFormat())`. A
+module may also be in another package that registers an entry point in the group
+`nodewise.importers`.
 """
 
 import re
@@ -19,18 +20,18 @@ from nodewise.results.curves import Curve, Measurements
 
 
 class Importer(Protocol):
-    """Reads curves from files of one format."""
+    """The interface of importers, which read files of one format."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file looks like one of this format; its start suffices."""
+        """Return whether the file looks like this format. Reading its start is enough."""
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per measurement, with columns of `curve_rows.CURVE_ROWS`.
 
-        What the file does not say (the curve's name, nodes, the batch) is left out of the rows.
+        Columns that the file does not contain (curve, nodes, batch) are left out.
 
         Raises:
-            UserError: the file is wrong; the text names it, and the line.
+            UserError: the file is invalid. The message names the file and the line.
         """
 
 
@@ -44,10 +45,10 @@ _START_BYTES = 100_000
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a log, where characters that are none have become `�`.
+    """Return the text of a log. Invalid characters are replaced by `�`.
 
     Raises:
-        UserError: it cannot be read, or is too large.
+        UserError: the file cannot be read, or is too large.
     """
     return read_bytes(path, _MOST_BYTES).decode(errors="replace")
 
@@ -59,14 +60,14 @@ def starts_with(path: Path, pattern: re.Pattern[str]) -> bool:
 
 
 def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
-    """Return the rows of a file as its importer reads them.
+    """Read the rows of a file with the importer of its format.
 
     Args:
         path: the file.
-        name: of its format, one of `IMPORTERS`; without one, the format is recognised.
+        name: name of the format, one of `IMPORTERS`. By default the format is recognised.
 
     Raises:
-        UserError: no format fits, or several do; or the file is wrong.
+        UserError: no format or several formats fit, or the file is invalid.
     """
     if not path.is_file():
         reason = "it is not a regular file" if path.exists() else "no such file"
@@ -76,19 +77,20 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
 
 
 def import_curves(path: Path, name: str | None = None) -> Measurements:
-    """Return the curves of a file; see `read_rows`.
+    """Read the curves of a file; see `read_rows`.
 
     Raises:
-        UserError: as `read_rows`; or the file does not say what curves need.
+        UserError: as `read_rows`, or the file lacks values that curves need.
     """
     return measurements(read_rows(path, name), path)
 
 
 def import_for_study(paths: Sequence[Path]) -> list[Curve]:
-    """Return the curves of files that a study shows beside its own.
+    """Read the curves of files that a study shows together with its own.
 
     Raises:
-        UserError: as `import_curves`; or curves do not fit in a study's tables.
+        UserError: as `import_curves`, or a curve does not fit into a study's tables: its name
+            occurs twice, its times are not in seconds, or a batch is not a whole number.
     """
     file_of: dict[str, Path] = {}
     curves: list[Curve] = []
@@ -107,7 +109,10 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
 
 
 def _recognise(path: Path) -> str:
-    """Return the name of a file's format; that of any other `.csv` file is csv, which says more."""
+    """Return the name of a file's format.
+
+    Unrecognised `.csv` files are taken as `csv`, whose importer has more helpful messages.
+    """
     try:
         names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
     except OSError as error:

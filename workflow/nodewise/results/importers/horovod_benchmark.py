@@ -1,4 +1,4 @@
-"""Output of Horovod's synthetic benchmarks, of TensorFlow, Keras and PyTorch.
+"""Import the output of Horovod's synthetic benchmarks (TensorFlow, Keras and PyTorch).
 
 Source: https://github.com/horovod/horovod/tree/master/examples, `*_synthetic_benchmark.py`.
 """
@@ -19,17 +19,20 @@ _ROUND = re.compile(r"Iter #\d+: ([\d.]+) img/sec per \w+")
 
 
 class HorovodBenchmark:
-    """Each round says the images per second of one device; rounds are repeats."""
+    """Importer of these outputs.
+
+    Each round prints the images per second of one device. Rounds are repeats.
+    """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether rounds are told as these benchmarks do."""
+        """Return whether the file has lines as these benchmarks print for each round."""
         return starts_with(path, _ROUND)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per round.
+        """Return one row per round.
 
         Raises:
-            UserError: the start of the output is missing.
+            UserError: the start of the output is missing, or there are no rounds.
         """
         text = text_of(path)
         model, batch, devices = (pattern.search(text) for pattern in (_MODEL, _BATCH, _DEVICES))

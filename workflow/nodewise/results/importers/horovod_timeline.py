@@ -1,4 +1,4 @@
-"""Timelines of Horovod: how long a step exchanges gradients, and waits for others before.
+"""Import Horovod timelines: the time of a step spent exchanging gradients and waiting for others.
 
 Source: https://horovod.readthedocs.io/en/stable/timeline_include.html
 """
@@ -17,15 +17,17 @@ from nodewise.core.schema import MOST_JSON_BYTES, read_bytes
 from nodewise.results.importers import IMPORTERS
 
 _WAIT, _SUM = "NEGOTIATE_ALLREDUCE", "ALLREDUCE"
-_START = 10_000  # bytes in which a timeline names its phases
+_START = 10_000  # bytes at the start of a timeline that name its phases
 _MICRO = 1e-6
 Span = tuple[float, float]
 
 
 class HorovodTimeline:
-    """Each step sums every gradient once: it lasts from one sum of a gradient to the next.
+    """Importer of Horovod timelines.
 
-    While gradients are negotiated, each rank says that it is ready, which tells how many there are.
+    Each step sums every gradient once, so a step lasts from one negotiation of a gradient to its
+    next one. During a negotiation each rank reports that it is ready, which gives the number of
+    ranks.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -35,7 +37,7 @@ class HorovodTimeline:
         return start.lstrip().startswith("[") and _WAIT in start
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per step, without the first.
+        """Return one row per step, without the first.
 
         Raises:
             UserError: the file is damaged, or has fewer than three steps.
@@ -77,7 +79,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
 def _spans(
     path: Path, events: list[dict[str, Any]]
 ) -> tuple[dict[str, list[tuple[Any, Span]]], set[str]]:
-    """Return the spans of each phase, with the tensor of each, and the ranks."""
+    """Return the spans of each phase with their tensors, and the names of the ranks."""
     spans: dict[str, list[tuple[Any, Span]]] = defaultdict(list)
     opened: dict[Any, list[tuple[str, float]]] = defaultdict(list)
     ranks: set[str] = set()
@@ -98,7 +100,7 @@ def _spans(
 
 
 def _union(spans: list[tuple[Any, Span]], start: float, end: float) -> float:
-    """Return how much of the time between `start` and `end` lies in one of the spans or more."""
+    """Return the time between `start` and `end` that at least one of the spans covers."""
     total, until = 0.0, start
     for begun, ended in sorted(span for _, span in spans):
         low, high = max(begun, until), min(ended, end)

@@ -1,4 +1,4 @@
-"""What Keras prints while it trains: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
+"""Import the console output of Keras: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
 
 import re
 from pathlib import Path
@@ -15,9 +15,10 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 class KerasConsole:
-    """The last line of each epoch says the time of a step; epochs are repeats.
+    """Importer of the console output of Keras.
 
-    The first epoch is left out if there are several: its first step builds the graph.
+    The last line of each epoch has the time of a step. Epochs are repeats. If there are several,
+    the first one is left out because its first step builds the graph.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -25,10 +26,10 @@ class KerasConsole:
         return starts_with(path, _STEP)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per epoch.
+        """Return one row per epoch.
 
         Raises:
-            UserError: no epoch came to its end, or times are not those of steps.
+            UserError: no epoch was completed, or its times are 0 or not per step.
         """
         lines = _STEP.findall(re.sub(r"\x1b\[[\d;]*m|\x08", "", text_of(path)))
         ended = [

@@ -1,4 +1,4 @@
-"""`metrics.csv` of PyTorch Lightning's CSVLogger, with the throughput of its ThroughputMonitor.
+"""Import `metrics.csv` of PyTorch Lightning's CSVLogger, with values of its ThroughputMonitor.
 
 Source: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.ThroughputMonitor.html
 """
@@ -16,17 +16,17 @@ _STEPS = ("train|device/batches_per_sec", "device/batches_per_sec")
 
 
 class LightningCsv:
-    """Rows with a rate of examples, or of batches, are repeats."""
+    """Importer of `metrics.csv`. Rows with a rate of examples, or else of batches, are repeats."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the first line has the columns that the logger always writes."""
         return {"epoch", "step"} <= read_header(path)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per value.
+        """Return one row per value.
 
         Raises:
-            UserError: there is no rate.
+            UserError: there is no rate, or it is not a number.
         """
         header, rows = read_table(path)
         for names, column in ((_GLOBAL, "samples_per_s"), (_STEPS, "steps_per_s")):

@@ -1,4 +1,4 @@
-"""Logs of MLPerf training, of lines `:::MLLOG {…}`.
+"""Import logs of MLPerf training, which have lines `:::MLLOG {…}`.
 
 Source: https://github.com/mlcommons/logging
 """
@@ -17,20 +17,21 @@ _LINE = re.compile(r"^.*?:::MLLOG (\{.*\})\s*$", re.MULTILINE)
 
 
 class MlperfLog:
-    """Epochs are repeats; without epochs there is the whole run, to the target quality.
+    """Importer of MLPerf logs.
 
-    Times are from start to stop, so evaluations between them count.
+    Epochs are repeats. Without epochs, the whole run to the target quality is used. Times are from
+    start to stop and include evaluations in between.
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether there is such a line."""
+        """Return whether the file has such a line."""
         return starts_with(path, _LINE)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per epoch, or one.
+        """Return one row per epoch, or one row for the whole run.
 
         Raises:
-            UserError: a line is damaged, or nothing came to its end.
+            UserError: a line is damaged, or neither an epoch nor the run was completed.
         """
         events = [_event(path, line) for line in _LINE.findall(text_of(path))]
         values: dict[str, Any] = {event["key"]: event["value"] for event in events}
@@ -59,7 +60,7 @@ def _event(path: Path, text: str) -> dict[str, Any]:
 
 
 def _spans(events: list[dict[str, Any]], name: str) -> list[float]:
-    """Return the seconds from each start of something to its stop."""
+    """Return the seconds between each pair of events `name`_start and `name`_stop."""
     spans: list[float] = []
     start: float | None = None
     for event in events:

@@ -1,4 +1,4 @@
-"""The numbers of the studies being reproduced: read from data/published, and checked."""
+"""Read and check the published numbers of the reproduced studies, in data/published."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from nodewise.results.table_files import typed
 
 FOLDER = Path(__file__).parents[4] / "data" / "published"
 BYTES_PER_WEIGHT = 4  # float32
-TRAINING_EXAMPLES = 60_000  # of MNIST as of Fashion-MNIST
+TRAINING_EXAMPLES = 60_000  # of both MNIST and Fashion-MNIST
 
 Whole = Annotated[int, Field(ge=1)]
 Duration = Annotated[Seconds, Field(gt=0)]
@@ -41,7 +41,7 @@ class NtuaModel(Frozen):
 
     @property
     def batches(self) -> list[str]:
-        """The batches per worker that the model was trained with."""
+        """The batches per worker with which the model was trained."""
         return self.initial_batch_sizes.split(";")
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class NtuaModel(Frozen):
 
 
 class NtuaRun(Frozen):
-    """A row of Table II: one training, with the labels printed beside it."""
+    """A row of Table II: one training, with its printed labels."""
 
     model: Name
     dataset: Name
@@ -65,7 +65,7 @@ class NtuaRun(Frozen):
 
 
 class NtuaClaim(Frozen):
-    """What Figure 28 foresees on so many nodes, `time_saved` as a share of the time on one."""
+    """A prediction of Figure 28. `time_saved` is a share of the time on one node."""
 
     claim: Literal["compromise", "saturation"]
     nodes: Whole
@@ -86,7 +86,7 @@ class MirroredRun(Frozen):
 
 
 class StrategyRun(Frozen):
-    """A training of the same network in one of four ways."""
+    """A training of the same network with one of four strategies."""
 
     strategy: Name
     printed_name: Text
@@ -120,10 +120,10 @@ TABLES: dict[str, type[Frozen]] = {
 
 
 def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
-    """Return one of `TABLES` as printed, one row per line, columns as in its row class.
+    """Return one of `TABLES` as printed, one row per line, with the columns of its row class.
 
     Raises:
-        UserError: there is no such table, or a line of it does not fit (the first error is named).
+        UserError: there is no such table, or a line is invalid. The message names the first error.
     """
     if name not in TABLES:
         raise UserError(f"{name!r} is not a published table; there are: {', '.join(TABLES)}")
@@ -133,12 +133,13 @@ def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
 def ntua(folder: Path = FOLDER) -> pd.DataFrame:
     """Return the table `published`: Table II of the NTUA study, joined with its Table I.
 
-    `steps` is whole steps per epoch, floor(examples / (nodes × batch)), times epochs; `step_time_s`
-    is training time over steps; `payload_bytes` is 4 bytes per trainable weight, the gradient.
+    `steps` is epochs × whole steps per epoch, floor(examples / (nodes × batch)). `step_time_s` is
+    training time over steps. `payload_bytes` is the size of the gradient, 4 bytes per trainable
+    weight.
 
     Raises:
-        UserError: a line does not fit, a training is there twice, or Table I does not know its
-            model or batch.
+        UserError: a line is invalid, a training appears twice, or its model or batch is not in
+            Table I.
     """
     models: dict[tuple[str, str], NtuaModel] = {}
     for model in _read_rows(folder, "ntua_table1", NtuaModel):
@@ -160,13 +161,14 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
 def runs(folder: Path = FOLDER) -> pd.DataFrame:
     """Return the table `published_runs`: the trainings of the ASU, strategies and Horovod studies.
 
-    `examples_per_s` is training examples × epochs over training time, which is epoch time × epochs
-    where a study prints the epoch's. `speedup` is against the study's own training on one node or
-    device. Of Horovod's both are by its step times, as its epochs are whole seconds. The strategies
-    study does not print how many took part: `nodes` is what it takes at least.
+    `examples_per_s` is training examples × epochs over training time. If a study prints epoch
+    times, training time is epoch time × epochs. `speedup` is relative to the study's own training
+    on one node or device. For the Horovod study, both come from its step times because its epoch
+    times are rounded to seconds. The strategies study does not print the number of nodes; `nodes`
+    is the smallest number that each strategy needs.
 
     Raises:
-        UserError: a line does not fit.
+        UserError: a line is invalid.
     """
     rows = [*_asu(folder), *_strategies(folder), *_horovod(folder)]
     ones = {row["study"]: row["training_time_s"] for row in rows if row["nodes"] == 1}
@@ -247,14 +249,14 @@ def _published_row(run: NtuaRun, trained: NtuaModel, location: str) -> dict[str,
 
 
 def _read_rows(folder: Path, name: str, row_type: type[Row]) -> list[Row]:
-    """Return the checked rows of a table; an empty value counts as missing."""
+    """Return the checked rows of a table. Empty values count as missing."""
     path = folder / f"{name}.csv"
     rows = []
     try:
         with path.open(encoding="utf-8", newline="") as file:
             lines = csv.DictReader(file, restkey="a surplus column", restval="")
             for values in lines:
-                # str: surplus values are a list
+                # DictReader collects surplus values in a list: convert it to text
                 given = {column: str(value) for column, value in values.items() if value}
                 rows.append(_check(row_type, given, f"{path}:{lines.line_num}"))
     except OSError as error:
@@ -274,17 +276,17 @@ def _check(row_type: type[Row], values: dict[str, Any], location: str) -> Row:
 
 
 class PublishedTable:
-    """A table of `data/published` with times on several numbers of nodes."""
+    """Importer of the tables in `data/published` that have times on several node counts."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the name of such a table."""
         return path.suffix == ".csv" and path.stem in _CURVES
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return the rows of its curves.
+        """Return the rows of the table's curves.
 
         Raises:
-            UserError: a line does not fit, or the file is none of these tables.
+            UserError: a line is invalid, or the file is not one of these tables.
         """
         if not self.sniff(path):
             raise UserError(f"{path}: must be named one of {', '.join(_CURVES)}, with .csv")

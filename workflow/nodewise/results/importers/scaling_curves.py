@@ -1,7 +1,8 @@
-"""Scaling curves as publications print them: one value on several numbers of devices.
+"""Import scaling curves as publications print them: one value per number of devices.
 
-A row is one value: a throughput, the time of a step, or that of a run or an epoch, in any unit. A
-device is what trains a part of the batch, and is a node of a curve here; devices lie in machines.
+A row is one value in any unit: a throughput, the time of a step, or the time of a run or an epoch.
+A device is a unit that trains a part of the batch; it is a node of a curve here. Devices are in
+machines.
 """
 
 import re
@@ -26,7 +27,7 @@ NEEDED = ("curve", "n_devices", "quantity", "value", "unit")
 QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s", "run_time": "epoch_time_s"}
 """The clock of each quantity. A run does the same work on any number of devices."""
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
-"""The law of each value of the column `algorithm` that says what ran."""
+"""The law of each known value of the column `algorithm`."""
 
 _SECONDS = {
     **dict.fromkeys(("us", "µs", "usec"), 1e-6),
@@ -53,30 +54,32 @@ _RENAMED = {"n_devices": "nodes", "n_nodes": "hosts", "devices_per_node": "devic
 
 
 class ScalingCurves:
-    """A CSV file with a value per row; commas, semicolons or tabs separate its columns.
+    """Importer of CSV files with one value per row.
 
-    Columns, in any order:
-        curve: a name. n_devices: a whole number.
-        quantity: throughput, step_time or run_time. value, unit: such as 210 img/s, 31 ms, 2 h.
+    Columns are separated by commas, semicolons or tabs, and may be in any order:
+        curve: name of the curve.
+        n_devices: number of devices, whole.
+        quantity: throughput, step_time or run_time.
+        value, unit: such as 210 img/s, 31 ms or 2 h.
         n_nodes, devices_per_node: the machines that the devices are in.
-        scaling: weak (the same batch per device), strong (the same global batch) or unknown.
-        batch_per_device, global_batch: examples per step; one of them tells the other.
-        algorithm: ring, tree or ps; anything else leaves open what ran.
-        source_url: where it was published, which tells curves of one publisher.
+        scaling: weak (constant batch per device), strong (constant global batch) or unknown.
+        batch_per_device, global_batch: examples per step; one of them is enough.
+        algorithm: ring, tree or ps. With any other value, the collective is unknown.
+        source_url: address of the publication, from which the publisher is derived.
 
-    Other columns are facts for readers and are left alone. Empty values count as not given.
+    Other columns are ignored. Empty values count as not given.
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the first line names the columns that are needed."""
+        """Return whether the first line names all required columns."""
         return set(NEEDED) <= read_header(path)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return the rows, with columns of `CURVE_ROWS`.
 
         Raises:
-            UserError: something is wrong; the text names the row, as an editor counts, and the
-                column.
+            UserError: the file is invalid. The message names the column, and the row as an editor
+                counts lines.
         """
         header, rows = read_table(path)
         missing = [name for name in NEEDED if name not in header]
@@ -120,7 +123,7 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
 
 
 def publisher_of(address: str) -> str:
-    """Return who published: owner and repository, the submitter for MLPerf, else the site."""
+    """Return the publisher: the submitter for MLPerf, owner/repository on GitHub, else the site."""
     for pattern in (_MLPERF, _REPOSITORY):
         if match := pattern.match(address):
             return _printable(match[1].lower())
@@ -132,10 +135,10 @@ def _printable(text: str) -> str:
 
 
 def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
-    """Return the clock of a value, and what a unit of it is in the clock's own unit.
+    """Return the clock of a value, and its unit in units of the clock.
 
-    What a step or a run processes may be counted in anything, tokens or frames say: predictions are
-    in the same unit, and nothing depends on how many an example has.
+    Throughput may be counted in anything, such as tokens or frames: predictions are in the same
+    unit, and nothing depends on how many of them an example has.
     """
     clock = QUANTITIES[quantity]
     above, _, below = (part.strip() for part in unit.partition("/"))

@@ -1,4 +1,4 @@
-"""Files of the callback `data/templates/step_times.py`, which times the steps of a Keras model."""
+"""Import files of the callback `data/templates/step_times.py`, which times steps of Keras."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import IMPORTERS
 
-_START = 200  # bytes in which the file says what it is
+_START = 200  # bytes at the start of the file that contain its format
 
 
 class _Steps(BaseModel):
@@ -23,15 +23,15 @@ class _Steps(BaseModel):
 
 
 class StepTimes:
-    """Each step is a repeat."""
+    """Importer of step times. Each step is a repeat."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file says that it is one of these."""
+        """Return whether the start of the file names this format."""
         with path.open("rb") as file:
             return b'"nodewise-step-times-' in file.read(_START)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per step.
+        """Return one row per step.
 
         Raises:
             UserError: the file is damaged.

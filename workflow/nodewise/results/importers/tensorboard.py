@@ -1,4 +1,4 @@
-"""Event files of TensorBoard, as Keras, PyTorch and others write them.
+"""Import TensorBoard event files, as written by Keras, PyTorch and others.
 
 Format: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto and
 https://www.tensorflow.org/tutorials/load_data/tfrecord.
@@ -20,7 +20,7 @@ from nodewise.core.schema import read_bytes
 from nodewise.results.importers import IMPORTERS
 
 MOST_BYTES = 500_000_000
-_LENGTH = struct.Struct("<QI")  # and its checksum; another checksum follows the data
+_LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
 _CHECKSUM_BYTES = 4
 _STEPS = re.compile(r"(^|[/_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
 _EXAMPLES = re.compile(r"(^|[/_])(examples|samples|images)(_per_|/)sec(ond)?$")
@@ -28,14 +28,14 @@ _FLOAT, _DOUBLE = 1, 2
 
 
 class TensorBoard:
-    """Scalars whose tags say steps, or examples, per second: each value is a repeat."""
+    """Importer of scalars with steps or examples per second. Each value is a repeat."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file is named as such files are."""
+        """Return whether the file has the usual name of event files."""
         return ".tfevents." in path.name
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return a row per value.
+        """Return one row per value: examples per second if there are any, else steps per second.
 
         Raises:
             UserError: the file is damaged, or has no such scalar.
@@ -67,7 +67,7 @@ def _scalars(path: Path) -> Iterator[tuple[str, float]]:
             length, _ = _LENGTH.unpack_from(content, at)
             start = at + _LENGTH.size
             if start + length > len(content):
-                return  # the program that writes it was killed, or still runs
+                return  # incomplete: the program that writes it was killed or is still running
             event = _event().FromString(content[start : start + length])
         except (struct.error, DecodeError) as error:
             raise UserError(f"{path}: is not an event file ({error})") from None
@@ -118,7 +118,7 @@ message_type {
 
 @cache
 def _event() -> Any:  # noqa: ANN401 (a class that is made here)
-    """Return the message `Event`, with those of its fields that scalars need."""
+    """Return the message class `Event` with the fields that scalars need."""
     file = text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

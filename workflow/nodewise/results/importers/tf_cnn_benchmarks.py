@@ -1,4 +1,4 @@
-"""Logs of tf_cnn_benchmarks, https://github.com/tensorflow/benchmarks."""
+"""Import logs of tf_cnn_benchmarks, https://github.com/tensorflow/benchmarks."""
 
 import re
 from pathlib import Path
@@ -14,17 +14,21 @@ _TOTAL = re.compile(r"^total images/sec: ([\d.]+)", re.MULTILINE)
 
 
 class TfCnnBenchmarks:
-    """A log says the model, both batches (so the devices), and the images per second of all."""
+    """Importer of these logs.
+
+    A log has the model, the global batch, the batch per device, and the images per second of all
+    devices. The number of devices follows from both batches.
+    """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the log names both batches as this program does."""
+        """Return whether the log has this program's line about batches."""
         return starts_with(path, _BATCH)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return one row: of the whole run.
+        """Return one row for the whole run.
 
         Raises:
-            UserError: the run did not come to its end.
+            UserError: the run was not completed.
         """
         text = text_of(path)
         model, batch, total = (pattern.search(text) for pattern in (_MODEL, _BATCH, _TOTAL))

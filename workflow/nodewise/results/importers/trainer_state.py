@@ -1,4 +1,4 @@
-"""`trainer_state.json` of Hugging Face's Trainer."""
+"""Import `trainer_state.json` of Hugging Face's Trainer."""
 
 from pathlib import Path
 
@@ -21,17 +21,20 @@ class _State(BaseModel):
 
 
 class TrainerState:
-    """The end of a training says its examples and steps per second, over all devices."""
+    """Importer of `trainer_state.json`.
+
+    At the end of a training, the Trainer logs examples and steps per second over all devices.
+    """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file has the name that the trainer gives it."""
+        """Return whether the file has the name that the Trainer uses."""
         return path.suffix == ".json" and "trainer_state" in path.stem
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return one row. The examples of a step are those of all devices: `global_batch`.
+        """Return one row. `global_batch` is the number of examples per step, over all devices.
 
         Raises:
-            UserError: the file is none of these, or its training did not end.
+            UserError: the file is not valid, or the training was not completed.
         """
         try:
             state = _State.model_validate_json(read_bytes(path, MOST_JSON_BYTES))

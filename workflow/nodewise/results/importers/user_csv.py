@@ -1,8 +1,8 @@
-"""Curves that were measured elsewhere, from a CSV file: what it says, checked row by row.
+"""Import curves from a CSV file of a user, with checks of every row.
 
-A row is one measurement: a curve's name, on how many nodes, at which batch per worker, and how long
-it took. Rows alike in these are repeats: their median is fitted, their spread is noise. A curve is
-one model trained one way on one cluster, by any framework.
+A row is one measurement: the name of the curve, the number of nodes, the batch per worker, and the
+time. Rows with equal curve, nodes and batch are repeats: their median is fitted, and their spread
+is the noise. A curve is one model trained with one strategy on one cluster, by any framework.
 """
 
 import difflib
@@ -28,8 +28,8 @@ from nodewise.results.curves import CLOCKS, MOST_NODES
 from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "nodes", "batch_per_worker")
-_CLOSE = 0.8  # names so alike are one name, misspelt
-_RECOGNISED = 3  # columns; who misspells one of the four that are needed is told which
+_CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
+_RECOGNISED = 3  # of the 4 required columns, so that a message can name a misspelt one
 
 _TIME = Number(1e-9, 1e9)
 _NUMBERS = {
@@ -54,36 +54,39 @@ COLUMNS = (
     "cluster",
     "repeat",
 )
-"""Every column that is read."""
+"""All columns that are read."""
 
 
 class UserCsv:
-    """A CSV file of measurements; commas, semicolons or tabs separate its columns.
+    """Importer of CSV files of measurements.
 
-    Columns, in any order:
-        curve: a name. nodes, batch_per_worker: whole numbers.
-        step_time_s, or samples_per_s (of all workers together), or epoch_time_s: at least one value
-            in each row; of several the first in this order counts.
-        examples: of an epoch, which makes seconds of a step out of epoch_time_s.
-        payload_bytes: of one gradient. collective: the law of its step times, as `ring` or
-            `averaging(period=8)`; if not given, which it was is left to the fit.
-        cluster: curves with the same value share latency and bandwidth; without one, none do.
-        compute_s, wait_s, communicate_s: parts of a step, where they were measured.
-        repeat: anything; it is not needed to tell repeats.
+    Columns are separated by commas, semicolons or tabs, and may be in any order:
+        curve: name of the curve.
+        nodes: number of nodes, whole.
+        batch_per_worker: examples per worker and step.
+        step_time_s, samples_per_s (of all workers together), epoch_time_s, steps_per_s: each row
+            needs at least one of them. If it has several, the first in this order is used.
+        examples: examples of an epoch, to convert epoch_time_s to seconds of a step.
+        payload_bytes: size of one gradient.
+        collective: law of the step times, such as `ring` or `averaging(period=8)`. If not given,
+            the fit chooses one.
+        cluster: curves of one cluster share latency and bandwidth. Without it, they share nothing.
+        compute_s, wait_s, communicate_s: measured parts of a step.
+        repeat: any text; repeats are recognised without it.
 
-    Empty values count as not given. Other columns are left alone, which a note says.
+    Empty values count as not given. Other columns are ignored, and a note says so.
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the first line names some of our columns."""
+        """Return whether the first line names at least three of the columns."""
         return len(read_header(path) & set(COLUMNS)) >= _RECOGNISED
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return the rows, with columns of `CURVE_ROWS`.
 
         Raises:
-            UserError: something is wrong; the text names the row, as an editor counts, and the
-                column.
+            UserError: the file is invalid. The message names the column, and the row as an editor
+                counts lines.
         """
         header, rows = read_table(path)
         notes = _check_header(path, header)
@@ -98,7 +101,11 @@ IMPORTERS.add("csv", UserCsv())
 
 
 def _check_header(path: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """Return what is to be said of columns that are not read."""
+    """Check the column names, and return notes on columns that are not used.
+
+    Raises:
+        UserError: a required column is missing, or a column seems to be misspelt.
+    """
     unknown = [name for name in header if name not in COLUMNS]
     for name in unknown:
         close = difflib.get_close_matches(name.lower(), set(COLUMNS) - set(header), 1, _CLOSE)
@@ -131,7 +138,7 @@ def _read_row(location: str, header: Sequence[str], values: Sequence[str]) -> di
 
 
 def _collective(text: str) -> str:
-    """Return the name of a law for what people write: `Ring all-reduce`, `tree_allreduce`."""
+    """Return the law's name for a collective: `ring` for `Ring all-reduce` or `ring_allreduce`."""
     name, bracket, settings = text.lower().partition("(")
     name = re.sub(r"\W+", "_", name.strip())
     return re.sub(r"_?all_?reduce$", "", name) + bracket + settings
