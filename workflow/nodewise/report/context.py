@@ -173,9 +173,10 @@ class ReportContext:
         return title_of(model)
 
     def strategy_title(self, name: str) -> str:
-        """Return the short title of a strategy, for sentences, tables and charts.
+        """Return the title of a strategy, for sentences and tables.
 
-        The title of a study's own variant of a strategy also states its setting.
+        The title of a study's own variant of a strategy also states its setting. Of a registered
+        title, only the part before a comma is used: the rest is a detail that sentences can spare.
         """
         return self._variant_titles.get(name) or short_title(name)
 
