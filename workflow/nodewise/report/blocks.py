@@ -24,7 +24,7 @@ class Box:
     """The content of one box of the diagram.
 
     Attributes:
-        lines: the text of the box, one layer a line; a light layer shares the line of the layer
+        lines: the text of the box, one layer per line; a light layer shares the line of the layer
             that it follows.
         skip: whether a skip connection adds the box's input, unchanged, to its result.
         layers: all layers in the box.
@@ -68,7 +68,7 @@ def grouped(layers: Sequence[Layer]) -> list[Group]:
 
 
 def _on_the_way(layers: Sequence[Layer]) -> list[Layer]:
-    """Return the layers that the last layer depends on; layers that only compute a mask are not."""
+    """Return the layers that the last one depends on, without those that only compute a mask."""
     wanted = {layers[-1].name}
     for layer in reversed(layers):
         if layer.name in wanted:

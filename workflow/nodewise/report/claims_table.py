@@ -20,7 +20,7 @@ _CLAIMS = [
 
 
 def claims_table(study: ReportContext, of: str | None = None) -> Table:
-    """Return the claims with their verdicts and the values behind these, one row a claim.
+    """Return a table of claims with their verdicts and the values behind these.
 
     The values are those of the comparisons that count as evidence, or of all comparisons if none
     counts. Values of different kinds, such as measured and emulated, are listed separately.

@@ -38,7 +38,7 @@ def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None)
     """Add the column `lacks`: what times, or comparisons of two times, lack to count as evidence.
 
     Args:
-        rows: one point or one comparison a row, with `study`, `model`, `batch_per_worker`, and
+        rows: one point or one comparison per row, with `study`, `model`, `batch_per_worker`, and
             `repeats` and `flags` of each point.
         tables: the tables of results; the published ones have the batches of the studies.
         other: the suffix of the columns of the second point; None if rows are single points.
@@ -61,7 +61,7 @@ def check_accuracies(
     """Add the column `lacks`: what accuracies, or comparisons of two, lack to count as evidence.
 
     Args:
-        rows: one training or one comparison a row, with `study`, `model`, `batch_per_worker`,
+        rows: one training or one comparison per row, with `study`, `model`, `batch_per_worker`,
             `epochs`, and `repeats` and `cell_id` of each point.
         tables: the tables of results; the published ones have the batches and epochs of the
             studies.

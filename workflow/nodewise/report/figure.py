@@ -55,7 +55,8 @@ class View:
 class Figure:
     """A chart with its data and its words.
 
-    Functions of `figures/` make figures without `figure` and `of`; `draw_figures` sets these.
+    The functions in `figures/` leave out `figure`, `where` and `titles`, which `draw_figures` sets.
+    It also completes `of`.
 
     Attributes:
         layers: charts that are drawn on top of each other, the last one uppermost.

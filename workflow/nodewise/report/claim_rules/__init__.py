@@ -1,9 +1,9 @@
 """The rules by which claims are judged; the modules of this folder register them.
 
 A rule is a function of the tables of results, the tables of the fits and a claim's settings. It
-returns comparisons, one a row. A comparison speaks for the claim if its whole interval, from `low`
-to `high`, is above `least` and below `most`. To add a rule, write a function in a module of this
-folder, decorate it with `@claim_rule`, and name the rule in claims.yaml.
+returns comparisons, one per row. A comparison speaks for the claim if its whole interval, from
+`low` to `high`, is above `least` and below `most`. To add a rule, write a function in a module of
+this folder, decorate it with `@claim_rule`, and name the rule in claims.yaml.
 """
 
 from collections.abc import Callable, Sequence

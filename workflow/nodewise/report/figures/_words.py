@@ -30,7 +30,7 @@ def times(ratio: float) -> str:
 
 
 def percent(*shares: float) -> str:
-    """Return a share, or a range of shares, as per cent."""
+    """Return a share, or the range between two shares, as percentages."""
     written = dict.fromkeys(write_percent(share).replace(" ", "\u00a0") for share in shares)
     return " to ".join(written)
 

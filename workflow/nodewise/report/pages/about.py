@@ -1,4 +1,4 @@
-"""Make the pages of the method, which says how was measured, and of the data."""
+"""Make the page of the method, which says how everything was measured, and the data page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Make the findings page: one question a section, answered in one sentence from the tables."""
+"""Make the findings page: one question per section, answered in one sentence from the tables."""
 
 from collections.abc import Iterator
 

@@ -152,7 +152,7 @@ def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `link`: a link to the page of the row's curve, from a folder of the site."""
+    """Add the column `link`: a link to the page of the row's curve, for pages in `predictions/`."""
     link = Markup('<a href="../{}">{}</a>')
     links = {
         key: link.format(curves.page(key), text(label)) for key, label in curves.labels.items()
@@ -300,7 +300,10 @@ def _best_baseline(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
-    """Return the groups of points for which a baseline had a smaller error than the own formula."""
+    """Find the groups of points that a baseline predicted better than their own formula.
+
+    Median errors are compared. `groups` is the number of all groups, `found` has those groups.
+    """
     groups, found = 0, []
     for (source, scenario, trained), rows in judgement.groupby(
         ["source", "scenario", "trained"], sort=False
