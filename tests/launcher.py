@@ -52,7 +52,7 @@ class Launcher:
         return self._connection.recv()
 
     def end(self, within_s: float = _END_WITHIN_S) -> None:
-        """End the launcher process and all that it started; kill it after `within_s` seconds."""
+        """End the launcher process and all that it started; kill it if that takes too long."""
         self._connection.close()
         self._process.join(within_s)
         self._process.kill()

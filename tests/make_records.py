@@ -140,7 +140,7 @@ def conditions(window_s: float, **changes: Any) -> dict[str, Any]:
 
 
 def failed(of: Cell, reason: str, log_tail: Sequence[str] = (), status: str = "failed") -> Record:
-    """Return a valid record of a cell that failed."""
+    """Return a valid record of a cell without a result; `status` says whether it failed."""
     failure = {"reason": reason, "rank": of.nodes - 1, "log_tail": list(log_tail)}
     rest = {"status": status, "result": None, "failure": failure}
     return Record.model_validate(_frame(of, "official", "0" * 40) | rest)
