@@ -1,11 +1,14 @@
-"""Small models of tests, compiled as a user would."""
+"""Compile small models for tests, as a user would."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def compiled(build: Callable[[], Any], optimizer: Callable[[], Any], loss: Any = None) -> Any:
-    """Return a function that builds the model and compiles it; a classifier's loss by default."""
+    """Return a function that builds and compiles a model.
+
+    The default loss is sparse categorical cross-entropy of logits.
+    """
 
     def compiled_model() -> Any:
         import keras

@@ -1,8 +1,8 @@
-"""Time limits, the examples of Hypothesis, and what all tests share: folders and a launcher."""
+"""Set time limits and the profiles of Hypothesis, and define fixtures that all tests share."""
 
 import os
 
-# As in `nodewise`: more threads of NumPy only take time from the other tests.
+# As in `nodewise`: with more threads, NumPy only takes time from the other tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import shutil
@@ -13,27 +13,28 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-# Continuous integration checks the code and compiles Horovod beside the tests.
+# In continuous integration, linters and the compilation of Horovod run at the same time.
 QUICK_S = 30 if "CI" in os.environ else 10
 LONG_S = 300
 LONG_MARKERS = ("slow", "alone")
 
-# The same examples in every run: no run fails by chance. `make test-random` searches for others.
+# The examples are the same in every run, so that no run fails by chance. `make test-random` uses
+# random ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("random", deadline=None, max_examples=300)
 settings.load_profile("fixed")
 
 
 class TookTooLongError(BaseException):
-    """A test did not end within its limit.
+    """A test did not end within its time limit.
 
-    Not an `Exception`: the tested code must not catch it, and Hypothesis would take that for a
-    failing example and run it again, this time without a limit.
+    It is not an `Exception`, so that the tested code does not catch it. Hypothesis would take an
+    `Exception` for a failing example and run the example again, without a limit.
     """
 
 
 def pytest_collection_modifyitems(config, items):
-    """Limit the time of each test that sets no limit itself; fixtures do not count."""
+    """Set a time limit for each test that sets none itself; the time of fixtures does not count."""
     if config.getoption("timeout") is not None:
         return
     for item in items:
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_timeout_set_timer(item, settings):
-    """End a test with our own error instead of pytest-timeout's."""
+    """End tests that take too long with `TookTooLongError` instead of pytest-timeout's error."""
 
     def end(number, frame):
         raise TookTooLongError(f"not finished within {settings.timeout:g} s")
@@ -56,7 +57,11 @@ def pytest_timeout_set_timer(item, settings):
 
 @pytest.fixture(scope="session")
 def fill_once(tmp_path_factory, worker_id):
-    """Return a function that fills a folder once for all test processes, which only read it."""
+    """Return a function that fills a folder once for all test processes.
+
+    The function takes the folder's name and a function that fills the folder, and returns the
+    folder. Tests must only read it.
+    """
 
     filled_here = {}
 
@@ -82,9 +87,9 @@ def fill_once(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def study(fill_once) -> Path:
-    """Return the folder of a small study, its charts drawn and its pages rendered.
+    """Return the folder of a small study with its charts and pages.
 
-    Drawing it takes seconds: tests only read it.
+    It is made only once, because drawing takes seconds; tests must only read it.
     """
 
     import make_records as make
@@ -100,9 +105,9 @@ def study(fill_once) -> Path:
 
 @pytest.fixture(scope="session")
 def launch():
-    """Return a function that runs a job's `main(*arguments)` in the launcher of this session.
+    """Return a function that calls a job's `main(*arguments)` in the session's launcher process.
 
-    Its result is a `launcher.Done`.
+    It returns a `launcher.Done`.
     """
     from launcher import Launcher
 
@@ -124,7 +129,7 @@ def launch():
 
 @pytest.fixture(scope="session")
 def run_job(launch):
-    """Return a function that runs a job, which must succeed; it returns what the job printed."""
+    """Return a function that runs a job, asserts that it succeeded, and returns its output."""
 
     def run(main, *arguments, timeout_s=150):
         done = launch(main, *arguments, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Places of one job on threads of one process, connected as they would be across nodes."""
+"""Run the ranks of a job on threads of one process, connected as they would be across nodes."""
 
 import socket
 import threading
@@ -17,13 +17,17 @@ def addresses(count: int) -> list[str]:
 
 
 def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -> list[Any]:
-    """Run `work(peers)` at every place; return what each returned, by rank."""
+    """Call `work(peers)` on one thread per rank, and return the results by rank.
+
+    Raises:
+        Exception: the first error that any rank raised.
+    """
     where, results, errors = addresses(count), [None] * count, []
 
     def run(rank: int) -> None:
         try:
             results[rank] = work(Peers(rank, where, timeout_s=timeout_s))
-        except Exception as error:  # shown to the test, whose thread this is not
+        except Exception as error:  # raised again on the thread of the test
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]

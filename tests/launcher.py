@@ -1,4 +1,4 @@
-"""A launcher of workers that stays: what it imports, it imports once for the jobs of all tests."""
+"""Run the jobs of all tests in one launcher process, which imports modules only once."""
 
 import contextlib
 import io
@@ -14,21 +14,21 @@ from nodewise.cluster import namespace
 
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    "OPENBLAS_NUM_THREADS": "1",  # a process with several threads cannot enter a node
+    "OPENBLAS_NUM_THREADS": "1",  # a process with several threads cannot enter a node's namespace
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
 _END_WITHIN_S = 10
 
 
 class Done(NamedTuple):
-    """What a job printed, and the traceback of its error; empty if there was none."""
+    """What a job printed, and the traceback of its error, which is empty if it succeeded."""
 
     printed: str
     error: str
 
 
 class Launcher:
-    """A process that calls functions of modules, such as the `main` of a job, one by one."""
+    """A process that calls functions, such as the `main` of a job, one after the other."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -39,10 +39,11 @@ class Launcher:
         theirs.close()
 
     def run(self, function: Callable[..., None], *arguments: Any, timeout_s: float) -> Done:
-        """Call a function in the launcher; kill the launcher if that takes too long.
+        """Call a function in the launcher process and return what it printed and its error.
 
         Raises:
-            TimeoutError: it did.
+            TimeoutError: the call took longer than `timeout_s` seconds; the launcher has been
+                killed.
         """
         self._connection.send((function, arguments))
         if not self._connection.poll(timeout_s):
@@ -51,7 +52,7 @@ class Launcher:
         return self._connection.recv()
 
     def end(self, within_s: float = _END_WITHIN_S) -> None:
-        """End the process, and with it all that it started."""
+        """End the launcher process and all that it started; kill it if that takes too long."""
         self._connection.close()
         self._process.join(within_s)
         self._process.kill()
@@ -60,13 +61,13 @@ class Launcher:
 
 def _serve(connection: Connection) -> None:
     private = namespace.enter_network()
-    # Jobs open clusters, each of which would enter another network, where the process that workers
-    # are forked from is not.
+    # Jobs open clusters, and each cluster would enter a new network. The process that workers are
+    # forked from is not in that network.
     namespace.enter_network = lambda: private
     while True:
         try:
             function, arguments = connection.recv()
-        except EOFError:  # the tests are over
+        except EOFError:  # the tests have ended
             return
         printed, error = io.StringIO(), ""
         try:

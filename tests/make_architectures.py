@@ -1,4 +1,4 @@
-"""Descriptions of models for tests, made without TensorFlow."""
+"""Make descriptions of models for tests, without TensorFlow."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,7 +21,11 @@ def layer(
     trainable: int = 0,
     operations: int = 0,
 ) -> Layer:
-    """Return a layer; of a trained one a training step takes three times a forward pass."""
+    """Return a layer.
+
+    `operations` (FLOP) are those of a forward pass. Training takes three times as many if the layer
+    has trainable parameters.
+    """
     return Layer(
         name=name,
         kind=kind,
@@ -36,7 +40,7 @@ def layer(
 
 
 def architecture(model: str, layers: Sequence[Layer], about: Sequence[str] = ("A model.",)):
-    """Return the description whose totals are those of `layers`."""
+    """Return the description of a model with these layers; its totals are their sums."""
     trainable = sum(one.trainable for one in layers)
     return Architecture(
         model=model,
@@ -54,7 +58,7 @@ def architecture(model: str, layers: Sequence[Layer], about: Sequence[str] = ("A
 
 
 def chain(*layers: Layer) -> list[Layer]:
-    """Return the layers, each computed on the one before it."""
+    """Return the layers, with the input of each set to the one before it."""
     named = [one.model_copy(update={"inputs": [before.name]}) for before, one in pairwise(layers)]
     return [layers[0], *named]
 
@@ -66,7 +70,7 @@ def fashion_cnn() -> Architecture:
 
 
 def write(described: Sequence[Architecture], folder: Path) -> Path:
-    """Write each description as `folder/<model>.json`; return the folder."""
+    """Write each description to `folder/<model>.json`, and return the folder."""
     for one in described:
         write_text(folder / f"{one.model}.json", json_text(one))
     return folder

@@ -1,4 +1,4 @@
-"""Synthetic, valid calibrations for tests of the reporting rooms. They never become data."""
+"""Make synthetic, valid calibrations for tests. They are never used as data of the project."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,18 @@ def calibration(
     share: float = SHARE,
     collectives: tuple[str, ...] = ("ring",),
 ) -> Calibration:
-    """Return a calibration whose all-reduces follow `law`, with relative `noise` from launch on."""
+    """Return a calibration whose all-reduces follow a law.
+
+    Args:
+        nodes: the numbers of nodes that are launched.
+        law: software overhead (s), latency (s) and seconds per byte, in wall time.
+        repeats: the launches of each number of nodes.
+        noise: the relative standard deviation of the times.
+        payloads: the payloads in bytes.
+        seed: the seed of the noise and of the order of launches.
+        share: the share of a core that nodes had.
+        collectives: the collectives that are timed.
+    """
     chance = np.random.default_rng(seed)
     launches = [
         _launch(n, repeat, law, payloads, share, chance, noise, collectives)
@@ -104,12 +115,12 @@ def _sent(nodes: int, payload: int) -> int:
 
 
 def stream(sender: str, receiver: str, rate_mbit: float = RATE_MBIT) -> Stream:
-    """Return a stream between two hosts over a link of a rate."""
+    """Return a stream between two hosts over a link with the given rate."""
     return Stream(ends=[sender, receiver], **transfer(rate_mbit))
 
 
 def transfer(rate_mbit: float = RATE_MBIT) -> dict[str, Any]:
-    """Return the fields of a stream over a link of a rate."""
+    """Return the fields of a stream over a link with the given rate."""
     seconds = 30_000_000 * 8 / (rate_mbit * 1e6 * 1448 / 1514)
     return {
         "payload_bytes": 30_000_000,

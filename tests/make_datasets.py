@@ -1,4 +1,4 @@
-"""Small datasets in real files of every format, and a registry that tells about them, for tests."""
+"""Make small datasets for tests, in files of every format, with their entries of a registry."""
 
 import gzip
 import hashlib
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def contents(seed: int = 0) -> dict[str, bytes]:
-    """Return IDX contents per role: random images of 28 × 28, labels below CLASSES."""
+    """Return the contents of IDX files by role: random images of 28 × 28 and labels < CLASSES."""
     rng = np.random.default_rng(seed)
     made = {}
     for split, examples in (("train", TRAIN), ("test", TEST)):
@@ -39,9 +39,10 @@ def contents(seed: int = 0) -> dict[str, bytes]:
 def entry(
     told: dict[str, bytes] | None = None, urls: tuple[str, ...] = ("http://127.0.0.1:9",)
 ) -> dict[str, Any]:
-    """Return a registry entry for `told`; its official addresses are below `urls`.
+    """Return the registry entry of a dataset with the contents `told`, by role.
 
-    Nothing listens on the default address, so that the official source fails at once.
+    The official URLs of its files begin with `urls`. Nothing listens on the default one, so that
+    the official source fails at once.
     """
     told = told or contents()
     return {
@@ -66,7 +67,7 @@ def entry(
 
 
 def file(name: str, content: bytes, urls: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a registry tells about a file; its official addresses are below `urls`."""
+    """Return the registry entry of a file; its official URLs begin with `urls`."""
     return {
         "name": name,
         "content_sha256": hashlib.sha256(content).hexdigest(),
@@ -76,13 +77,13 @@ def file(name: str, content: bytes, urls: tuple[str, ...]) -> dict[str, Any]:
 
 
 def write_registry(path: Path, sample: dict[str, Any]) -> Path:
-    """Write a registry whose only dataset is `sample`."""
+    """Write a registry with one dataset, whose name is `sample`, and return its path."""
     path.write_text(yaml.safe_dump({"sample": sample}), encoding="utf-8")
     return path
 
 
 def write_mirror(folder: Path, told: dict[str, bytes] | None = None) -> Path:
-    """Write the dataset's files to `folder`/sample, packed; return `folder`."""
+    """Write the dataset's files, compressed, to `folder`/sample, and return `folder`."""
     (folder / "sample").mkdir(parents=True)
     for role, content in (told or contents()).items():
         (folder / "sample" / NAMES[role]).write_bytes(gzip.compress(content, 1, mtime=0))
@@ -116,19 +117,19 @@ def tarred(files: dict[str, bytes]) -> bytes:
 
 
 def jpeg(colour: tuple[int, int, int], shape: tuple[int, ...] = COLOUR_SHAPE) -> bytes:
-    """Return a picture of one colour, which JPEG keeps to within a few levels."""
+    """Return a JPEG file of one colour, which is kept to within a few levels."""
     packed = io.BytesIO()
     Image.new("RGB", (shape[1], shape[0]), colour).save(packed, "JPEG", quality=95)
     return packed.getvalue()
 
 
 def colour(part: int, label: int, number: int) -> tuple[int, int, int]:
-    """Return the colour of a picture: it tells its part, label and number."""
+    """Return the colour of a picture, which identifies its part, label and number."""
     return (part * 200, label * 80, number * 40)
 
 
 def pictures(folders: tuple[str, ...], each: tuple[int, ...]) -> dict[str, bytes]:
-    """Return JPEG files: so many of each class in each folder."""
+    """Return JPEG files by path; folder i has `each[i]` files of each class."""
     return {
         f"{folder}/{name}/{number:04}.jpg": jpeg(colour(part, label, number))
         for part, folder in enumerate(folders)
@@ -138,7 +139,7 @@ def pictures(folders: tuple[str, ...], each: tuple[int, ...]) -> dict[str, bytes
 
 
 def reviews(each: int) -> dict[str, bytes]:
-    """Return texts, so many of each of two classes, all different, and a README."""
+    """Return text files by path: `each` different ones of each of two classes, and a README."""
     texts = {
         f"reviews/{name}/cv{number:03}.txt": f"the {word} films" + " ." * number
         for name, word in (("neg", "bad"), ("pos", "good"))
@@ -148,7 +149,7 @@ def reviews(each: int) -> dict[str, bytes]:
 
 
 def binary_batches() -> dict[str, bytes]:
-    """Return the files of cifar_binary: 2 images per training file, 4 for testing."""
+    """Return the files of the format `cifar_binary`: 2 images per training file, 4 for testing."""
     rng = np.random.default_rng(5)
     row = 1 + int(np.prod(COLOUR_SHAPE))
     made = {}
@@ -163,7 +164,7 @@ URL = ("http://127.0.0.1:9",)
 
 
 def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return an entry of 10 + 4 pictures in colour."""
+    """Return the registry entry of a dataset of 10 + 4 colour pictures."""
     return (
         entry()
         | {
@@ -180,18 +181,18 @@ def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def binary_release(packed: bytes) -> dict[str, Any]:
-    """Return a release in the form of CIFAR-10's official one."""
+    """Return a release in the format of CIFAR-10's official one."""
     return {"format": "cifar_binary", "file": file("binary.tar.gz", packed, URL)}
 
 
 def image_release(packed: bytes, *folders: str) -> dict[str, Any]:
-    """Return a release of pictures that are not the official ones."""
+    """Return a release of pictures that differs from the official one."""
     told = file("images.zip", packed, ())
     return {"format": "image_zip", "note": "smaller", "folders": list(folders), "file": told}
 
 
 def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
-    """Return a release of texts; its vocabulary is in a folder of its own."""
+    """Return a release of texts, with its vocabulary in another folder."""
     return {
         "format": "review_zip",
         "folder": "reviews",
@@ -202,7 +203,7 @@ def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
 
 
 def review_entry(packed: bytes, vocabulary: bytes, **changes: Any) -> dict[str, Any]:
-    """Return an entry of 9 + 3 texts."""
+    """Return the registry entry of a dataset of 9 + 3 texts."""
     told = {
         "stand_in": "reviews",
         "classes": ["neg", "pos"],
@@ -217,12 +218,12 @@ def review_entry(packed: bytes, vocabulary: bytes, **changes: Any) -> dict[str, 
 
 
 def vocabulary() -> bytes:
-    """Return a vocabulary file of `WORDS`."""
+    """Return the vocabulary file of `WORDS`."""
     return "".join(f"{word}\n" for word in WORDS).encode()
 
 
 def made(name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return a whole dataset of one kind: its entry, and the files of a mirror by their paths."""
+    """Return a complete dataset of one kind: its registry entry, and a mirror's files by path."""
     if name == "idx":
         packed = {f"sample/{NAMES[role]}": gzip.compress(c) for role, c in contents().items()}
         return entry(), packed
@@ -247,7 +248,7 @@ PICTURES = ("idx", "cifar_binary", "image_zip, two folders", "image_zip, one fol
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write `files` below `folder`; return `folder`."""
+    """Write `files` into `folder`, and return `folder`."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

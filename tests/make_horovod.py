@@ -1,4 +1,4 @@
-"""Horovod in results/horovod, for tests that train with it; built in minutes if not there yet."""
+"""Build Horovod in results/horovod for tests that train with it; the first build takes minutes."""
 
 import os
 
@@ -8,13 +8,16 @@ from nodewise.strategies.horovod import build as horovod_build
 
 
 def why_not() -> str | None:
-    """Build Horovod; return why it cannot be built here, which fails continuous integration."""
+    """Build Horovod, and return why it cannot be built here, or None.
+
+    In continuous integration, a build that fails is an error.
+    """
     reason = horovod_build.build(horovod_build.FOLDER)
     assert reason is None or "CI" not in os.environ, reason
     return reason
 
 
 def make_horovod() -> None:
-    """Build Horovod; skip the test where it cannot be built."""
+    """Build Horovod, and skip the test if it cannot be built here."""
     if reason := why_not():
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Renew the digests of the code that measures: python tests/make_measures.py."""
+"""Update the digests of the code that measures: python tests/make_measures.py."""
 
 import hashlib
 from pathlib import Path
@@ -21,7 +21,7 @@ DIGESTS = Path("tests/measures.sha256")
 
 
 def digests() -> str:
-    """Return a line for each file of the measuring code, as sha256sum prints them."""
+    """Return the digests of the files of the measuring code, in the format of sha256sum."""
     found, left_out = (
         {path for pattern in patterns for path in PACKAGE.glob(pattern)}
         for patterns in (MEASURING, NOT_MEASURING)

@@ -1,7 +1,7 @@
-"""Synthetic, valid records for tests of the reporting rooms. They never become data of the project.
+"""Make synthetic, valid records for tests. They are never used as data of the project.
 
-The step times follow a ring all-reduce on a made-up network, with made-up noise: enough to draw
-and to calculate with, and nothing that was measured.
+The step times follow a ring all-reduce on a made-up network, with made-up noise. Nothing in them
+was measured.
 """
 
 import itertools
@@ -36,7 +36,11 @@ EPOCHS = Extent(warmup_steps=5, epochs=5, split_steps=0)
 
 
 def cell(**changes: Any) -> Cell:
-    """Return a cell of the synthetic study; the axis `n` sets strategy and nodes together."""
+    """Return a cell of the synthetic study.
+
+    `changes` are fields that differ from the default cell. `n` sets the number of nodes and the
+    strategy that fits it: `single` on one node, else `multi_worker_mirrored`.
+    """
     nodes = changes.pop("n", 1)
     values: dict[str, Any] = {
         "study": "ntua",
@@ -56,8 +60,8 @@ def cell(**changes: Any) -> Cell:
 
 
 def parts_s(batch: int, nodes: int) -> dict[str, float]:
-    """Return the seconds of each part of one step of the made-up machine."""
-    slowdown = max(1.0, nodes / CORES)  # more workers than cores share the cores
+    """Return the seconds of each part of one step on the made-up machine."""
+    slowdown = max(1.0, nodes / CORES)  # with more workers than cores, workers share the cores
     rounds = 2 * (nodes - 1)
     return {
         "compute": (COMPUTE_FIXED_S + COMPUTE_PER_EXAMPLE_S * batch) * slowdown,
@@ -68,7 +72,7 @@ def parts_s(batch: int, nodes: int) -> dict[str, float]:
 
 
 def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Record:
-    """Return a valid record of a cell that ran to its end."""
+    """Return a valid record of a cell that finished."""
     rng = np.random.default_rng([of.batch, of.nodes, of.repeat, of.extent.epochs or 0])
     parts = parts_s(of.batch, of.nodes)
     per_epoch = EXAMPLES // of.global_batch
@@ -136,14 +140,18 @@ def conditions(window_s: float, **changes: Any) -> dict[str, Any]:
 
 
 def failed(of: Cell, reason: str, log_tail: Sequence[str] = (), status: str = "failed") -> Record:
-    """Return a valid record of a cell without result."""
+    """Return a valid record of a cell without a result; `status` says whether it failed."""
     failure = {"reason": reason, "rank": of.nodes - 1, "log_tail": list(log_tail)}
     rest = {"status": status, "result": None, "failure": failure}
     return Record.model_validate(_frame(of, "official", "0" * 40) | rest)
 
 
 def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
-    """Return measured-steps cells for 1-3 nodes, whole-epoch cells at two batches, one failure."""
+    """Return records of cells on 1, 2 and 3 nodes.
+
+    Cells that measure steps have the given batches and repeats, and the last of them failed. Cells
+    that train whole epochs have two batches.
+    """
     records = [
         record(cell(batch=batch, n=nodes, repeat=repeat))
         for batch, nodes, repeat in itertools.product(batches, (1, 2, 3), range(repeats))
@@ -158,7 +166,7 @@ def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
 
 
 def write(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Write each record as `folder/<cell id>.json`; return the paths."""
+    """Write each record to `folder/<cell id>.json`, and return the paths."""
     paths = []
     for item in records:
         paths.append(folder / f"{item.cell.id}.json")
@@ -167,7 +175,10 @@ def write(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def published() -> pd.DataFrame:
-    """Return rows of the published table's form for the model of `cell()`, with made-up numbers."""
+    """Return rows in the form of the table `published` for the model of `cell()`.
+
+    The numbers are made up.
+    """
     rows = []
     for batch, nodes in itertools.product(BATCHES, (1, 2, 3)):
         steps = 5 * (EXAMPLES // (batch * nodes))
@@ -200,9 +211,10 @@ def write_study(
     published_runs: pd.DataFrame | None = None,
     imported: Sequence[Curve] = (),
 ) -> dict[str, pd.DataFrame]:
-    """Write the records, their tables and fits into `folder`, as the workflow does.
+    """Write records with their tables and fits into `folder`, as the workflow does.
 
-    Returns the tables.
+    Returns:
+        The tables, by name.
     """
     paths = write(records, folder / "records")
     tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
@@ -261,7 +273,7 @@ def _split(
 
 
 def _epochs(of: Cell, per_epoch: int, times: np.ndarray) -> Iterator[dict[str, Any]]:
-    """Yield one entry an epoch, or one for the measured steps."""
+    """Yield one entry per epoch, or a single one for a cell that measures steps."""
     size = per_epoch if of.extent.epochs else len(times)
     pace = 0.02 * np.log2(of.global_batch / 32)
     for epoch, start in enumerate(range(0, len(times), size), 1):

@@ -1,4 +1,4 @@
-"""A copy of the project, run with its own code as a user would run it."""
+"""Copy the project and run commands in the copy, with the copy's own code, as a user would."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ from pathlib import Path
 import yaml
 
 CONFIG = "config/small.yaml"
-TIMEOUT_S = 600  # a cell waits for another that is measured on this machine
+TIMEOUT_S = 600  # long, because a cell waits while another one is measured on this machine
 
 
 def copy(to: Path) -> Path:
-    """Copy the project without history and without what was made from the rest."""
+    """Copy the project without its history and generated files, and return the copy's path."""
     return Path(shutil.copytree(Path.cwd(), to, ignore=_left_out))
 
 
@@ -22,7 +22,10 @@ def write_study(project: Path, study: dict) -> None:
 
 
 def start(project: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
-    """Start a command, such as `nodewise` or `snakemake`, in a copy; all output is one pipe."""
+    """Start a command such as `nodewise` or `snakemake` in a copy; its whole output is one pipe.
+
+    `variables` are added to the environment.
+    """
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(project / "workflow"),
@@ -43,7 +46,10 @@ def start_snakemake(project: Path, *arguments: str, **variables: str) -> subproc
 
 
 def finish(run: subprocess.Popen[str]) -> str:
-    """Wait for the end of what was started; return what it printed."""
+    """Wait for a command to end, and return what it printed.
+
+    It is killed after `TIMEOUT_S` seconds.
+    """
     try:
         return run.communicate(timeout=TIMEOUT_S)[0]
     finally:
@@ -51,7 +57,7 @@ def finish(run: subprocess.Popen[str]) -> str:
 
 
 def snakemake(project: Path, *arguments: str) -> str:
-    """Run Snakemake in a copy; return what it printed."""
+    """Run Snakemake in a copy, assert that it succeeded, and return what it printed."""
     run = start_snakemake(project, *arguments)
     said = finish(run)
     assert run.returncode == 0, said[-8000:]
@@ -59,7 +65,7 @@ def snakemake(project: Path, *arguments: str) -> str:
 
 
 def prepare(project: Path, dataset: str) -> None:
-    """Prepare a dataset in a copy."""
+    """Run `nodewise prepare-dataset` in a copy."""
     out = f"results/datasets/{dataset}"
     run = start(project, "nodewise", "prepare-dataset", dataset, "--out", out)
     said = finish(run)

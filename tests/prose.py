@@ -1,8 +1,8 @@
-"""Numbers in the prose of a page that no table, record or declared file gave.
+"""Find numbers in the prose of a page that were typed by hand.
 
-A number is given where it stands in `<data>`, in a table, in a drawing or in code, in what a
-record or a chart says of itself (`_GIVEN`), or in an element that names its source: `data-table`,
-tables of the site, or `data-file`, a file that declares it. All else was typed.
+A number has a source if it is in `<data>`, in a table, a drawing or code, in the words of a record
+or a chart (`_GIVEN`), or in an element that names its source: `data-table` names tables of the
+site, and `data-file` names a file that declares the number. All other numbers were typed.
 """
 
 import re
@@ -15,13 +15,13 @@ _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "me
 _NO_PROSE_TAGS, _NO_PROSE = {"code", "pre", "svg", "script", "style"}, {"nw-formula"}
 _GIVEN_TAGS = {"data", "table", "select", "figcaption"}
 _GIVEN = {
-    *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # of charts, records and cells
+    *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # words of charts, records and cells
     *("failure", "warning"),  # admonitions: reasons that records give
-    "nw-toc",  # repeats headings, which are judged where they stand
+    "nw-toc",  # repeats headings, which are checked where they stand
 }
 _GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
 
-# a number is a word of its own: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 have none
+# a number is a whole word: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 contain none
 _NUMBER = re.compile(r"(?<![\w.:,^~-])(?<!\w[-/])\d+(?:[.,:]\d+)*(?!\w)")
 _ALLOWED = {
     "a figure, section, algorithm or worker by its number": re.compile(
@@ -37,12 +37,12 @@ _ALLOWED = {
 
 
 class _Prose(HTMLParser):
-    """The text of an article outside of whatever gives its numbers, block by block."""
+    """The text of an article, block by block, without the text inside elements with a source."""
 
     def __init__(self, page: str, template: bool) -> None:
         super().__init__()
-        self.open: list[tuple[str, bool]] = []  # tags, and whether they give what is in them
-        self.template = template  # all of the text is prose, wherever pages are given numbers
+        self.open: list[tuple[str, bool]] = []  # tags, and whether numbers inside have a source
+        self.template = template  # all text of a template is prose
         self.blocks = [""]
         self.sources: list[Attributes] = []
         self.feed(page)
@@ -73,7 +73,7 @@ def _is_no_prose(tag: str, named: Attributes) -> bool:
 
 
 def _is_given(tag: str, named: Attributes) -> bool:
-    """Return whether the numbers inside of an element come from what it shows or names."""
+    """Return whether the numbers inside an element have a source."""
     classes = set(named.get("class", "").split())
     return bool(
         tag in _GIVEN_TAGS
@@ -84,15 +84,18 @@ def _is_given(tag: str, named: Attributes) -> bool:
 
 
 def typed_numbers(page: str, *, template: bool = False) -> list[str]:
-    """Return every number of the article that nothing gave, with words around it.
+    """Return every number of the article that has no source, with the words around it.
 
-    Of a template, without what is substituted, it is every number that is not code or a formula.
+    Args:
+        page: the HTML of the page.
+        template: whether `page` is a template without its substitutions. Then every number that is
+            not in code or a formula is returned.
     """
     return [found for block in _Prose(page, template).blocks for found in _in_block(block)]
 
 
 def sources(page: str) -> list[Attributes]:
-    """Return the attributes of the elements that name where their numbers come from."""
+    """Return the attributes of the elements that name the source of their numbers."""
     return _Prose(page, template=True).sources
 
 

@@ -1,4 +1,4 @@
-"""The charts, pages and site of a study that a test wrote, made as the workflow makes them."""
+"""Draw charts and render pages of a test's study, as the workflow does."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +12,7 @@ CONFIG = Path("config/study.yaml")
 
 
 def draw_all(folder: Path, **inputs: Any) -> list[str]:
-    """Draw the charts of the study in `folder`; return their names."""
+    """Draw the charts of the study in `folder`, and return their names."""
     made = (folder / "tables", folder / "overhead", folder / "charts")
     return draw_charts(*made, config_path=CONFIG, **inputs)
 
@@ -20,14 +20,17 @@ def draw_all(folder: Path, **inputs: Any) -> list[str]:
 def render(
     folder: Path, out: Path | None = None, site_dir: Path = Path("site"), **inputs: Any
 ) -> Path:
-    """Render the pages of the study in `folder`; return their folder, which is `out` if given."""
+    """Render the pages of the study in `folder`, and return the folder of the pages.
+
+    The pages are written to `out`, or to `docs` in the study's folder.
+    """
     docs = out or folder / "docs"
     render_pages(read_context(CONFIG, folder, **inputs), folder, docs, site_dir=site_dir)
     return docs
 
 
 class Texts(HTMLParser):
-    """The text and the elements of a piece of HTML; its `plain` text has ordinary spaces."""
+    """The text and the tags of a piece of HTML; in `plain`, non-breaking spaces are replaced."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""Curves whose law is known, measured with noise: what fitted intervals are held against.
+"""Make synthetic curves with a known law and noise, to check the intervals of fits.
 
-Truths are drawn at random: some have no jitter and no excess input, communication takes anything
-from a twentieth of computing to three times as long, latency up to half of it on two nodes.
+The true coefficients are random. Some curves have no jitter or no excess input. On two nodes,
+communication takes from a twentieth of the time of computing to three times that time, and up to
+half of it is latency.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from nodewise.predict.points import Points
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),
-    RingAllReduce(),  # what most clusters run
+    RingAllReduce(),  # twice, because most clusters use it
     HalvingDoubling(),
     BinomialTree(),
     Star(),
@@ -36,17 +37,22 @@ BATCHES = ((64,), (32, 64, 128, 256))
 NOISE = (0.02, 0.04, 0.08)
 MISFITS = (0.0, 0.0, 0.0, 0.02)
 ASKED = (8, 16, 64)
-TYPICAL, UNMEASURED = 64, 96  # examples: batches that are asked for
+TYPICAL, UNMEASURED = 64, 96  # batches, in examples, that predictions are for
 
-_PART_FLOOR = 0.01  # of the step: how well a part near 0 is measured
+_PART_FLOOR = 0.01  # standard deviation of a part near 0, as a share of the step
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is measured: nodes × batches, with parts or not, and how well.
+    """What is measured, and how precisely.
 
-    `noise` is the relative standard deviation of a time, `misfit` that of what the law leaves out:
-    alike for all batches on so many nodes.
+    Attributes:
+        nodes: the numbers of nodes; each is measured with each batch.
+        batches: the batches per worker.
+        parts: whether the parts of a step are measured, too.
+        noise: the relative standard deviation of a time.
+        misfit: the relative standard deviation of what the law does not describe; it is the same
+            for all batches on a number of nodes.
     """
 
     nodes: tuple[int, ...]
@@ -58,7 +64,14 @@ class Design:
 
 @dataclass(frozen=True)
 class Truth:
-    """A law with its coefficients; the deviations of batches are those of a design."""
+    """A law with its true coefficients.
+
+    Attributes:
+        law: the law.
+        values: the value of each coefficient.
+        deviations: the deviation from the line of compute, by batch, in seconds.
+        payload: the bytes of one gradient.
+    """
 
     law: PartsLaw
     values: dict[str, float]
@@ -66,19 +79,19 @@ class Truth:
     payload: float
 
     def at(self, at: At) -> dict[str, Floats]:
-        """Return the coefficients at points."""
+        """Return the values of the coefficients at points, as arrays."""
         values = {name: np.full(at.nodes.shape, value) for name, value in self.values.items()}
         values["compute_deviation_s"] = np.array([self.deviations[int(b)] for b in at.batch])
         return values
 
     def step_s(self, nodes: tuple[int, ...], batch: int) -> Floats:
-        """Return the true step times on so many nodes."""
+        """Return the true step times in seconds, one for each number of nodes."""
         at = At.of(nodes, batch, self.payload)
         return np.asarray(self.law.step_s(self.at(at), at))
 
 
 def random_design(rng: np.random.Generator) -> Design:
-    """Return a design, all of them equally likely."""
+    """Return a random design; all combinations are equally likely."""
     return Design(
         NODES[rng.integers(len(NODES))],
         BATCHES[rng.integers(len(BATCHES))],
@@ -89,7 +102,7 @@ def random_design(rng: np.random.Generator) -> Design:
 
 
 def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ...]) -> Truth:
-    """Return a truth of a law."""
+    """Return a law with random coefficients, and with random deviations of `batches`."""
     compute = 0.05 * np.exp(rng.normal())
     fixed = rng.uniform(0.05, 0.5) * compute
     per_example = (compute - fixed) / TYPICAL
@@ -115,7 +128,7 @@ def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ..
 
 
 def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
-    """Return what the design measures of a truth."""
+    """Return the points of a design, measured with its noise."""
     nodes, batch = (a.ravel() for a in np.meshgrid(design.nodes, design.batches))
     at = At.of(nodes, batch, truth.payload)
     values = truth.at(at)
@@ -137,7 +150,7 @@ def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
 
 @dataclass(frozen=True)
 class Trial:
-    """A truth, and what was measured of it."""
+    """A law with its true coefficients, and the points that were measured."""
 
     truth: Truth
     design: Design
@@ -145,7 +158,7 @@ class Trial:
 
 
 def trial(seed: int, number: int) -> Trial:
-    """Return trial number so-and-so; laws take turns."""
+    """Return the trial of a number; the laws in `LAWS` alternate."""
     rng = np.random.default_rng([seed, number])
     design = random_design(rng)
     truth = random_truth(rng, LAWS[number % len(LAWS)], (*design.batches, UNMEASURED))
@@ -153,9 +166,12 @@ def trial(seed: int, number: int) -> Trial:
 
 
 def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
-    """Return a row per number of nodes in `ASKED`: what the fit of a law said of the truth.
+    """Fit a law to a trial's points, and compare its predictions with the truth.
 
-    Widths and errors are relative to the truth. `above`: the truth is above the interval.
+    Returns:
+        One row per number of nodes in `ASKED`. `width` (of the interval) and `error` are relative
+        to the true step time. `above` and `below` say that the true step time is above or below
+        the interval.
     """
     fitted = fit(law, trial.points, draws=draws)
     at = At.of(ASKED, batch, trial.truth.payload)

@@ -1,4 +1,4 @@
-"""A cell from outside: its workers, what it could leave, and whether it may be emulated here."""
+"""Observe a cell from outside: find its workers, and check that it leaves nothing behind."""
 
 import os
 import time
@@ -11,8 +11,8 @@ from nodewise.cluster import cgroup
 from nodewise.study.estimate import Machine
 
 GONE_WITHIN_S = 10
-_REFERENCE_S = 0.0064  # the reference step of the core that bounds of CPU time were set on, at rest
-_COUNTS = {"nf_conntrack_count"}  # a state of the kernel, no setting
+_REFERENCE_S = 0.0064  # reference step of the idle core on which bounds of CPU time were set
+_COUNTS = {"nf_conntrack_count"}  # a state of the kernel, not a setting
 
 
 def _why_not() -> str | None:
@@ -24,7 +24,7 @@ def _why_not() -> str | None:
 
 
 _REASON = _why_not()
-# root may make the groups wherever continuous integration runs; a skip would hide a fault there
+# in continuous integration, root can create control groups, so a skip would hide a fault
 _MUST_RUN = "CI" in os.environ and os.getuid() == 0
 needs_emulated_nodes = pytest.mark.skipif(
     _REASON is not None and not _MUST_RUN, reason=str(_REASON)
@@ -32,15 +32,15 @@ needs_emulated_nodes = pytest.mark.skipif(
 
 
 def slower() -> float:
-    """Return how many times longer this core takes than the one that bounds of CPU time are of.
+    """Return how many times slower this core is than the one on which bounds of CPU time were set.
 
-    At least 1: on a faster core the bound stays as it is.
+    The result is at least 1: on a faster core, bounds stay as they are.
     """
     return max(1.0, Machine.here().reference_s / _REFERENCE_S)
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process runs; one that has ended may wait for its parent to notice."""
+    """Return whether a process is running. Zombies, which wait for their parent, are not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -48,13 +48,13 @@ def runs(pid: int) -> bool:
 
 
 def processes(marker: str) -> list[psutil.Process]:
-    """Return the processes that have `marker` in their command or their environment."""
+    """Return the processes, except this one, with `marker` in their command or environment."""
     found = []
     for process in psutil.process_iter():
         folder = Path("/proc", str(process.pid))
         try:
             told = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-        except OSError:  # ended just now, or not ours to see
+        except OSError:  # it has ended, or we may not read it
             continue
         if marker.encode() in told and process.pid != os.getpid():
             found.append(process)
@@ -62,7 +62,11 @@ def processes(marker: str) -> list[psutil.Process]:
 
 
 def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psutil.Process]:
-    """Wait until emulated nodes are held to their share and train; return their workers by rank."""
+    """Wait until emulated nodes train with limited CPU shares, and return their workers by rank.
+
+    Raises:
+        AssertionError: no cell got there within `within_s` seconds.
+    """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         time.sleep(0.2)
@@ -87,7 +91,12 @@ def _throttled(group: Path) -> bool:
 
 
 def traces(marker: str) -> dict[str, set[str]]:
-    """Return what is there of the processes with `marker`, and of all that have died."""
+    """Return the names of everything that a cell could leave behind, by kind.
+
+    Processes are those with `marker`; namespaces and control groups are those of these processes,
+    of processes that have died, and of mounts. Network links, sysctls and shared memory are those
+    of the whole machine.
+    """
     ours = processes(marker)
     pids = {process.pid for process in ours}
     namespaces = {_network(pid) for pid in pids} - {_network(os.getpid()), ""}
@@ -108,7 +117,7 @@ def traces(marker: str) -> dict[str, set[str]]:
 
 
 def assert_gone(before: dict[str, set[str]], marker: str) -> None:
-    """Wait until there is what was there `before`, and nothing else."""
+    """Wait until `traces` equal those of `before`, and fail after `GONE_WITHIN_S` seconds."""
     deadline = time.monotonic() + GONE_WITHIN_S
     while (now := traces(marker)) != before:
         left = {kind: now[kind] ^ before[kind] for kind in now if now[kind] != before[kind]}
@@ -129,6 +138,6 @@ def _sysctls() -> list[str]:
         if path.is_file() and path.name not in _COUNTS:
             try:
                 lines.append(f"{path}: {path.read_text()}")
-            except OSError:  # can be written only
+            except OSError:  # write-only
                 continue
     return lines

@@ -1,20 +1,21 @@
-"""What readers see: figures, pages, the site.
+"""Turn tables of results into what readers see: figures, pages and the site.
 
-Where what is decided, and what to read first:
+Where to find what:
 
-- A figure: a module of `figures/` registers it; its `title` and the `alt` text are written there.
-  What it shows, in a sentence that becomes its title, is decided in `figures/_findings.py`, and
-  `figure.py` puts a chart and its words together. `draw.py` writes the files of all figures, and
-  `page_figure.py` reads them for pages.
-- A page: a module of `pages/` registers it and makes its context from a `ReportContext`
-  (`context.py`); its template is in `site/templates`. `render.py` writes all pages, and `site.py`
-  has MkDocs build the site of them.
-- An answer of the page Findings: a module of `answers/` registers it; `finding.py` has what it is.
-- A sentence of evidence: `evidence.py` is the rule that says which comparisons count, and what it
-  takes where none does. `claims.py` gives each claim of a study its verdict by it, after a rule of
-  `claim_rules/` has compared.
-- Numbers, texts and tables become markup in `html.py` and `tables.py` only. Titles for names are in
-  `titles.py`, addresses in `addresses.py`, colours and shapes in `theme.py`.
+- Figures: each is registered by a module of `figures/`, which also writes its `title` and its `alt`
+  text. `figures/_findings.py` writes the sentence that states what a figure shows and becomes its
+  title. `figure.py` combines a chart with its words. `draw.py` writes the files of all figures, and
+  `page_figure.py` reads them back for the pages.
+- Pages: each is registered by a module of `pages/`, which makes its context from a `ReportContext`
+  (`context.py`). Its template is in `site/templates`. `render.py` writes all pages as Markdown, and
+  `site.py` runs MkDocs on them.
+- Answers of the page Findings: each is registered by a module of `answers/`. `finding.py` defines
+  what an answer consists of.
+- Evidence: `evidence.py` decides which comparisons count, and says what has to be measured if none
+  does. `claims.py` uses it to judge the claims of published studies, from comparisons that the
+  rules in `claim_rules/` make.
+- Markup: only `html.py` and `tables.py` turn numbers, texts and tables into HTML. Titles of names
+  are in `titles.py`, addresses in `addresses.py`, colours and shapes in `theme.py`.
 
-A module with an underscore before its name has what several modules of its folder share.
+A module whose name begins with an underscore is shared by several modules of its folder.
 """

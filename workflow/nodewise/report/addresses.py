@@ -1,4 +1,4 @@
-"""The addresses of the site's pages and files, relative to its root."""
+"""Return the addresses of the site's pages and files, relative to its root."""
 
 from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
@@ -7,12 +7,12 @@ from nodewise.results.calibration import Calibration
 
 
 def curve_page(model: str, strategy: str) -> str:
-    """Return the address of the page of a model's training by a strategy."""
+    """Return the address of the page of a curve: a model that is trained with a strategy."""
     return f"curves/{slug(model)}/{slug(strategy)}.html"
 
 
 def results_page(model: str, dataset: str) -> str:
-    """Return the address of the page of a model on a dataset."""
+    """Return the address of the page of results of a model on a dataset."""
     return f"results/{slug(dataset)}/{slug(model)}.html"
 
 
@@ -27,15 +27,17 @@ def strategy_page(strategy: str) -> str:
 
 
 def calibration_file(calibration: Calibration) -> str:
-    """Return the address of a calibration, as it was written."""
+    """Return the address of a calibration's JSON file."""
     return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
 
 
 def record_file(cell_id: str) -> str:
-    """Return the address of the record of a cell, which is its path in a folder of records, too.
+    """Return the address of a cell's record.
+
+    Without its first part, `records/`, it is also the record's path in a folder of records.
 
     Raises:
-        UserError: `cell_id` has not the form of one.
+        UserError: `cell_id` is not a valid cell id.
     """
     try:
         parse_id(cell_id)

@@ -1,8 +1,8 @@
-"""Layers -> the blocks that a reader sees: what runs side by side is one, what repeats is folded.
+"""Group the layers of a model into the blocks that its diagram shows.
 
-Nothing here knows an architecture by name. The layers are cut wherever everything that follows
-depends on one tensor alone; what lies between two cuts is a block: one layer, or branches and the
-layer that joins them. Runs of blocks that look the same are folded into a repeated group.
+This works for any architecture. The list of layers is cut wherever all later layers depend on a
+single tensor. The layers between two cuts are a block: either one layer, or parallel branches with
+the layer that joins them. Consecutive blocks that look the same are folded into a repeated group.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from nodewise.results.model_description import Layer
 
-# Belong to the layer before them.
+# Kinds of layers that are drawn in the box of the layer before them.
 _LIGHT = {
     *("Activation", "BatchNormalization", "Dropout", "Flatten", "LayerNormalization", "Permute"),
     *("ReLU", "Reshape", "Softmax"),
@@ -21,12 +21,13 @@ Block = tuple[Layer, ...]
 
 @dataclass
 class Box:
-    """What is drawn as one box.
+    """The content of one box of the diagram.
 
     Attributes:
-        lines: its layers in words; light layers stand behind the one that they follow.
-        skip: its input is joined, unchanged, to what it computes.
-        layers: all of them.
+        lines: the text of the box, one layer per line; a light layer shares the line of the layer
+            that it follows.
+        skip: whether a skip connection adds the box's input, unchanged, to its result.
+        layers: all layers in the box.
     """
 
     lines: list[str]
@@ -36,7 +37,10 @@ class Box:
 
 @dataclass
 class Group:
-    """Boxes that run one after the other, `times` in a row; `layers` are those of all times."""
+    """A sequence of boxes that is repeated `times` times.
+
+    `boxes` are those of one repetition, `layers` are the layers of all repetitions.
+    """
 
     times: int
     boxes: list[Box] = field(default_factory=list)
@@ -44,7 +48,10 @@ class Group:
 
 
 def grouped(layers: Sequence[Layer]) -> list[Group]:
-    """Return the blocks of a model, folded; groups of one time are as long as can be."""
+    """Group the layers of a model into boxes and fold repeated ones.
+
+    Consecutive boxes that are not repeated are all in one group, with `times` 1.
+    """
     blocks = _cut(_on_the_way(layers))
     groups: list[Group] = []
     start = 0
@@ -61,7 +68,7 @@ def grouped(layers: Sequence[Layer]) -> list[Group]:
 
 
 def _on_the_way(layers: Sequence[Layer]) -> list[Layer]:
-    """Return the layers that the last one depends on, without what only computes a mask."""
+    """Return the layers that the last one depends on, without those that only compute a mask."""
     wanted = {layers[-1].name}
     for layer in reversed(layers):
         if layer.name in wanted:
@@ -70,13 +77,14 @@ def _on_the_way(layers: Sequence[Layer]) -> list[Layer]:
 
 
 def _cut(layers: Sequence[Layer]) -> list[Block]:
+    # a block ends at each layer whose output is all that later layers use
     place = {layer.name: index for index, layer in enumerate(layers)}
-    reach: dict[str, int] = {}  # the last layer that uses a layer's output
+    reach: dict[str, int] = {}  # layer -> index of the last layer that uses its output
     for layer in layers:
         reach |= dict.fromkeys(layer.inputs, place[layer.name])
     blocks, begin, furthest = [], 0, 0
     for index, layer in enumerate(layers):
-        if furthest <= index:  # nothing before this layer is used after it
+        if furthest <= index:  # no output of an earlier layer is used after this layer
             blocks.append(tuple(layers[begin : index + 1]))
             begin = index + 1
         furthest = max(furthest, reach.get(layer.name, 0))
@@ -84,15 +92,23 @@ def _cut(layers: Sequence[Layer]) -> list[Block]:
 
 
 def _signature(block: Block) -> tuple[tuple[str, ...], ...]:
-    """Return what makes two blocks look the same. Widths may grow from one to the next."""
+    """Return a key that is equal for blocks that look the same.
+
+    Output shapes are not in it, so widths may change from one block to the next.
+    """
     return tuple((layer.kind, layer.detail, layer.state) for layer in block)
 
 
 def _repeated(signatures: Sequence[tuple[tuple[str, ...], ...]]) -> tuple[int, int]:
-    """Return how many blocks from the first one on are repeated, and how often they are there.
+    """Find a sequence of blocks, beginning with the first, that is repeated.
 
-    Of all ways the one that covers most; of those the shortest. Where branches are repeated they
-    come first: a group then begins where its designers say that it does.
+    The repetition that covers most blocks is chosen; among equals, the shortest sequence. A
+    sequence that contains branches must begin with them, as this is where the designers of
+    networks let a group begin.
+
+    Returns:
+        The length of the sequence in blocks, and how often it occurs in a row: (1, 1) if nothing is
+        repeated.
     """
     best = (1, 1)
     for length in range(1, len(signatures) // 2 + 1):
@@ -108,7 +124,7 @@ def _repeated(signatures: Sequence[tuple[tuple[str, ...], ...]]) -> tuple[int, i
 
 
 def _add(boxes: list[Box], block: Block) -> None:
-    """Append `block` as a box, or to the last box if it is a light layer."""
+    """Append `block` as a box; a light layer is added to the last box, a hidden one left out."""
     if len(block) > 1:
         boxes.append(_joined(block))
     elif boxes and block[0].kind in _LIGHT:
@@ -119,7 +135,11 @@ def _add(boxes: list[Box], block: Block) -> None:
 
 
 def _joined(block: Block) -> Box:
-    """Return the box of branches: the longest first, what runs beside it after, the join last."""
+    """Return the box of a block with branches.
+
+    Its lines are those of the longest branch, then those of the other branches, then the layer that
+    joins them.
+    """
     *inside, join = block
     by_name = {layer.name: layer for layer in inside}
     taken: set[str] = set()
@@ -136,7 +156,7 @@ def _joined(block: Block) -> Box:
 
 
 def _before(name: str, by_name: dict[str, Layer]) -> set[str]:
-    """Return `name` and all that it depends on, as far as it is in `by_name`."""
+    """Return `name` and all layers that it depends on, restricted to those in `by_name`."""
     found: set[str] = set()
     ahead = [name]
     while ahead:
@@ -160,7 +180,7 @@ def _lines(branch: Sequence[Layer]) -> list[str]:
 
 
 def _hidden(layer: Layer) -> bool:
-    """Return whether a layer only pads, casts, picks or hands on: nothing that a reader misses."""
+    """Return whether a layer is left out: it only pads, casts, selects or passes on its input."""
     computes = layer.parameters or layer.flops
     return not computes and layer.kind not in _LIGHT and layer.kind != "Concatenate"
 

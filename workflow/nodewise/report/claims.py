@@ -1,7 +1,7 @@
-"""What the studies claim, and what our tables say of it.
+"""Judge the claims of published studies by the tables of results.
 
-A claim names one of `CLAIM_RULES` and its settings. The rule returns comparisons; those that count
-by the rule of evidence (`nodewise.report.evidence`) decide, by their intervals.
+A claim names one of `CLAIM_RULES` and the settings of that rule. The rule returns comparisons. The
+verdict follows from the intervals of those that count as evidence (`nodewise.report.evidence`).
 """
 
 import inspect
@@ -27,7 +27,17 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Claim(Frozen):
-    """A claim: `says`, in our words, `where` in the `study`; `decided_by` is the rule in words."""
+    """A claim of a published study.
+
+    Attributes:
+        study: the study that makes the claim.
+        says: the claim in our words.
+        where: where the study says it.
+        decided_by: the rule in words.
+        rule: the name of the rule, one of `CLAIM_RULES`.
+        settings: the arguments of the rule.
+        unit: the unit of the values that the rule compares.
+    """
 
     study: Text
     says: Text
@@ -40,7 +50,7 @@ class Claim(Frozen):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with all comparisons of its rule, those that do not count included.
+    """A claim with all comparisons that its rule made, including those that do not count.
 
     `comparisons` has the columns that `claim_rules.complete` returns.
     """
@@ -50,12 +60,16 @@ class Judged:
 
     @property
     def counting(self) -> pd.DataFrame:
-        """The comparisons that count by the rule of evidence."""
+        """The comparisons that count as evidence."""
         return evidence.select(self.comparisons)
 
     @property
     def speaking(self) -> tuple[int, int, int]:
-        """How many of those that count speak for the claim, against it, and neither."""
+        """How many counting comparisons speak for the claim, against it, and for neither.
+
+        A comparison speaks for the claim if its whole interval is inside the limits, and against it
+        if the whole interval is outside, on one side.
+        """
         rows = self.counting
         pro = int(((rows["low"] > rows["least"]) & (rows["high"] < rows["most"])).sum())
         contra = int(((rows["high"] < rows["least"]) | (rows["low"] > rows["most"])).sum())
@@ -63,13 +77,16 @@ class Judged:
 
     @property
     def verdict(self) -> Verdict:
-        """What follows. Claims are general: one comparison that speaks against it is enough."""
+        """The verdict on the claim.
+
+        Claims are general, so one comparison against a claim is enough to disagree.
+        """
         pro, contra, _ = self.speaking
         return "disagrees" if contra else "agrees" if pro else "too little evidence"
 
     @property
     def needs(self) -> str:
-        """What would settle the claim, in a sentence; empty if it is settled."""
+        """A sentence that says what would settle the claim; empty if it is settled."""
         if self.verdict != "too little evidence":
             return ""
         if len(self.counting):
@@ -78,7 +95,11 @@ class Judged:
 
 
 def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
-    """Return every claim with its comparisons.
+    """Return every claim with the comparisons that its rule makes.
+
+    Args:
+        tables: the tables of results, by name.
+        overhead: the tables of the fits, by name.
 
     Raises:
         UserError: the file of the claims is missing or invalid.
@@ -93,7 +114,8 @@ def read_claims(path: Path = CLAIMS) -> list[Claim]:
     """Read and check the claims.
 
     Raises:
-        UserError: the file is missing, or a claim is invalid, names no rule or not its settings.
+        UserError: the file is missing, a claim is invalid, its rule is unknown, or its settings are
+            not those of the rule.
     """
     claims = read_yaml(TypeAdapter(list[Claim]), path)
     unknown = sorted({claim.rule for claim in claims} - set(CLAIM_RULES))

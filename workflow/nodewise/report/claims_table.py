@@ -1,4 +1,4 @@
-"""The table of what the published studies claim, and what our tables say of it."""
+"""Make the table of the published studies' claims and our verdicts on them."""
 
 import pandas as pd
 from markupsafe import Markup
@@ -20,10 +20,14 @@ _CLAIMS = [
 
 
 def claims_table(study: ReportContext, of: str | None = None) -> Table:
-    """Return what the studies say, or one `of` them, and what our tables say of it.
+    """Return a table of claims with their verdicts and the values behind these.
 
-    The values are those of the comparisons that count; of all, where none does. Measured and
-    emulated ones stand apart.
+    The values are those of the comparisons that count as evidence, or of all comparisons if none
+    counts. Values of different kinds, such as measured and emulated, are listed separately.
+
+    Args:
+        study: the study whose tables judge the claims.
+        of: the published study whose claims are shown; None for those of all studies.
     """
     rows = []
     for one in study.claims:
@@ -54,9 +58,9 @@ def _counts(one: Judged) -> str:
 
 
 def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
-    """Return what a rule compared, and `at` which points.
+    """Return the value of one comparison with its interval, or the median and range of several.
 
-    That is the value of a single comparison with its interval, or the median and range of several.
+    `at` says in words at which points they were compared; it may be empty.
     """
     value = number(rows["value"].median(), unit, kind_of(rows))
     if at:

@@ -1,4 +1,4 @@
-"""Sentences about comparisons that answers and other pages share."""
+"""Write sentences about comparisons, for answers and other pages."""
 
 import json
 from collections.abc import Iterable
@@ -14,14 +14,20 @@ from nodewise.results import comparisons
 from nodewise.strategies import STRATEGIES
 
 SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
-"""What the points of strategies have in common that are compared."""
-_WIDE = 2.0  # an interval whose ends lie further apart than this, as a ratio, needs a word
+"""The columns in which the points of strategies must be equal to be compared."""
+_WIDE = 2.0  # ratio of the ends of an interval above which it is explained
 
 
 def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> list[Markup]:
-    """Return what the widest interval of the points' speed-ups comes from, if it is a wide one.
+    """Explain the widest interval of the points' speed-ups, if it is wide.
 
-    `up` leads from the page to the root of the site.
+    Args:
+        study: the study.
+        rows: points with the interval of their speed-up.
+        up: the relative address of the site's root, such as `../`.
+
+    Returns:
+        One sentence, or none if the ends of no interval are more than `_WIDE` times apart.
     """
     rated = rows[rows["speedup_low"].notna()]
     if rated.empty:
@@ -46,7 +52,11 @@ def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> li
 
 
 def most_compared(rows: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the points that count where most strategies stand side by side; None if none do."""
+    """Return the points at which most strategies are compared, or None.
+
+    Only points that count as evidence are considered. The result is None if no two strategies have
+    such points with equal values in `SIDE_BY_SIDE`.
+    """
     groups = [
         group
         for _, group in evidence.select(rows).groupby(SIDE_BY_SIDE)
@@ -56,12 +66,12 @@ def most_compared(rows: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
-    """Return which of the strategies of a comparison was the fastest, and which may be as fast.
+    """Say which strategy of a comparison was the fastest, and which others may be as fast.
 
     `group` has rates with their intervals, as `comparisons.with_rate_intervals` returns them.
     """
     best = group.sort_values("examples_per_s", ascending=False, kind="stable").iloc[0]
-    # what the study itself calls a strategy already says it
+    # the title of a study's own variant already states the setting
     own = best["strategy"] in STRATEGIES
     details = setting_in_words(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
     overlap = comparisons.not_slower(group)
@@ -84,16 +94,16 @@ def _as_fast(study: ReportContext, overlap: list[str]) -> Markup:
 
 
 def named(study: ReportContext, strategies: list[str]) -> str:
-    """Return the titles of strategies, as a sentence lists them."""
+    """Return the titles of strategies as a list in a sentence; repeated names are listed once."""
     return join_words(map(study.strategy_title, dict.fromkeys(strategies)))
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Return words as a sentence lists them: a, b and c."""
+    """Return words as a list in a sentence: a, b and c."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def kind_of(rows: pd.DataFrame) -> str:
-    """Return the kind of a median: that of most of its rows."""
+    """Return the kind of the median of `rows`: the kind that most of the rows have."""
     return str(rows["label"].mode().iloc[0])

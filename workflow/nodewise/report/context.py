@@ -1,4 +1,4 @@
-"""What the pages of a study are made from."""
+"""Read everything that the pages of a study need."""
 
 import posixpath
 import re
@@ -41,14 +41,20 @@ _OWN_DATA = "own-data"
 
 @dataclass(frozen=True)
 class ReportContext:
-    """A measured study: all that its pages are made from.
+    """A measured study with everything that its pages need.
 
     Attributes:
-        fits: the fits whose tables are `overhead`, with their draws.
-        calibrations: those of its clusters.
-        architectures: what its models are, by name.
-        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
-        manifests: those of the folders of published records.
+        config: the study's configuration.
+        tables: the tables of results, by name.
+        records: the record of each cell, by cell id.
+        datasets: the registered datasets, by name.
+        overhead: the tables of the fits, by name.
+        fits: the fits that `overhead` was made from, with their draws.
+        figures: the figures that were drawn.
+        calibrations: the calibrations of the study's clusters.
+        architectures: the descriptions of the study's models, by model.
+        changes: the table that `nodewise compare` wrote; it has no rows if no runs were compared.
+        manifests: the manifests of the folders of published records.
     """
 
     config: Config
@@ -65,7 +71,11 @@ class ReportContext:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The cells, each with the `page` of its curve, its `record` and its kind as `label`."""
+        """The table of cells, with the columns `page`, `record` and `label` added.
+
+        `page` is the address of the curve's page, `record` that of the cell's record, and `label`
+        the kind of its numbers.
+        """
         cells = self.tables["cells"]
         return queries.with_labels(cells).assign(
             page=list(map(curve_page, cells["model"], cells["strategy"])),
@@ -74,10 +84,11 @@ class ReportContext:
 
     @cached_property
     def results_pages(self) -> dict[tuple[str, str], str]:
-        """The address of the page of each model on each dataset, by both names.
+        """The address of each page of results, by model and dataset.
 
-        The name of a user's own data is long and ends in digits. Addresses have it only where a
-        model was trained on several of them.
+        The name of a user's own dataset is long and ends in digits, so addresses say `own-data`
+        instead. Only where a model was trained on several such datasets, the address of all but the
+        first contains the name.
         """
         pairs = self.tables["cells"][["model", "dataset"]].drop_duplicates()
         found: dict[tuple[str, str], str] = {}
@@ -89,12 +100,12 @@ class ReportContext:
 
     @cached_property
     def stand_in(self) -> bool:
-        """Whether any cell trained on a generated stand-in."""
+        """Whether any cell was trained on synthetic data."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
 
     @cached_property
     def claims(self) -> list[Judged]:
-        """What the published studies claim, each judged by the tables."""
+        """The claims of the published studies, judged by the tables."""
         return judge_claims(self.tables, self.overhead)
 
     @cached_property
@@ -108,7 +119,7 @@ class ReportContext:
 
     @property
     def words(self) -> Words:
-        """The functions that return the titles of names, by the column of a chart's data."""
+        """For each column of names in a chart's data, the function that returns a name's title."""
         return {
             "model": self.model_title,
             "strategy": self.strategy_title,
@@ -117,9 +128,9 @@ class ReportContext:
         }
 
     def with_titles(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return `rows` with titles in place of the names in their columns.
+        """Return `rows` with names replaced by titles, in every column that has names.
 
-        A text that names several experiments has the titles of all of them.
+        In the column `experiment`, a text may name several experiments; each name is replaced.
         """
         words = {**self.words, "experiment": self._experiments_in_words}
         titles = {
@@ -130,9 +141,10 @@ class ReportContext:
         return rows.assign(**titles)
 
     def with_links(self, rows: pd.DataFrame, page: str) -> pd.DataFrame:
-        """Return `rows` as `with_titles` does, for a table of `page` (its address).
+        """Return `rows` with titles, where strategies link to their pages.
 
-        Where a strategy comes first, it is a link to its page.
+        Only the first occurrence of a strategy is a link. `page` is the address of the page that
+        shows the rows; links are relative to it.
         """
         folder, linked = posixpath.dirname(page) or ".", set()
         titles: list[Markup] = []
@@ -148,7 +160,7 @@ class ReportContext:
 
     @cached_property
     def trained_with(self) -> dict[tuple[str, str], str]:
-        """The strategy behind each experiment's name of one, by experiment and name."""
+        """The registered strategy that a study's own name stands for, by experiment and name."""
         at = ["experiment", "strategy"]
         firsts = self.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
         return {(one, name): self.records[cell].cell.strategy for one, name, cell in firsts}
@@ -161,9 +173,10 @@ class ReportContext:
         return title_of(model)
 
     def strategy_title(self, name: str) -> str:
-        """Return what a sentence calls a strategy; of a study's own variant, its setting, too.
+        """Return the title of a strategy, for sentences and tables.
 
-        What follows a comma in a title is a detail that a sentence can spare.
+        The title of a study's own variant of a strategy also states its setting. Of a registered
+        title, only the part before a comma is used: the rest is a detail that sentences can spare.
         """
         return self._variant_titles.get(name) or short_title(name)
 
@@ -178,14 +191,19 @@ class ReportContext:
         }
 
     def dataset_title(self, dataset: str) -> str:
-        """Return the title of a dataset; where a user's own comes from."""
+        """Return the title of a dataset; for a user's own dataset, say how it is loaded."""
         if dataset in self.datasets:
             return self.datasets[dataset].title
         loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
         return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
     def pick(self, *figures: str, **of: str) -> list[PageFigure]:
-        """Return the figures of these names, in that order, whose axes are as given."""
+        """Return the figures that are registered under these names, in that order.
+
+        Args:
+            figures: names such as `time`.
+            of: axis=value; only figures whose data share this value of the axis are returned.
+        """
         return [
             shown
             for name in figures
@@ -194,22 +212,23 @@ class ReportContext:
         ]
 
     def pick_of_study(self, published: str, *figures: str) -> list[PageFigure]:
-        """Return the figures of these names that show experiments of a published study."""
+        """Return the figures of these names that show an experiment on a published study."""
         records = self.records.values()
         experiments = {one.cell.experiment for one in records if one.cell.study == published}
         return [one for one in self.pick(*figures) if one.of.get("experiment") in experiments]
 
     def processors(self, rows: pd.DataFrame) -> list[str]:
-        """Return the processor that each row's cell was measured on; empty without a cell."""
+        """Return the processor that each row was measured on; empty if a row has no record."""
         return [
             self.records[cell].provenance.cpu if cell in self.records else ""
             for cell in rows["cell_id"]
         ]
 
     def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
-        """Return a point on several nodes in words, with its batch if asked to.
+        """Describe a point on several nodes in words: its model, nodes, strategy and batch.
 
-        What emulated nodes are belongs to it: over another link it is another point.
+        For emulated nodes the description includes their cores and link, because another link makes
+        another point. With `batch=False` the batch is left out.
         """
         line = self.strategy_title(row["line"] if "line" in row else row["strategy"])
         model = text(self.model_title(row["model"]))
@@ -231,16 +250,17 @@ def read_context(
     models_dir: Path | None = None,
     own_models: Mapping[str, Path] | None = None,
 ) -> ReportContext:
-    """Read everything that pages are made from.
+    """Read everything that the pages of a study need.
 
     Args:
         config_path: the study's configuration.
-        results: the study's folder with its `tables`, `overhead` (the fits), `charts` and, unless
-            the configuration names others, `records`; `changes.csv`, if two runs were compared.
-        calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
-        models_dir: what `nodewise describe-model` wrote of the project's models, None to leave all
-            models undescribed.
-        own_models: what it wrote of users' own, by the names that the study gives them.
+        results: the folder of the study's results. It contains `tables`, `overhead` (the fits),
+            `charts`, `changes.csv` if two runs were compared, and `records` unless the
+            configuration names other folders of records.
+        calibration_paths: the files that `nodewise calibrate` wrote; none if no node is emulated.
+        models_dir: the folder of the descriptions of the project's models, as written by
+            `nodewise describe-model`; None to leave all models undescribed.
+        own_models: the descriptions of users' own models, by the names that the study gives them.
 
     Raises:
         UserError: a file is missing or invalid, or a cell has no record.
@@ -264,7 +284,10 @@ def read_context(
 
 
 def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str, Record]:
-    """Return the records of cells, by cell id, each from the first folder that has it.
+    """Read the records of cells; each is read from the first folder that contains it.
+
+    Returns:
+        The records, by cell id.
 
     Raises:
         UserError: a cell has no record.

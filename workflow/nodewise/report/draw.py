@@ -1,4 +1,4 @@
-"""Tables, calibrations and model descriptions -> the files of every figure."""
+"""Draw all figures of a study and write their files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from nodewise.study.config import read_config
 
 BUNDLE = "vega.js"
 THEMES = "themes.js"
-_TITLE_LETTER, _SUBTITLE_LETTER = 9.6, 7.2  # pixels, as in charts.js
+_TITLE_LETTER, _SUBTITLE_LETTER = 9.6, 7.2  # widths of a letter in pixels, as in charts.js
 
 
 def draw_charts(
@@ -38,20 +38,21 @@ def draw_charts(
     models_dir: Path | None = None,
     own_models: Mapping[str, Path] | None = None,
 ) -> list[str]:
-    """Draw every figure into `out_dir`; return their names.
+    """Draw every figure into `out_dir` and return the figures' names.
 
-    A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.csv` (its
-    data) and `NAME.svg` (a picture). Beside them stand the Vega bundle and the light and dark
-    settings that draw them in a page.
+    Three files are written for each figure: `NAME.vl.json` (the specification with its data, words
+    and kinds of numbers), `NAME.csv` (its data) and `NAME.svg` (a picture). The Vega bundle and the
+    light and dark settings, with which pages draw the figures, are written to the same folder.
 
     Args:
-        tables_dir: what `write_tables` wrote.
-        overhead_dir: what `nodewise fit-overhead` wrote.
-        out_dir: the folder to write.
+        tables_dir: the folder that `write_tables` wrote.
+        overhead_dir: the folder that `nodewise fit-overhead` wrote.
+        out_dir: the folder to write; it is replaced.
         config_path: the study's configuration, which has the titles of its experiments.
-        calibration_paths: what `nodewise calibrate` wrote.
-        models_dir: what `nodewise describe-model` wrote of the project's models.
-        own_models: what it wrote of users' own, by the names that the study gives them.
+        calibration_paths: the files that `nodewise calibrate` wrote.
+        models_dir: the folder of the descriptions of the project's models, as written by
+            `nodewise describe-model`.
+        own_models: the descriptions of users' own models, by the names that the study gives them.
 
     Raises:
         UserError: a table is missing or invalid.
@@ -85,15 +86,18 @@ def _themes() -> str:
     return f"window.nodewiseThemes = {json.dumps(themes, ensure_ascii=False)};\n"
 
 
-@cache  # takes longer than all charts of a small study
+@cache  # building it takes longer than drawing all charts of a small study
 def _bundle() -> str:
-    """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
+    """Return Vega, Vega-Lite and vega-embed as one script.
+
+    Its only global name is `vegaEmbed`.
+    """
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return f"(() => {{{script}\n}})();\n"
 
 
 def _picture(spec: dict[str, Any]) -> str:
-    """Return a picture (SVG) of a specification, of a fixed size on a white background."""
+    """Render a specification as SVG, with a fixed size on a white background."""
     title = {
         "text": wrap(spec["title"]["text"], int(theme.WIDTH / _TITLE_LETTER)),
         "subtitle": wrap(spec["title"]["subtitle"], int(theme.WIDTH / _SUBTITLE_LETTER)),
@@ -101,7 +105,7 @@ def _picture(spec: dict[str, Any]) -> str:
     labels = spec["usermeta"]["labels"]
     width = theme.WIDTH - (labels["room"] if labels else 0)
     alone = spec | {"width": width, "background": "white", "title": title}
-    # pages have the picture in words: what its marks would say of themselves is not read
+    # pages describe the picture in words, so descriptions of single marks (ARIA) are not needed
     alone["config"] = spec["config"] | {"background": "white", "aria": False}
     svg: str = vl_convert.vegalite_to_svg(json.dumps(alone), vl_version=VEGA_LITE)
     return svg

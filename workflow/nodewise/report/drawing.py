@@ -1,7 +1,8 @@
-"""Blocks of a model -> where the boxes, words and arrows of its picture stand.
+"""Lay out the diagram of a model: the places of its boxes, texts and arrows.
 
-A column of boxes from the input down to the logits, as wide as a telephone, in the units of its
-viewBox. Colours and letters come from the page's style sheet; the template writes the elements.
+The diagram is a column of boxes from the input down to the logits, as wide as a phone. All lengths
+are in units of the SVG's viewBox. The template writes the SVG elements; colours and fonts come from
+the page's style sheet.
 """
 
 from collections.abc import Sequence
@@ -14,9 +15,9 @@ from nodewise.report.blocks import Box, Group, grouped
 from nodewise.results.model_description import Architecture, Layer
 
 WIDTH = 340
-_LEFT, _RIGHT = 14, 318  # of a box; what skips it passes on its right
+_LEFT, _RIGHT = 14, 318  # edges of a box; skip connections pass on its right
 _LINE, _PAD, _GAP = 16, 9, 16
-_FRAME = 8  # around a repeated group
+_FRAME = 8  # margin around a repeated group
 _STYLES = {
     "trained": Markup("nw-net__box--trained"),
     "frozen": Markup("nw-net__box--frozen"),
@@ -26,7 +27,7 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Text:
-    """One line of words; `small` ones say parameters and shapes."""
+    """One line of text; `small` lines state parameters and shapes."""
 
     x: int
     y: int
@@ -47,19 +48,19 @@ class Rectangle:
 
 @dataclass
 class Drawing:
-    """Everything in the picture, and the picture in words."""
+    """The elements of a diagram, and its description in words."""
 
     words: str
     width: int = WIDTH
     height: int = 0
     rectangles: list[Rectangle] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
-    arrows: list[tuple[int, int]] = field(default_factory=list)  # from y to y, in the middle
-    skips: list[tuple[int, int]] = field(default_factory=list)  # around a box, from y to y
+    arrows: list[tuple[int, int]] = field(default_factory=list)  # down the middle, from y to y
+    skips: list[tuple[int, int]] = field(default_factory=list)  # to the right of a box, from y to y
 
 
 def draw(architecture: Architecture) -> Drawing:
-    """Return the picture of a model."""
+    """Lay out the diagram of a model."""
     groups = grouped(architecture.layers)
     drawing = Drawing(_in_words(architecture, groups))
     shape = f"Input {input_in_words(architecture)}"
@@ -72,7 +73,7 @@ def draw(architecture: Architecture) -> Drawing:
 
 
 def input_in_words(architecture: Architecture) -> str:
-    """Return the shape of one example: what is embedded are tokens."""
+    """Return the shape of one example in words; inputs of an embedding are called tokens."""
     if not architecture.input_shape:
         return "of several parts or sizes"
     embeds = any("Embedding" in layer.kind for layer in architecture.layers)
@@ -87,7 +88,11 @@ def _draw_once(drawing: Drawing, group: Group, y: int) -> int:
 
 
 def _draw_repeated(drawing: Drawing, group: Group, y: int) -> int:
-    """Draw a group's boxes once, in a frame that says how often they are there."""
+    """Draw the boxes of a repeated group once, in a frame that says how often they repeat.
+
+    Returns:
+        The y at which the frame ends.
+    """
     drawing.arrows.append((y, y + _GAP))
     top = y + _GAP
     y = top + _FRAME - _GAP // 2
@@ -103,7 +108,7 @@ def _draw_repeated(drawing: Drawing, group: Group, y: int) -> int:
 
 
 def _draw_box(drawing: Drawing, box: Box, y: int, *, foot: str) -> int:
-    """Draw an arrow and a box below `y`; return where the box ends."""
+    """Draw an arrow and a box below `y`, and return the y at which the box ends."""
     top = y + _GAP
     drawing.arrows.append((y, top))
     lines = [(line, False) for line in box.lines] + ([(foot, True)] if foot else [])
@@ -126,7 +131,7 @@ def _state(layers: Sequence[Layer]) -> str:
 
 
 def _foot(layers: Sequence[Layer]) -> str:
-    """Return the parameters of `layers`, whether they are trained, and the shape that they give."""
+    """Describe `layers`: their parameters, whether these are trained, and the output shape."""
     total = sum(layer.parameters for layer in layers)
     shape = f"→ {shape_in_words(layers[-1].output_shape)}" if layers[-1].output_shape else ""
     if not total:
@@ -135,7 +140,7 @@ def _foot(layers: Sequence[Layer]) -> str:
 
 
 def shape_in_words(shape: Sequence[int]) -> str:
-    """Return the shape of one example, such as `28×28×1`."""
+    """Return a shape in words, such as `28×28×1`."""
     return "×".join(map(str, shape))
 
 

@@ -1,10 +1,11 @@
-"""The rule of evidence: which comparisons count for a verdict. The page Method states it.
+"""Decide which comparisons count as evidence for a verdict. The page Method states these rules.
 
-A comparison counts if each of its points has at least `LAUNCHES` launches and no caution, and has
-the batch of the study it is about. One of accuracies may have a caution, which is about time,
-unless workers do not wait for each other: then times decide how late gradients are. It must have
-the study's epochs, or else both trainings must have settled. Bytes are counted, not timed: one
-launch tells them.
+- Times: each point must have at least `LAUNCHES` launches and no caution, and the batch of the
+  study that the comparison is about.
+- Accuracies: each point must have at least `LAUNCHES` launches and the study's batch. The number of
+  epochs must be the study's, or both trainings must have settled. Cautions are about time, so they
+  matter only if workers do not wait for each other: then times decide how late gradients are.
+- Bytes: each point must have the study's batch. Bytes are counted, so one launch is enough.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,11 @@ from nodewise.results.queries import Tables
 
 LAUNCHES = 3
 SETTLED = 0.01
-"""A training has settled if its training accuracy changed by less in its last third of epochs."""
-_SETTLED_EPOCHS = 3  # fewer have no last third
+"""A training has settled if its accuracy changed by less than this in the last third of epochs.
+
+The accuracy is that of the training examples.
+"""
+_SETTLED_EPOCHS = 3  # a training with fewer epochs has no last third
 
 NEEDS = {
     "launches": "at least three launches of each point",
@@ -25,18 +29,22 @@ NEEDS = {
     "batch": "the study's own batch",
     "epochs": "the study's epochs, or trainings that have settled",
 }
-"""What a comparison may lack, and what it takes instead."""
+"""What a comparison may lack, and what is needed so that it counts."""
 
 _STUDIED = ["study", "model"]
 
 
 def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None) -> pd.DataFrame:
-    """Return points, or comparisons of two points' times, with what they lack to count: `lacks`.
+    """Add the column `lacks`: what times, or comparisons of two times, lack to count as evidence.
 
     Args:
-        rows: `repeats` and `flags` of each point, among others.
-        tables: the published tables tell the batches of the studies.
-        other: the ending of the columns of the second point; None if there is none.
+        rows: one point or one comparison per row, with `study`, `model`, `batch_per_worker`, and
+            `repeats` and `flags` of each point.
+        tables: the tables of results; the published ones have the batches of the studies.
+        other: the suffix of the columns of the second point; None if rows are single points.
+
+    Returns:
+        The rows. `lacks` has keys of `NEEDS`, separated by spaces; it is empty for rows that count.
     """
     flags = rows[_of_each("flags", other)].fillna("")
     return _with_lacks(
@@ -50,12 +58,17 @@ def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None)
 def check_accuracies(
     rows: pd.DataFrame, tables: Tables, *, other: str | None = None
 ) -> pd.DataFrame:
-    """Return trainings, or comparisons of two trainings' accuracies, with what they lack: `lacks`.
+    """Add the column `lacks`: what accuracies, or comparisons of two, lack to count as evidence.
 
     Args:
-        rows: `repeats` and `cell_id` of each point, and `epochs`, among others.
-        tables: the published tables tell the batches and the epochs of the studies.
-        other: the ending of the columns of the second point; None if there is none.
+        rows: one training or one comparison per row, with `study`, `model`, `batch_per_worker`,
+            `epochs`, and `repeats` and `cell_id` of each point.
+        tables: the tables of results; the published ones have the batches and epochs of the
+            studies.
+        other: the suffix of the columns of the second point; None if rows are single points.
+
+    Returns:
+        The rows. `lacks` has keys of `NEEDS`, separated by spaces; it is empty for rows that count.
     """
     cells = rows[_of_each("cell_id", other)]
     settled = cells.isin(_settled(tables["epochs"])).all(axis=1)
@@ -69,17 +82,20 @@ def check_accuracies(
 
 
 def check_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return comparisons of the bytes of two points with what they lack to count: `lacks`."""
+    """Add the column `lacks`: what comparisons of bytes lack to count as evidence."""
     return _with_lacks(rows, batch=_other_batch(rows, tables))
 
 
 def select(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparisons or points that lack nothing."""
+    """Return the comparisons or points that count as evidence."""
     return rows[rows["lacks"] == ""]
 
 
 def needs(rows: pd.DataFrame) -> str:
-    """Return in a sentence what has to be measured, where none of `rows` counts."""
+    """Say in a sentence what has to be measured, if none of `rows` counts as evidence.
+
+    The sentence is about the row that lacks least.
+    """
     if rows.empty:
         return "Nothing comparable was measured: both sides are needed, with three launches each."
     nearest = min(rows["lacks"].astype(str), key=lambda lacks: len(lacks.split()))
@@ -89,7 +105,7 @@ def needs(rows: pd.DataFrame) -> str:
 
 
 def lacks_in_words(lacks: str) -> str:
-    """Return what a comparison needs to count; nothing if it does."""
+    """Return what a comparison needs to count as evidence; empty if it counts."""
     return " and ".join(NEEDS[name] for name in lacks.split())
 
 
@@ -108,7 +124,10 @@ def _few_launches(rows: pd.DataFrame, other: str | None) -> "pd.Series[bool]":
 
 
 def _other_batch(rows: pd.DataFrame, tables: Tables) -> "pd.Series[bool]":
-    """Return which rows have another batch than the study printed for their model, if it did."""
+    """Return which rows have a batch that the study did not publish for their model.
+
+    Rows of models for which the study published no batch are False.
+    """
     printed = _printed(tables, "batch_per_worker")
     known = pd.Series(
         [key in printed for key in rows[_STUDIED].itertuples(index=False, name=None)], rows.index
@@ -127,7 +146,7 @@ def _is_of_study(rows: pd.DataFrame, tables: Tables, axis: str) -> "pd.Series[bo
 
 
 def _printed(tables: Tables, axis: str) -> Mapping[tuple[str, str], Sequence[int]]:
-    """Return the values of `axis` that a study printed, by study and model."""
+    """Return the values of `axis` that the studies published, by study and model."""
     columns = [*_STUDIED, axis]
     rows = pd.concat([tables[name][columns] for name in ("published", "published_runs")])
     known = rows.dropna().drop_duplicates()
@@ -138,13 +157,16 @@ def _printed(tables: Tables, axis: str) -> Mapping[tuple[str, str], Sequence[int
 
 
 def _late_by_chance(curves: pd.DataFrame) -> set[str]:
-    """Return the cells of points with a caution whose workers do not wait for each other."""
+    """Return the cells of points that have a caution and whose workers do not wait for each other.
+
+    The staleness of their gradients depends on times, which the caution makes doubtful.
+    """
     cautious = curves[(curves["exchange"] == SERVER) & (curves["flags"] != "")]
     return set(cautious["cell_id"])
 
 
 def _settled(epochs: pd.DataFrame) -> set[str]:
-    """Return the cells whose training accuracy changed by less than `SETTLED` in the last third."""
+    """Return the cells of trainings that have settled, as `SETTLED` defines it."""
     found = set()
     for cell_id, rows in epochs.groupby("cell_id"):
         accuracy = rows.sort_values("epoch")["accuracy"].to_numpy()

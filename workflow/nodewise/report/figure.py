@@ -1,4 +1,4 @@
-"""A figure: its chart, the data it draws, and the words that belong to it."""
+"""Define a figure: a chart, the data that it draws, and its words."""
 
 import hashlib
 import json
@@ -17,21 +17,21 @@ from nodewise.report.line_labels import Layer, label_lines, values_along
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 NOT_FROM_ZERO = ", not from 0"
-"""What the title of an axis of values ends in that begins elsewhere, and is not logarithmic."""
+"""Ending of the title of a value axis that is linear and does not begin at 0."""
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
-_NAMES = ("line", "strategy")  # columns of names of strategies
+_NAMES = ("line", "strategy")  # columns that hold names of strategies
 
 
 @dataclass(frozen=True)
 class View:
-    """One way to look at the values of a figure; in the browser readers switch between them.
+    """One way to plot the values of a figure. In the browser, readers switch between views.
 
     Attributes:
-        name: what the switch calls it.
-        heading: the figure's title.
+        name: the name of the view in the switch.
+        heading: the title of the figure in this view.
         field: the column of the values.
-        title: the title of their axis, with the unit.
-        scale: of their axis; readers can switch that, too.
+        title: the title of the value axis, with the unit.
+        scale: the scale of the value axis, which readers can switch, too.
     """
 
     name: Literal["absolute", "speedup"]
@@ -42,37 +42,41 @@ class View:
 
     @property
     def axis_title(self) -> str:
-        """The title of the axis on its own scale."""
+        """The title of the value axis, which says so if its scale is logarithmic."""
         return f"{self.title}, log scale" if self.scale == "log" else self.title
 
     def y(self, field: str | None = None) -> alt.Y:
-        """Return the vertical axis of the values, or of another `field` that it shares."""
+        """Return the vertical axis for the values, or for another `field` on the same axis."""
         scale = LOG if self.scale == "log" else {"zero": True}
         return alt.Y(f"{field or self.field}:Q", title=self.axis_title, scale=scale)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One chart and its words.
+    """A chart with its data and its words.
+
+    The functions in `figures/` leave out `figure`, `where` and `titles`, which `draw_figures` sets.
+    It also completes `of`.
 
     Attributes:
-        layers: the charts that lie on top of each other, the last one uppermost.
-        data: what the chart draws.
+        layers: charts that are drawn on top of each other, the last one uppermost.
+        data: the data that the chart draws.
         title: what is plotted.
-        kinds: the kinds of the numbers shown; the chart's subtitle.
-        alt: the picture in words, made from the data.
-        caption: how to read it.
-        views: the ways to look at its values, the one that is drawn first; none if they cannot be
-            switched.
-        axis: where the values are drawn.
-        height: of the plot, in pixels.
-        finding: what it shows, in a sentence that becomes its title; empty if too little is known.
-        ends: the stretch of the axis that it shares with the other panels of its chart, if any.
-        figure: the name under which it is registered, such as `time`, from `draw_figures` on.
-        of: the axes that all its data share, name -> value, from then on.
-        where: the titles of the experiment and the strategy that it is of, if it is of one only.
-        titles: those of the strategies that its data name.
-        line_titles: those of its lines, by the names that tell them apart, if these are none.
+        kinds: the kinds of the numbers shown, for the subtitle.
+        alt: a description of the picture in words, made from the data.
+        caption: how to read the figure.
+        views: the ways to plot its values, beginning with the one that is drawn; empty if readers
+            cannot switch.
+        axis: the axis of the values.
+        height: the height of the plot in pixels.
+        finding: a sentence that says what the figure shows. It becomes the title; it is empty if
+            too little is known.
+        ends: the range of the value axis, if the figure shares it with other panels of its chart.
+        figure: the name under which the figure is registered, such as `time`.
+        of: the axes along which all its data have the same value, name -> value.
+        where: the titles of the experiment and the strategy, if the figure shows only one.
+        titles: the titles of the strategies that are named in the data.
+        line_titles: the titles of lines whose names are not titles, by name.
     """
 
     layers: Sequence[alt.Chart]
@@ -94,7 +98,7 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """The stem of the figure's files."""
+        """The name of the figure's files, without their endings."""
         telling = ("curve", "panel") if "curve" in self.of else self.of
         of = [self.of[axis] for axis in telling if axis in self.of]
         return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
@@ -102,8 +106,8 @@ class Figure:
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, as wide as its container, with its data inline.
 
-        Layers often share their data, which are written once. (Altair's own layered chart copies
-        every layer several times, and reads the data of each anew.)
+        Data that several layers share are written once. This does not use Altair's own layered
+        chart, which copies every layer several times and processes its data each time.
         """
         layers, labels = label_lines(self._layers(), self.line_titles, self.height)
         moving = labels and "xOffset" in layers[-1].spec["encoding"]
@@ -132,11 +136,11 @@ class Figure:
 
     @property
     def _plain(self) -> list[str]:
-        """What the subtitle says if the title is what is plotted."""
+        """The parts of the subtitle if the title says what is plotted."""
         return [*self.kinds, *self.where]
 
     def _about(self, labels: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what pages and their scripts need to know besides the chart."""
+        """Return what pages and their scripts need to know about the figure besides the chart."""
         return {
             "figure": self.figure,
             "of": self.of,
@@ -149,7 +153,7 @@ class Figure:
         }
 
     def _layers(self) -> list[Layer]:
-        """Return its layers, with titles where pointing tells names, and on the axis it shares."""
+        """Return the layers, with titles in tooltips and with the shared range of the axis."""
         found = []
         for layer in self.layers:
             spec = _with_titles(_without_data(layer), self.titles)
@@ -166,12 +170,12 @@ class Figure:
         return self.data.to_csv(index=False, lineterminator="\n")
 
     def values(self) -> pd.Series:
-        """Return all values along its axis."""
+        """Return all values along the value axis."""
         return values_along(self._layers(), self.axis)
 
 
 def share_axis(panels: Sequence[Figure]) -> list[Figure]:
-    """Return the panels of one chart with the same stretch of the axis of their values."""
+    """Return the panels of one chart with the same range of the value axis."""
     if len(panels) < 2:
         return [*panels]
     values = pd.concat([panel.values() for panel in panels])
@@ -180,7 +184,11 @@ def share_axis(panels: Sequence[Figure]) -> list[Figure]:
 
 
 def _with_ends(spec: dict[str, Any], axis: str, low: float, high: float) -> dict[str, Any]:
-    """Return a layer with the ends of an axis; what its scale says itself stays."""
+    """Return a layer with the range `low` to `high` of an axis.
+
+    Settings that the layer's own scale already has are kept, and an axis that includes zero still
+    does.
+    """
     channel = spec["encoding"].get(axis, {})
     if "field" not in channel:
         return spec
@@ -190,7 +198,7 @@ def _with_ends(spec: dict[str, Any], axis: str, low: float, high: float) -> dict
 
 
 def _with_titles(spec: dict[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return a layer where pointing at a mark tells the title of its strategy, not the name."""
+    """Return a layer whose tooltips show the titles of strategies instead of their names."""
     tips = spec["encoding"].get("tooltip", [])
     names = [tip["field"] for tip in tips if tip["field"] in _NAMES]
     if not names:
@@ -208,16 +216,16 @@ def _with_titles(spec: dict[str, Any], titles: Mapping[str, str]) -> dict[str, A
 
 
 def _without_data(layer: alt.Chart) -> dict[str, Any]:
-    """Return the specification of a layer alone; every field of it says its type."""
+    """Return the specification of a layer without its data, in which each field has its type."""
     bare = layer.copy(deep=False)
     bare.data = alt.Undefined
-    # Altair's check of every piece would take most of the time; the tests check each whole
+    # validating every layer would take most of the time; the tests validate whole specifications
     spec: dict[str, Any] = bare.to_dict(validate=False, context={"data": None, "top_level": False})
     return spec
 
 
 def _records(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of `data` as JSON has them."""
+    """Return the rows of `data` as values that JSON can represent."""
     rows = data.astype(object).to_numpy().tolist()
     return [dict(zip(data.columns, map(_or_null, row), strict=True)) for row in rows]
 
@@ -230,18 +238,21 @@ def _or_null(value: object) -> object:
 
 
 def _name(records: list[dict[str, Any]]) -> str:
-    """Return the name of data, which is the same for the same rows."""
+    """Return a name for data that depends on their content only: equal rows have equal names."""
     text = json.dumps(records, sort_keys=True)
     return f"data-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def spec_json(spec: dict[str, Any]) -> str:
-    """Return a specification as text; equal specifications give equal text."""
+    """Return a specification as JSON text; equal specifications give equal text."""
     return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def inline(data: pd.DataFrame) -> pd.DataFrame:
-    """Return `data` with five significant digits: enough to draw, and half the specification."""
+    """Round the floats of `data` to five significant digits.
+
+    This is enough for drawing and halves the size of the specification.
+    """
     floats = [str(name) for name in data.select_dtypes("float64").columns]
     return data.assign(
         **{name: data[name].map(lambda value: float(f"{value:.5g}")) for name in floats}

@@ -1,4 +1,4 @@
-"""What an answer says, and the parts that several answers share."""
+"""Define the answers of the findings page, and the parts that several answers share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,15 +28,17 @@ DEVICES = Markup("Devices of one machine are not several nodes and are left out.
 
 @dataclass(frozen=True)
 class Finding:
-    """A question, its answer in one sentence, and what the answer rests on.
+    """A question, its answer in one sentence, and the evidence for the answer.
 
     Attributes:
-        anchor: of its section.
-        tables: the tables that the answer is from, by name.
-        answer: empty if the rows are too little evidence for one.
-        rows: what was compared, with what each comparison `lacks` to count as evidence.
-        columns: those of `rows` that its table shows.
-        cells: the cells behind the answer.
+        anchor: the anchor of its section.
+        question: the question, which is the title of its section.
+        tables: the names of the tables that the answer comes from, separated by spaces.
+        answer: the answer; empty if there is too little evidence for one.
+        rows: the comparisons. The column `lacks` says what each lacks to count as evidence.
+        columns: the columns of `rows` that the section's table shows.
+        figures: the figures that the section shows.
+        cells: the ids of the cells behind the answer.
         limits: what the answer does not say, one sentence each.
     """
 
@@ -52,10 +54,11 @@ class Finding:
 
 
 def complete(study: ReportContext, finding: Finding) -> dict[str, Any]:
-    """Return a finding as the page shows it: with the table of its rows and what is behind it.
+    """Return the template variables of a finding.
 
-    Without an answer it says what would have to be measured. A limit says how many rows do not
-    count.
+    The table of its rows and the links to the pages of its cells are added. If the finding has no
+    answer, the answer says what has to be measured. If some rows do not count as evidence, a limit
+    says how many.
     """
     rows, limits = finding.rows, [*finding.limits]
     answer = finding.answer or text(f"Too little evidence. {evidence.needs(rows)}")
@@ -83,9 +86,13 @@ def complete(study: ReportContext, finding: Finding) -> dict[str, Any]:
 
 
 def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[PageFigure]:
-    """Return the figures of a point's experiment and model: of the first name that has any.
+    """Return the figure that shows a point, in a list; empty if there is none.
 
-    Of several lines or experiments it is the point's own.
+    Args:
+        study: the study.
+        row: the point.
+        names: names of figures. The first one of which a figure shows the point's experiment, line,
+            model and dataset is used; of several panels, the one that contains the point.
     """
     line = row["line"] if "line" in row else row["strategy"]
     point = {"study": row["study"], "experiment": row["experiment"], "line": line}
@@ -94,13 +101,17 @@ def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list
         own = [
             one for one in shown if all(one.of.get(axis, at) == at for axis, at in point.items())
         ]
-        if own:  # of several panels the one with the point
+        if own:  # of several panels, prefer the one that contains the point
             return [*(one for one in own if row["cell_id"] in one.csv), *own][:1]
     return []
 
 
 def two_runs(study: ReportContext, points: pd.DataFrame) -> list[Markup]:
-    """Return how many of the points pay in each of two runs, if two were compared."""
+    """Say at how many of the points several nodes were faster in each of two runs.
+
+    Returns:
+        One sentence, or none if no two runs were compared at these points.
+    """
     rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
     rows = rows.merge(points[CURVE_KEY], "inner", CURVE_KEY)
     if rows.empty:

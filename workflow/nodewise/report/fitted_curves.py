@@ -1,4 +1,4 @@
-"""The fitted curves of a study: what readers call them, and what a page shows of each."""
+"""Describe the fitted curves of a study to pages: their labels, coefficients and figures."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ _DIAGNOSIS = [
     Column("evidence", "Where the time goes", wide=True),
 ]
 
-_ENOUGH = 3  # numbers of nodes, from which to go far beyond
-# unit of a coefficient -> factor, unit that numbers are written in, and what they are per
+_ENOUGH = 3  # numbers of nodes that a fit needs, to be extrapolated far
+# unit of a coefficient -> factor, the unit that numbers are written in, and what they are per
 _UNITS = {
     "s": (1, "s", ""),
     "s/B": (1e6, "s", " per MB"),
@@ -51,15 +51,16 @@ _SHARED_FITS = [Column("link", "Shared by", wide=True), *(one for one in _FITS i
 
 @dataclass(frozen=True)
 class Curves:
-    """The fitted curves of a study, by key."""
+    """The fitted curves of a study; methods take the key of a curve."""
 
     study: ReportContext
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What each curve is called: its model, strategy and nodes; its experiment if need be.
+        """The label of each curve, by key; all labels are different.
 
-        No two have the same label.
+        A label has the model, the strategy and the nodes. Where curves would have the same label,
+        the title of the experiment is added, then the experiment's name, then the key.
         """
         rows = self._keyed.to_dict("index")
         known = {str(curve): self._label(row) for curve, row in rows.items()}
@@ -68,20 +69,29 @@ class Curves:
         return disambiguate(known, {key: key for key in known})
 
     def experiment(self, curve: str) -> str:
-        """Return the title of a curve's experiment, or its name if it has none; empty without."""
+        """Return the title of a curve's experiment, or its name if it has no title.
+
+        Empty if the curve is of no experiment.
+        """
         return self.study.experiment_title(str(self._keyed.loc[curve, "experiment"]))
 
     def page(self, curve: str) -> str:
-        """Return the address of the page that a curve is on."""
+        """Return the address of the page that shows a curve."""
         row = self._keyed.loc[curve]
         return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
 
     def points(self, curve: str) -> pd.DataFrame:
-        """Return our own points of a curve, with labels: rows of the table `curves`."""
+        """Return the points of a curve that this study measured.
+
+        They are rows of the table `curves`, with labels of their kinds.
+        """
         return self._points[self._points["curve"] == curve]
 
     def against_plain(self, curve: str) -> "pd.Series[float]":
-        """Return the speed-ups over one process of a curve's points that count as evidence."""
+        """Return the speed-ups of a curve's points over plain training in one process.
+
+        Only points on several nodes that count as evidence are returned.
+        """
         single = plain_training(self._points)[[*ONE_NODE_KEY, "repeats", "flags"]]
         single = single.drop_duplicates(ONE_NODE_KEY)
         mine = self.points(curve).merge(single, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
@@ -90,7 +100,7 @@ class Curves:
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:
-        """What the tables say of each curve, and its `cluster`: one row per key."""
+        """One row per curve, by key, with what the tables say of it and its `cluster`."""
         rows = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
         clusters = self._points.drop_duplicates("curve")[["curve", "cluster"]]
         return rows.merge(clusters, "left", "curve").fillna({"cluster": ""}).set_index("curve")
@@ -101,7 +111,7 @@ class Curves:
         return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
 
     def _label(self, row: dict[Any, Any]) -> str:
-        """Return model, strategy and nodes in one line."""
+        """Return the model, the strategy and the nodes of a curve in one line."""
         nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
         where = {
             "published": "published",
@@ -115,7 +125,15 @@ class Curves:
 
 
 def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    """Return labels, by key; those that several keys share with `more` of the key behind them."""
+    """Append `more` to labels that several keys share.
+
+    Args:
+        labels: the labels, by key.
+        more: the text to append, by key; if it is empty, the label stays as it is.
+
+    Returns:
+        The labels, by key.
+    """
     shared = Counter(labels.values())
     return {
         key: f"{label} · {more[key]}" if shared[label] > 1 and more[key] else label
@@ -124,9 +142,9 @@ def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]
 
 
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
-    """Return what is fitted to a curve: figures, coefficients, and the answers in words.
+    """Return the template variables of a fitted curve: its figures, coefficients and answers.
 
-    These are for its largest batches.
+    Of the answers for a fixed batch per worker, only those for the largest batch are returned.
     """
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
@@ -159,7 +177,12 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
 
 
 def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
-    """Return what one node does besides plain training, and how the points compare with that."""
+    """Describe what the strategy does on one node besides plain training.
+
+    Returns:
+        What it does, with the range of the points' speed-ups over plain training and how many
+        points were faster; None if it does nothing besides.
+    """
     does = LAWS[first["law"]].alone
     if not does:
         return None
@@ -175,7 +198,11 @@ def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any
 
 
 def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
-    """Return coefficients of laws as a table; of `shared` ones it says the link, not the batch."""
+    """Return the coefficients of laws as a table.
+
+    The coefficients of one curve have a column for the batch. With `shared`, for coefficients that
+    several curves share, there is a column for the link instead.
+    """
     rows = fits.to_dict("records")
     for row in rows:
         law = row["law"]
@@ -190,12 +217,15 @@ def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
 
 
 def _of_points(note: str) -> list[str]:
-    """Return the parts of a note on a coefficient that are of its points, as of all others'."""
+    """Return the parts of a coefficient's note that are about the points of its curve.
+
+    All coefficients of the curve have these parts, so that a page states them once.
+    """
     return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
 
 
 def _written(row: dict[Any, Any]) -> Markup:
-    """Return a coefficient and its interval, in its unit."""
+    """Return a coefficient and its interval in its unit, as markup."""
     factor, unit, per = _UNITS[row["unit"]]
     value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
     template = Markup('{}{} {}<span class="nw-range">{} to {}</span>')

@@ -1,4 +1,4 @@
-"""The formulas of laws as MathML, with what their symbols mean."""
+"""Write the formulas of laws as MathML, with the meanings of their symbols."""
 
 from dataclasses import fields
 from typing import Any
@@ -22,9 +22,10 @@ _STEP = Symbol("t")
 
 
 def law_formula(*names: str) -> Markup:
-    """Return the formulas of laws, and the meaning and unit of each of their symbols.
+    """Return the formulas of laws as MathML, with the meaning and unit of each symbol.
 
-    What all of the laws share stands there once; what they do not, with the title of its law.
+    A formula that all of the laws share is written once. Other formulas have the titles of their
+    laws beside them.
 
     Raises:
         UserError: there is no such law.
@@ -33,7 +34,7 @@ def law_formula(*names: str) -> Markup:
 
 
 def formula_of(*laws: type[Law]) -> Markup:
-    """Return what `law_formula` does, of laws that need not be registered."""
+    """Return the same as `law_formula`, for laws that need not be registered."""
     written = [(symbol, e, law) for law in laws for symbol, e in _formulas(law)]
     titles: dict[tuple[Symbol, Expr], list[str]] = {}
     for symbol, expression, law in written:
@@ -57,7 +58,7 @@ def formula_of(*laws: type[Law]) -> Markup:
 
 
 def law_source(name: str) -> Markup:
-    """Return where a law comes from; the numbers in it are marked as those of the law's file.
+    """Return the source of a law, with the file of the law as origin of the numbers in it.
 
     Raises:
         UserError: there is no such law.
@@ -68,20 +69,23 @@ def law_source(name: str) -> Markup:
 
 
 def _formulas(law: type[Law]) -> list[tuple[Symbol, Expr]]:
-    """Return the step, and the parts that it uses, as symbols and expressions."""
+    """Return the symbol and the expression of the step time and of each part that it uses."""
     parts, step = law.steps_to("step")
     return [(_STEP, step), *parts]
 
 
 def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
-    """Return `symbol` = `expression` as a line of a page; it says what it is `of`, if that."""
+    """Return `symbol` = `expression` as a paragraph; `of` is its label, if it is not empty."""
     written = _math(sympy.Eq(symbol, expression, evaluate=False))
     label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
     return Markup('<p class="nw-formula" data-search-exclude>{}{}</p>\n').format(label, written)
 
 
 def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:
-    """Return what the symbols mean that are written: axes, coefficients, settings, functions."""
+    """Return the symbols that occur in the expressions, with their meanings and units.
+
+    Symbols are axes, coefficients, settings or functions without a closed form.
+    """
     about = dict(_AXES)
     about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
     about |= {
@@ -98,29 +102,33 @@ def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str
 
 
 def _with_letters(expression: Expr) -> Expr:
-    """Return an expression as it is written: functions without a closed form are letters."""
+    """Replace functions without a closed form by their letters."""
     for one in _FUNCTIONS:
         expression = expression.replace(one, lambda *_, of=one: Symbol(of.letter))
     return expression
 
 
 def _math(expression: Expr) -> Markup:
-    """Return an expression as MathML; functions without a closed form are letters."""
+    """Return an expression as MathML; functions without a closed form are written as letters."""
     written = _Printer().doprint(expression)
-    # a name that HTML does not know in XML, and a hyphen
+    # `&InvisibleTimes;` is not defined in XML, and SymPy writes minus signs as hyphens
     plain = written.replace("&InvisibleTimes;", "&#8290;").replace("<mo>-</mo>", "<mo>−</mo>")
     return Markup("<math>{}</math>").format(Markup(plain))  # noqa: S704 (printed by SymPy)
 
 
 class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
-    """SymPy's MathML: sums keep the order of `in_order`, and cases stand below each other."""
+    """Print MathML as SymPy does, except for sums and cases.
+
+    Sums made by `in_order` keep their order, and the cases of a piecewise function are written
+    below each other.
+    """
 
     def _print_Add(self, expr: Expr, order: str | None = None) -> Any:  # noqa: ANN401, N802
         ordered = sympy.Add(*expr.args).args != expr.args
         return super()._print_Add(expr, order="none" if ordered else order)
 
     def _print_Mul(self, expr: Expr) -> Any:  # noqa: ANN401, N802
-        """Return a product; SymPy multiplies numbers into sums, and they are taken out again."""
+        """Print a product with its number in front; SymPy multiplies numbers into sums."""
         pairs = [arg.primitive() if arg.is_Add else (sympy.S.One, arg) for arg in expr.args]
         number = sympy.prod(content for content, _ in pairs)
         if number == 1:

@@ -1,4 +1,4 @@
-"""The laws in JavaScript, generated from their formulas, for the page "Your case"."""
+"""Generate JavaScript from the formulas of laws, for the page "Your case"."""
 
 import json
 from dataclasses import MISSING, fields
@@ -32,7 +32,10 @@ _SCRIPT = """\
 
 
 def laws_script() -> str:
-    """Return a script that sets `window.nodewiseLaws`, with the laws that tell parts."""
+    """Return a script that sets `window.nodewiseLaws`.
+
+    It has the laws that split a step into parts (`PartsLaw`).
+    """
     functions = (ExpectedMaximum, Overlapped, QueuedTime)
     shown = [law for law in LAWS.values() if issubclass(law, PartsLaw)]
     return _SCRIPT.format(
@@ -52,7 +55,10 @@ def _function(law: type[PartsLaw]) -> str:
 
 
 def _known(law: type[Law], name: str) -> str:
-    """Return the value of a symbol: coefficients that nobody gives are 0, settings as declared."""
+    """Return the JavaScript expression for the value of a symbol.
+
+    A coefficient that is not given is 0; a setting that is not given has its declared default.
+    """
     defaults: dict[str, Any] = {one.name: one.default for one in fields(law)}
     if name in defaults:
         default = "" if defaults[name] is MISSING else f" ?? {float(defaults[name]):g}"

@@ -1,4 +1,4 @@
-"""Names of lines at their right ends, instead of a legend, where there is room for all of them."""
+"""Label lines at their right ends instead of in a legend, if there is room for all labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,13 +9,16 @@ import pandas as pd
 from nodewise.core.units import counted
 
 LAYER = "labels"
-"""The name of their layer, which `charts.js` takes away where there is less room."""
+"""The name of the layer of labels, which `charts.js` removes where there is less room."""
 APART = 16
-"""Pixels between the middles of two labels, at least; a few less where an axis is rounded."""
+"""Least distance in pixels between the middles of two labels.
+
+It may be a few pixels less if Vega rounds the ends of the axis.
+"""
 LETTERS = 28
-"""How long a label may be."""
-_LETTER, _BESIDE = 6.4, 8  # pixels: of a letter, and between the end of a line and its label
-_CHANNELS = ("color", "fill", "strokeDash")  # which the legend of lines explains
+"""Most letters of a label."""
+_LETTER, _BESIDE = 6.4, 8  # pixels: the width of a letter, and the gap between line and label
+_CHANNELS = ("color", "fill", "strokeDash")  # the channels that the legend of lines explains
 _IN_WORDS: dict[str, Callable[[Any], str]] = {
     "batch_per_worker": "batch {}".format,
     "nodes": lambda nodes: counted(nodes, "node"),
@@ -23,7 +26,7 @@ _IN_WORDS: dict[str, Callable[[Any], str]] = {
 
 
 class Layer(NamedTuple):
-    """A layer of a chart: its specification without data, and what it draws."""
+    """A layer of a chart: its specification without data, and its data."""
 
     spec: dict[str, Any]
     data: pd.DataFrame
@@ -32,20 +35,21 @@ class Layer(NamedTuple):
 def label_lines(
     layers: Sequence[Layer], titles: Mapping[str, str], height: int
 ) -> tuple[list[Layer], dict[str, Any] | None]:
-    """Name lines at their right ends instead of in a legend, if there is room for all of them.
+    """Label lines at their right ends instead of in a legend, if there is room for all labels.
 
-    There is if all lines end at the right end of the plot, each of them once and far enough from
-    the others, and no name is long.
+    There is room if every line ends at the right end of the plot, each at exactly one point and far
+    enough from the others, and no label is longer than `LETTERS`.
 
     Args:
-        layers: those of a chart.
-        titles: those of lines whose name is none.
-        height: of the plot, in pixels.
+        layers: the layers of the chart.
+        titles: the titles of lines whose names are not titles, by name.
+        height: the height of the plot in pixels.
 
     Returns:
-        The layers without the legend, that of the labels last; and what it takes to have the legend
-        back: the `legend` and the `field` that it explains, and the `room` that the labels need
-        beside the lines, in pixels. Where there is no room, the layers as they are, and None.
+        The layers and a dictionary. With room, the layers have no legend, and a layer of labels
+        comes last. The dictionary has what a script needs to restore the legend: the `legend`, the
+        `field` that it explains, and the `room` in pixels that the labels take beside the plot.
+        Without room, the layers are unchanged and the dictionary is None.
     """
     lines = next((layer for layer in layers if _draws_lines(layer.spec)), None)
     if lines is None:
@@ -68,7 +72,7 @@ def label_lines(
 
 
 def values_along(layers: Sequence[Layer], axis: str) -> pd.Series:
-    """Return all values that layers have along an axis."""
+    """Return all values of the layers along an axis."""
     found: list[pd.Series] = []
     for spec, data in layers:
         fields = (spec["encoding"].get(end, {}).get("field") for end in (axis, f"{axis}2"))
@@ -84,7 +88,7 @@ def _draws_lines(spec: dict[str, Any]) -> bool:
 
 
 def _without_legend(spec: dict[str, Any], field: str) -> dict[str, Any]:
-    """Return the specification of a layer without the legend that explains a field."""
+    """Return the specification of a layer without the legend of a field."""
     encoding = spec["encoding"]
     bare = {
         channel: encoding[channel] | {"legend": None}
@@ -97,7 +101,10 @@ def _without_legend(spec: dict[str, Any], field: str) -> dict[str, Any]:
 def _right_ends(
     rows: pd.DataFrame, encoding: Mapping[str, Any], titles: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return the right end of each line with its `label`; nothing if not all end there, once."""
+    """Return the right end of each line with its `label`.
+
+    The result is empty unless every line has exactly one point at the right end of the plot.
+    """
     line, value = encoding["color"]["field"], encoding["y"]["field"]
     across = [encoding[axis]["field"] for axis in ("x", "xOffset") if axis in encoding]
     rows = rows[[*across, line, value]].dropna(subset=[value])
@@ -114,7 +121,14 @@ def _right_ends(
 def _are_apart(
     ends: pd.DataFrame, channel: Mapping[str, Any], values: pd.Series, height: int
 ) -> bool:
-    """Return whether ends of lines are far enough from each other along an axis of `values`."""
+    """Return whether the ends of lines are at least `APART` pixels from each other.
+
+    Args:
+        ends: the right ends of the lines.
+        channel: the encoding of the vertical axis.
+        values: all values along that axis.
+        height: the height of the plot in pixels.
+    """
     scale = channel.get("scale", {})
     along = np.log if scale.get("type") == "log" else np.asarray
     low, high = scale.get("domainMin", values.min()), scale.get("domainMax", values.max())

@@ -1,10 +1,10 @@
-"""What a page is."""
+"""Define what a page of the site consists of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# file or folder -> entry of the navigation, if it is not the last one
+# file or folder -> its entry of the navigation; all others belong to the last entry
 _TABS = {
     "index.html": "index.html",
     "your-case.html": "your-case.html",
@@ -15,10 +15,15 @@ _TABS = {
 
 @dataclass(frozen=True)
 class Page:
-    """One page: its path in the site (`….html`), its template, its title, and what it says.
+    """A page of the site.
 
-    `figures` tells whether it needs the scripts of charts, `contents` whether it has a table of
-    contents.
+    Attributes:
+        path: its path in the site, `….html`.
+        template: the path of its template.
+        title: its title.
+        context: the variables that the template uses.
+        figures: whether the page needs the scripts of charts.
+        contents: whether the page has a table of contents.
     """
 
     path: str
@@ -30,11 +35,11 @@ class Page:
 
     @property
     def tab(self) -> str:
-        """The entry of the navigation that it belongs to, by address."""
+        """The address of the navigation entry that the page belongs to."""
         top = self.path.partition("/")[0]
         return _TABS.get(top, "method.html")
 
     @property
     def source(self) -> str:
-        """The Markdown file that is written for it."""
+        """The path of the page's Markdown file."""
         return f"{self.path.removesuffix('.html')}.md"

@@ -1,4 +1,4 @@
-"""A figure on a page."""
+"""Read figures from their files and describe them to pages."""
 
 import json
 import re
@@ -17,30 +17,35 @@ from nodewise.core.units import base_kind
 from nodewise.report.html import script_json
 from nodewise.report.tables import Table, Words, data_table
 
-# what readers filter a page's figures by: name -> the axes and columns that say it
+# filters for the figures of a page: name -> the axes and columns that have its values
 _FILTERS = {
     "model": ("model",),
     "strategy": ("strategy", "line"),
     "batch": ("batch_per_worker",),
     "nodes": ("nodes",),
 }
-# what the list of cells is filtered by -> the axis that says it
+# filters of the page that lists the cells: name -> the axis that has its value
 _CELLS = {
     **{axis: axis for axis in ("experiment", "model", "strategy")},
     "batch": "batch_per_worker",
 }
-_OURS = {"measured", "emulated", "emulated soft"}  # the kinds of what our cells measured
+_OURS = {"measured", "emulated", "emulated soft"}  # the kinds of numbers that come from our cells
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
-# efficiency is speed-up per node, and the last accuracy has a chart of its own
+# efficiency is the speed-up per node, and the final accuracy has a chart of its own
 _TOLD_BY_OTHERS = ("efficiency", "accuracy-by-epoch")
-_SHOWN = 3  # charts of a section, so that a telephone's reader gets past it
+_SHOWN = 3  # charts of a section, so that readers on a phone can scroll past it
 
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure as a page shows it; its specification holds all its words.
+    """A figure on a page.
 
-    `width` and `height` are those of its picture, in pixels.
+    Attributes:
+        name: the name of its files, without their endings.
+        spec: its Vega-Lite specification, which also has all its words.
+        csv: its data as CSV.
+        width: the width of its picture in pixels.
+        height: the height of its picture in pixels.
     """
 
     name: str
@@ -51,49 +56,56 @@ class PageFigure:
 
     @property
     def figure(self) -> str:
-        """Which figure it is, such as `time`."""
+        """The name under which the figure is registered, such as `time`."""
         return str(self.spec["usermeta"]["figure"])
 
     @property
     def of(self) -> dict[str, str]:
-        """The axes that its data share."""
+        """The axes along which all its data have the same value, name -> value."""
         return dict(self.spec["usermeta"]["of"])
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the numbers it shows."""
+        """The kinds of the numbers that it shows."""
         return list(self.spec["usermeta"]["kinds"])
 
     @property
     def finding(self) -> str:
-        """What it shows, if enough is known: then its title says that, not what is plotted."""
+        """The sentence in its title that says what it shows; empty if it has none."""
         title = str(self.spec["title"]["text"])
         return title if title != self.spec["usermeta"]["plain"]["text"] else ""
 
     @property
     def caption(self) -> str:
-        """How to read it."""
+        """How to read the figure."""
         return str(self.spec["usermeta"]["caption"])
 
     @property
     def alt(self) -> str:
-        """The picture in words."""
+        """A description of the picture in words."""
         return str(self.spec["description"])
 
     @property
     def views(self) -> list[str]:
-        """The ways to look at its values, by name."""
+        """The names of the views that readers can switch between."""
         return [view["name"] for view in self.spec["usermeta"]["views"]]
 
     @property
     def cells(self) -> str:
-        """The query of the list of cells that shows those it is of; empty if they are not ours."""
+        """The URL query that makes the list of cells show the cells of this figure.
+
+        Empty if its numbers do not come from our own cells, or its data are not all of one model.
+        """
         of = {name: self.of[axis] for name, axis in _CELLS.items() if axis in self.of}
         return urlencode(of) if "model" in of and _OURS & {*map(base_kind, self.kinds)} else ""
 
     @property
     def script(self) -> str:
-        """A script that hands its specification to a page that has settings and words already."""
+        """A script that gives the page the figure's specification.
+
+        The page already has the settings of all charts and the figure's words, so these are left
+        out.
+        """
         keys = ("axis", "labels", "plain", "views")
         about = {key: self.spec["usermeta"][key] for key in keys}
         spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
@@ -102,11 +114,15 @@ class PageFigure:
 
     @cached_property
     def data(self) -> pd.DataFrame:
-        """What it draws."""
+        """The data that it draws."""
         return pd.read_csv(StringIO(self.csv))
 
     def table(self, words: Words) -> Table:
-        """Return its data, names in `words`, without what all rows share: its text says that."""
+        """Return its data as a table, with titles for the names in the columns of `words`.
+
+        Cell ids, empty columns and columns of text with the same value in all rows are left out:
+        the figure's words already state the shared values.
+        """
         shown = self.data.drop(columns="cell_id", errors="ignore").dropna(axis=1, how="all")
         texts = shown.select_dtypes(exclude="number")
         same = [name for name in texts if len(shown) > 1 and texts[name].nunique(dropna=False) == 1]
@@ -114,12 +130,12 @@ class PageFigure:
 
     @cached_property
     def filters(self) -> dict[str, str]:
-        """What it can be filtered by: name -> the values, separated by `|`."""
+        """The filters that apply to the figure: name -> its values, separated by `|`."""
         found = {name: self._values(axes) for name, axes in _FILTERS.items()}
         return {name: "|".join(values) for name, values in found.items() if values}
 
     def filters_in(self, words: Words) -> dict[str, str]:
-        """Return `filters`, and the titles of the names in them, in the same order."""
+        """Return `filters` together with the titles of their values, in the same order."""
         titles = {
             f"{name}-titles": "|".join(map(words[name], values.split("|")))
             for name, values in self.filters.items()
@@ -128,7 +144,10 @@ class PageFigure:
         return self.filters | titles
 
     def _values(self, axes: Iterable[str]) -> list[str]:
-        """Return the values of `axes`; what is published is compared with, whatever is chosen."""
+        """Return the values of `axes`.
+
+        `published` is left out: published values are for comparison, whatever the reader selects.
+        """
         shared = [self.of[axis] for axis in axes if axis in self.of]
         rows = [self.data[axis].unique() for axis in axes if axis in self.data]
         values = dict.fromkeys([*shared, *(str(value) for part in rows for value in part)])
@@ -136,10 +155,10 @@ class PageFigure:
 
 
 def part_figures(figures: Sequence[PageFigure]) -> tuple[list[PageFigure], list[PageFigure]]:
-    """Return the figures of a section to show, at most three, and those to fold.
+    """Split the figures of a section into those to show, at most three, and those to fold away.
 
-    Folded are those that tell what another one does in other words, those without a finding where
-    others have one, and those beyond three.
+    A figure is folded away if another one shows the same thing in another form, if it has no
+    finding but others have one, or if three are already shown.
     """
     own = [one for one in figures if one.figure not in _TOLD_BY_OTHERS]
     first = ([one for one in own if one.finding] or own or [*figures])[:_SHOWN]
@@ -147,10 +166,13 @@ def part_figures(figures: Sequence[PageFigure]) -> tuple[list[PageFigure], list[
 
 
 def read_figure(path: Path) -> PageFigure:
-    """Read a figure by its specification, which its data and its picture stand beside.
+    """Read a figure from its specification and from the CSV and SVG files beside it.
+
+    Args:
+        path: the specification, `NAME.vl.json`.
 
     Raises:
-        UserError: the picture is none.
+        UserError: the SVG file is missing or is not the picture of a chart.
     """
     name = path.name.removesuffix(".vl.json")
     csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")

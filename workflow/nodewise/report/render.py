@@ -1,10 +1,9 @@
-"""Tables, fits, charts and records -> Markdown pages, by the templates in `site/templates`.
+"""Render the Markdown pages of a study.
 
-The page of a strategy has its template in the strategy's folder.
-
-A page is a template and a context. The contexts are made by the functions in `PAGES`; all text and
-numbers in them pass through `html`. Pages without numbers of a study are plain Markdown in
-`site/pages`, which is copied. MkDocs builds the site from the pages.
+A page consists of a template and a context. The templates are in `site/templates`; those of the
+strategies' pages are in the strategies' folders. The contexts are made by the functions in `PAGES`,
+and all their texts and numbers are escaped by `html`. Pages that show no numbers of a study are
+plain Markdown files in `site/pages` and are copied. MkDocs builds the site from all pages.
 """
 
 import posixpath
@@ -38,13 +37,13 @@ from nodewise.strategies import STRATEGIES
 def render_pages(
     study: ReportContext, results: Path, out_dir: Path, *, site_dir: Path = Path("site")
 ) -> None:
-    """Render the pages of a study, with downloads and assets, into a new `out_dir`.
+    """Write the pages of a study, with their downloads and assets, to `out_dir`.
 
     Args:
-        study: see `read_context`.
-        results: see `read_context`.
-        out_dir: the folder that MkDocs reads.
-        site_dir: templates, plain pages and assets.
+        study: the study, as returned by `read_context`.
+        results: the folder of the study's results, as for `read_context`.
+        out_dir: the folder that MkDocs reads; it is replaced.
+        site_dir: the folder of the templates, plain pages and assets.
 
     Raises:
         UserError: an input is missing or invalid.
@@ -65,7 +64,10 @@ def render_pages(
 
 
 def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
-    """Return the files that readers may download: tables, charts, models, records, calibrations."""
+    """Return the files that readers can download, by path in the site.
+
+    These are tables, charts, descriptions of models, records and calibrations.
+    """
     records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
         **_copies(results / "tables", "tables", [f"{name}.*" for name in study.tables]),
@@ -88,7 +90,7 @@ def _parquet(rows: pd.DataFrame) -> bytes:
 
 
 def _zipped(files: Mapping[str, str]) -> bytes:
-    """Return the files as one archive, which is the same for the same files."""
+    """Return the files as one ZIP archive; equal files give an equal archive."""
     with BytesIO() as file:
         with ZipFile(file, "w", ZIP_DEFLATED) as archive:
             for name in sorted(files):
@@ -115,7 +117,7 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
             ]
         ),
         autoescape=True,
-        finalize=html.text,  # stricter than autoescape: nothing means anything to Markdown either
+        finalize=html.text,  # escapes for Markdown, too, unlike autoescape
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,4 +1,4 @@
-"""Pages -> the site, by MkDocs."""
+"""Build the site from its Markdown pages with MkDocs."""
 
 import logging
 from pathlib import Path
@@ -12,10 +12,16 @@ from nodewise.core.folders import replaced
 
 
 def build_site(pages: Path, out: Path) -> None:
-    """Build the site of the Markdown pages in `pages`, as mkdocs.yml says, in strict mode.
+    """Build the site from the Markdown pages in `pages`, with the settings of mkdocs.yml.
+
+    The build is strict: a warning of MkDocs is an error.
+
+    Args:
+        pages: the folder of the Markdown pages.
+        out: the folder of the site; it is replaced.
 
     Raises:
-        UserError: MkDocs has a complaint, which has been logged.
+        UserError: MkDocs failed or warned; the reason has been logged.
         OSError: the site cannot be written.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

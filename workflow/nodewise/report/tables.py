@@ -1,4 +1,4 @@
-"""Tables of a page: rows and columns -> heads and cells of markup."""
+"""Turn rows and columns into the tables of a page."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,23 +14,33 @@ from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
 Words = Mapping[str, Callable[[str], str]]
-"""By column: the function that returns the title of a name."""
+"""For each column of names, the function that returns the title of a name."""
 
 _RIGHT, _PLAIN = Markup("nw-right"), Markup("")
 _TEXT, _WIDE = Markup("nw-text"), Markup("nw-wide")
-_SHORT = 16  # letters, which need no room of their own
-_NOTHING = 1  # letter: a dash, where all rows lack something
+_SHORT = 16  # letters; cells up to this length need no minimum width
+_NOTHING = 1  # letter: the dash of an empty cell
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table on a page.
 
-    A column of numbers has a unit of `write_number` and says what kind its numbers are: `kind` for
-    all of them, or `kind_from`, another column of the same table that says it row by row. A count
-    that is an axis or an extent (nodes, steps) is a label, not a result, and needs no kind.
-    `low` and `high` name the columns of an interval that is written below the number. A `wide`
-    column holds sentences.
+    A column of numbers must state their kind, by either `kind` or `kind_from`. Counts that are
+    labels rather than results, such as nodes or steps, have no unit and need no kind.
+
+    Attributes:
+        name: the name of the column in the data.
+        title: its title in the table.
+        unit: the unit of its numbers, one of those of `write_number`; None for all other values.
+        kind: the kind of all its numbers.
+        kind_from: the column of the same table that has the kind of each row's number.
+        low: the column of the lower end of an interval, which is written below the number.
+        high: the column of the upper end of that interval.
+        wide: whether its cells hold sentences.
+
+    Raises:
+        ValueError: numbers have no kind, or both `kind` and `kind_from` are given.
     """
 
     name: str
@@ -83,9 +93,14 @@ EVIDENCE = [*CAUTION, Column("missing", "Needed to count as evidence", wide=True
 
 @dataclass(frozen=True)
 class Table:
-    """A table on a page: heads and rows of markup, and a class for each column.
+    """A table on a page, as markup.
 
-    The data of a chart tell the `names` of their columns, too: readers filter them by those.
+    Attributes:
+        heads: the heads of the columns.
+        rows: the cells of each row.
+        classes: the CSS class of each column.
+        names: the names of the columns, by which readers filter the data of a chart; empty for
+            other tables.
     """
 
     heads: Sequence[Markup]
@@ -95,16 +110,20 @@ class Table:
 
     @property
     def body(self) -> Markup:
-        """Its rows as HTML, joined here: a template takes thousands of cells one by one."""
+        """The rows as HTML. They are joined here because this is slow in a template."""
         rows = (f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in self.rows)
         return Markup("".join(rows))  # noqa: S704 (cells are markup)
 
 
 def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Table:
-    """Return `rows` as a table with `columns`. Small tables are faster from mappings.
+    """Return `rows` as a table with `columns`.
+
+    Args:
+        rows: the rows; for small tables, mappings are faster than a data frame.
+        columns: the columns to show, in this order.
 
     Raises:
-        ValueError: the column that says the kinds of another one is not shown.
+        ValueError: a column has its kinds from another one that is not shown.
     """
     kinds = {column.kind_from for column in columns if column.kind_from is not None}
     hidden = kinds - {column.name for column in columns}
@@ -121,7 +140,10 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
 
 
 def with_kinds_in_heads(rows: pd.DataFrame, columns: Sequence[Column]) -> list[Column]:
-    """Return the columns; kinds that all rows share stand in heads, not in columns of their own."""
+    """Return the columns, with kinds in the heads of columns where all rows have the same kind.
+
+    The columns that held these kinds are left out.
+    """
     told = {column.kind_from for column in columns if column.kind_from is not None}
     shared = {
         name: str(rows[name].iloc[0])
@@ -138,7 +160,10 @@ def with_kinds_in_heads(rows: pd.DataFrame, columns: Sequence[Column]) -> list[C
 
 
 def data_table(rows: pd.DataFrame, words: Words) -> Table:
-    """Return the data of a chart as a table: columns under their titles, names in `words`."""
+    """Return the data of a chart as a table.
+
+    Columns have titles, and so have the names in the columns of `words`.
+    """
     floats = rows.select_dtypes("float64").columns
     written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
     for column in words.keys() & {*rows.columns}:
@@ -154,7 +179,7 @@ def data_table(rows: pd.DataFrame, words: Words) -> Table:
 
 
 def _class(column: Column, values: Iterable[object], cells: Iterable[Markup]) -> Markup:
-    """Return the class of a column: numbers align right, texts get room if they are long."""
+    """Return the CSS class of a column: numbers align right, and long texts get more width."""
     known = [value for value in values if value is not pd.NA and value is not None]
     numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
     if column.unit is not None or (known and all(numbers)):
@@ -177,7 +202,7 @@ def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
     if column.unit is None and pd.isna(value):
         return Markup("–")
     if column.unit is None:
-        # an axis such as the batch, in a table where some rows have none
+        # whole numbers, such as a batch, are floats in a column where some values are missing
         plain = int(value) if isinstance(value, float) and value.is_integer() else value
         return badge(value) if column.name in kinds else text(plain)
     written = data(value, column.unit)

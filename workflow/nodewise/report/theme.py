@@ -1,7 +1,8 @@
-"""How every chart looks: one place for colours, shapes and the light and dark settings.
+"""Define the look of all charts: colours, shapes, and the light and dark settings.
 
-Mark colours keep a contrast of at least 3:1 on the white card and on the dark page alike. Each kind
-of number has a shape of its own besides, and lines of strategies have dashes of their own.
+The colours of marks have a contrast of at least 3:1 on both the white card and the dark page. No
+chart relies on colour alone: each kind of number also has its own shape, and lines of strategies
+have different dashes.
 """
 
 import math
@@ -21,9 +22,9 @@ KIND_COLOURS = {
     "counted": "#8a7a2e",
     "estimated": "#6f7680",
 }
-# how lines are told apart without their colour: solid first, and enough for all lines of a plot
+# dashes distinguish lines without colour: solid first, and enough for all lines of a plot
 DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [12, 3, 2, 3, 2, 3]]
-DOTTED: Sequence[float] = [1.5, 2.5]  # what is published
+DOTTED: Sequence[float] = [1.5, 2.5]  # lines of published values
 KIND_SHAPES = {
     "measured": "circle",
     "emulated": "square",
@@ -36,10 +37,10 @@ KIND_SHAPES = {
     "estimated": "triangle-left",
 }
 PROJECTED_SHAPE = "triangle-up"
-# The colour of each strategy, the same in every chart, and two shades of it: a study's own variants
-# of the strategy, other nodes, and what is published. Hues of Okabe and Ito
-# (https://jfly.uni-koeln.de/color/) come first; the others were searched for so that no two are
-# alike, also to the colour-blind.
+# The colour of each strategy, the same in every chart, and two shades of it. Shades are for a
+# study's own variants of the strategy, for other nodes and for published values. The first hues are
+# those of Okabe and Ito (https://jfly.uni-koeln.de/color/). The others were found by a search, such
+# that all colours can be told apart, also by colour-blind readers.
 STRATEGY_COLOURS = {
     "async_sgd": ("#6179f2", "#5064c8", "#7489f4"),
     "compressed_sgd": ("#468c00", "#65a02b", "#3d7a00"),
@@ -57,7 +58,7 @@ STRATEGY_COLOURS = {
     "tensor_parallel": ("#bf4d60", "#ce7786", "#c55e6f"),
 }
 _OTHER_STRATEGY = ("#9a79ca", "#7a60a0", "#8e70bb")
-# in the order of a step, a dark and a light one in turn: to be told apart in grey
+# in the order of a step; dark and light colours alternate, so that they differ in greyscale
 PART_COLOURS = {
     "input": "#5e61c3",
     "compute": "#319fa4",
@@ -67,9 +68,9 @@ PART_COLOURS = {
 }
 NEUTRAL = "#7b8794"
 _RAMP = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
-# One colour for one number in every chart: what lies between two of these has a colour between
-# theirs. Neighbours are a dark and a light one, to be told apart in grey; no batch looks like a
-# number of nodes.
+# A number has the same colour in every chart. Numbers between two entries get a mixed colour.
+# Dark and light colours alternate, so that neighbours differ in greyscale. No batch has the colour
+# of a number of nodes.
 _BATCHES = {
     1: "#28797e",
     8: "#4f6e9c",
@@ -94,11 +95,11 @@ _NODES = {
 }
 
 INTERVAL = "interval"
-"""The style of the interval of a bar."""
+"""The name of the style of intervals on bars."""
 
 WIDTH, HEIGHT = 720, 320
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
-# of names at ends of lines within bands, which come nearer to the edge as Vega makes room for them
+# for names at the right ends of lines within bands: Vega moves these closer to the edge
 PADDING_BESIDE_NAMES = PADDING | {"right": 40}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
@@ -116,7 +117,10 @@ def kind_shapes(labels: Sequence[str]) -> list[str]:
 
 
 def strategy_shades(strategy: str, count: int = 1) -> list[str]:
-    """Return the colour of a strategy, then shades of it; strategies not listed share theirs."""
+    """Return `count` colours of a strategy: its own, then shades of it.
+
+    Strategies that are not listed in `STRATEGY_COLOURS` share one colour.
+    """
     shades = STRATEGY_COLOURS.get(strategy, _OTHER_STRATEGY)
     if count <= len(shades):
         return [*shades[:count]]
@@ -134,7 +138,7 @@ def node_colours(counts: Sequence[int]) -> list[str]:
 
 
 def ramp(count: int) -> list[str]:
-    """Return `count` colours along one ramp, for what rises and is neither batch nor nodes."""
+    """Return `count` colours along a ramp, for ordered values other than batches and nodes."""
     last = len(_RAMP) - 1
     places = [last * index / max(count - 1, 1) for index in range(count)]
     lows = [min(int(place), last - 1) for place in places]
@@ -143,7 +147,7 @@ def ramp(count: int) -> list[str]:
 
 
 def _of(value: int, stops: dict[int, str]) -> str:
-    """Return the colour of `value`, on the scale of logarithms between the two nearest stops."""
+    """Return the colour of `value`, interpolated between the nearest stops on a log scale."""
     low = max((stop for stop in stops if stop <= value), default=min(stops))
     high = min((stop for stop in stops if stop > value), default=low)
     share = math.log(value / low) / math.log(high / low) if low < value < high else 0

@@ -1,4 +1,4 @@
-"""The titles of experiments and strategies, as sentences, charts and tables have them."""
+"""Return the titles of experiments and strategies, for sentences, charts and tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from nodewise.study.config import Config, read_config
 
 @dataclass(frozen=True)
 class Variant:
-    """A strategy with options, under a name that a study gives it: whose it is, and its title."""
+    """A strategy with options that a study has named.
+
+    `strategy` is the name of the registered strategy, and `title` the variant's title.
+    """
 
     strategy: str
     title: str
@@ -23,11 +26,11 @@ class Variant:
 def experiment_titles(config: Config) -> dict[str, str]:
     """Return the titles of a study's experiments, by name.
 
-    Records measured before have those of the configuration that their folder is named after, if it
-    is still there.
+    Experiments of records that were measured earlier get their titles from the configuration that
+    the folder of these records is named after, if that configuration still exists.
 
     Raises:
-        UserError: a configuration of records measured before is invalid.
+        UserError: a configuration of earlier records is invalid.
     """
     configs = (*map(read_config, config.earlier_configs()), config)
     return {name: one.title for of in configs for name, one in of.experiments.items()}
@@ -36,10 +39,11 @@ def experiment_titles(config: Config) -> dict[str, str]:
 def named_variants(config: Config) -> dict[str, Variant]:
     """Return the variants of strategies that a study names, by name.
 
-    Those measured before are what their records say: a configuration may have changed since.
+    If the study uses records that were measured earlier, the variants are read from the records,
+    because the configuration may have changed since.
 
     Raises:
-        UserError: a record measured before is invalid, or a folder of records holds none.
+        UserError: a record that was measured earlier is invalid, or a folder contains no records.
     """
     cells = _measured_before(config) if config.records else config.cells()
     return {
@@ -50,18 +54,21 @@ def named_variants(config: Config) -> dict[str, Variant]:
 
 
 def short_title(strategy: str) -> str:
-    """Return the short title of a strategy; a name that a study gave stays as it is."""
+    """Return the short title of a strategy; a name that is not registered is returned as it is."""
     return STRATEGIES[strategy].short_title if strategy in STRATEGIES else strategy
 
 
 def title_of_strategy(cell: Cell) -> str:
-    """Return the title of the strategy of a cell; of a variant, with its setting."""
+    """Return the title of a cell's strategy, with the setting if it is a study's own variant."""
     title, setting = STRATEGIES[cell.strategy].short_title, title_of_variant(cell)
     return f"{title} ({setting})" if setting else title
 
 
 def title_of_variant(cell: Cell) -> str:
-    """Return the setting of a variant in words, or what its study calls it; else nothing."""
+    """Return the setting of a cell's variant in words; empty if its strategy is not a variant.
+
+    If the setting has no words, the name that the study gives the variant is returned.
+    """
     if not cell.variant:
         return ""
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
@@ -69,7 +76,12 @@ def title_of_variant(cell: Cell) -> str:
 
 
 def setting_in_words(exchange: str, options: Mapping[str, Any]) -> str:
-    """Return in words what the options of a cell say about how it exchanges; empty if nothing."""
+    """Describe the options of a strategy that change how workers exchange; empty if none do.
+
+    Args:
+        exchange: how workers exchange, such as `averaging` or `server`.
+        options: the options of the strategy.
+    """
     if exchange == "averaging":
         period = options["period"]
         return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
@@ -83,8 +95,8 @@ def setting_in_words(exchange: str, options: Mapping[str, Any]) -> str:
 
 
 def _measured_before(config: Config) -> Iterator[Cell]:
-    """Yield a cell of each variant whose records were measured before, of the first that has it."""
-    files = config.record_files(Path())  # in folders of their own
+    """Yield one cell of each variant in the records that were measured earlier, the first found."""
+    files = config.record_files(Path())  # earlier records are in folders of their own
     firsts = {file.parents[2].name: file for file in reversed(files)}
     for name, file in firsts.items():
         if name not in STRATEGIES:

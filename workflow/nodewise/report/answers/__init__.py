@@ -1,6 +1,7 @@
-"""The answers of the findings page: each module here answers one question and registers itself.
+"""The answers of the findings page; each module of this folder answers one question.
 
-To add an answer, write such a module; the page shows it in the place that `order` says.
+To add an answer, write a module with a function that is decorated with `@answer`. Nothing else has
+to be changed. The page shows answers by their `order`.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ Ask = Callable[[ReportContext], Finding]
 
 @dataclass(frozen=True)
 class Answer:
-    """A registered answer: its place on the page, and the function that gives it."""
+    """A registered answer: its place on the page, and the function that returns its finding."""
 
     order: int
     ask: Ask
@@ -26,7 +27,12 @@ ANSWERS: Registry[Answer] = Registry("answer", "nodewise.report.answers")
 
 
 def answer(name: str, *, order: int) -> Callable[[Ask], Ask]:
-    """Register the decorated function: it takes a study and returns its `Finding`."""
+    """Register the decorated function, which takes a study and returns a `Finding`.
+
+    Args:
+        name: the name of the answer.
+        order: its place on the page; lower numbers come first.
+    """
 
     def register(ask: Ask) -> Ask:
         ANSWERS.add(name, Answer(order, ask))
@@ -36,6 +42,6 @@ def answer(name: str, *, order: int) -> Callable[[Ask], Ask]:
 
 
 def give_answers(study: ReportContext) -> Iterator[dict[str, Any]]:
-    """Yield every answer in its order."""
+    """Yield the template variables of every answer, in the order of the page."""
     for one in sorted(ANSWERS.values(), key=lambda one: one.order):
         yield complete(study, one.ask(study))

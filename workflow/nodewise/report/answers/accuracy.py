@@ -1,4 +1,4 @@
-"""The answer to: What does it cost in accuracy?"""
+"""Answer the question: What does it cost in accuracy?"""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ _ACCURACY = [
     Column("accuracy", "Accuracy", "accuracy", kind_from="label"),
     *EVIDENCE,
 ]
-# what trainings have in common that went through the same weights
+# trainings with equal values in these columns went through the same weights
 _TRAINING = [
     *("model", "dataset", "batch_per_worker", "nodes", "epochs"),
     *("train_accuracy", "accuracy", "accuracy_one"),
@@ -31,9 +31,10 @@ _TRAINING = [
 
 @answer("accuracy", order=4)
 def accuracy_cost(study: ReportContext) -> Finding:
-    """Answer by whole trainings on several nodes, against the same epochs on one node.
+    """Compare accuracies after the same number of epochs on several nodes and on one node.
 
-    What the studies print is told beside, not concluded from: nobody knows its launches.
+    Published accuracies are only mentioned in the limits, because the studies do not say how many
+    launches they are from.
     """
     rows = comparisons.accuracies_beside_one(study.tables)
     of_studies = rows["label"] == "published"
@@ -82,7 +83,7 @@ def accuracy_cost(study: ReportContext) -> Finding:
 
 
 def _printed(theirs: pd.DataFrame) -> list[Markup]:
-    """Return what the published trainings say, if there are any."""
+    """Return a sentence about the published trainings, if there are any."""
     if theirs.empty:
         return []
     sentence = Markup("The studies do not say how often they trained. By their tables, {}.")
@@ -90,7 +91,7 @@ def _printed(theirs: pd.DataFrame) -> list[Markup]:
 
 
 def _changes(rows: pd.DataFrame, who: str) -> Markup:
-    """Return how many trainings on several nodes ended less accurate, and the largest loss."""
+    """Say how many trainings on several nodes ended less accurate, and the largest loss."""
     worse = int((rows["change"] < 0).sum())
     if not worse:
         sentence = Markup("none of {} {} on several nodes ended less accurate than on one")

@@ -1,4 +1,4 @@
-"""The answer to: Which batch?"""
+"""Answer the question: Which batch?"""
 
 from dataclasses import replace
 
@@ -16,7 +16,10 @@ from nodewise.results import comparisons
 
 @answer("batch", order=2)
 def which_batch(study: ReportContext) -> Finding:
-    """Answer by the line and number of nodes of which most batches were measured."""
+    """Compare the speed-ups at different batches, with all else equal.
+
+    The answer is about the line and number of nodes with the most batches that count as evidence.
+    """
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
     at = comparisons.OVER_BATCHES
@@ -53,7 +56,10 @@ def which_batch(study: ReportContext) -> Finding:
 
 
 def _how_batch_matters(line: pd.DataFrame) -> str:
-    """Say whether larger batches are better, as far as the intervals tell the ends apart."""
+    """Say whether larger batches are better, and whether the intervals make this clear.
+
+    It is clear if the intervals of the smallest and the largest batch do not overlap.
+    """
     small, large = line.iloc[0], line.iloc[-1]
     if not line["speedup"].is_monotonic_increasing:
         return "Larger batches are not always better for throughput"
@@ -63,7 +69,7 @@ def _how_batch_matters(line: pd.DataFrame) -> str:
 
 
 def _batches_that_pay(line: pd.DataFrame) -> str:
-    """Say at which of a line's batches several nodes are faster, and where that is not clear."""
+    """Say at which batches several nodes are faster, and at which of them this is not clear."""
 
     def batches(rows: pd.DataFrame) -> str:
         return join_words(f"{batch:,}" for batch in rows["batch_per_worker"])

@@ -1,4 +1,4 @@
-"""The answer to: What does it cost in energy?"""
+"""Answer the question: What does it cost in energy?"""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ _ENERGY = [
 
 @answer("energy", order=6)
 def energy_cost(study: ReportContext) -> Finding:
-    """Answer by the energy of a thousand examples, against one node."""
+    """Compare the energy of a thousand examples on several nodes with that on one node."""
     rows = evidence.check_times(comparisons.energies(study.tables), study.tables, other="_one")
     asked = Finding("energy", "What does it cost in energy?", "cells", rows=rows, columns=_ENERGY)
     counting = evidence.select(rows)

@@ -1,4 +1,4 @@
-"""The answer to: Does adding nodes pay off?"""
+"""Answer the question: Does adding nodes pay off?"""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from nodewise.results import comparisons
 
 @answer("nodes", order=1)
 def nodes_pay(study: ReportContext) -> Finding:
-    """Answer by the points on several nodes, without a caution, against their own one node."""
+    """Compare each point on several nodes with its one node."""
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
     asked = Finding("nodes", "Does adding nodes pay off?", "curves", rows=rows, columns=PAYS)
@@ -49,7 +49,7 @@ def nodes_pay(study: ReportContext) -> Finding:
 
 
 def _how_sure(gains: pd.DataFrame) -> Markup:
-    """Return at how many of the points that were faster the interval of the speed-up says so."""
+    """Say at how many of the faster points the whole interval of the speed-up is above 1."""
     if gains.empty:
         return Markup("")
     clear = int((gains["speedup_low"] > 1).sum())

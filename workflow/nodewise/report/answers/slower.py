@@ -1,4 +1,4 @@
-"""The answer to: Why was it slower?"""
+"""Answer the question: Why was it slower?"""
 
 from dataclasses import replace
 
@@ -33,9 +33,9 @@ _PARTS = [
 
 @answer("slower", order=5)
 def why_slower(study: ReportContext) -> Finding:
-    """Answer by the split steps of the points that trained no faster than one node.
+    """Find the part of a step that takes most time where several nodes were not faster than one.
 
-    Its figure is of the point in the middle of those that the answer is about.
+    Computing is not considered. The figure shows the point with the median share of that part.
     """
     tables, curves = study.tables, study.tables["curves"]
     rows = evidence.check_times(comparisons.parts(curves), tables, other="_one")

@@ -1,4 +1,4 @@
-"""The answer to: Which strategy?"""
+"""Answer the question: Which strategy?"""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,10 @@ _RATES = [*POINT, *RATE, *EVIDENCE]
 
 @answer("strategy", order=3)
 def which_strategy(study: ReportContext) -> Finding:
-    """Answer by the experiment and number of nodes at which most strategies were measured."""
+    """Compare the throughput of strategies with the same model, batch and nodes.
+
+    The answer is about the points at which most strategies are compared.
+    """
     rows = comparisons.compared_points(study.tables["curves"])
     rows = comparisons.with_rate_intervals(evidence.check_times(rows, study.tables))
     asked = Finding("strategy", "Which strategy?", "curves", rows=rows, columns=_RATES)
@@ -60,7 +63,11 @@ def which_strategy(study: ReportContext) -> Finding:
 
 
 def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Markup:
-    """Return the fastest strategy that sums all gradients in every step, if the first does not."""
+    """Say which strategy is the fastest of those that sum all gradients in every step.
+
+    Empty if there is none, or if the fastest of all is one of them. `group` is sorted, the fastest
+    strategy first.
+    """
     whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
     if not whole.any() or whole.iloc[0]:
         return Markup("")
@@ -69,7 +76,10 @@ def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Mark
 
 
 def _devices_beside(study: ReportContext, point: "pd.Series[Any]") -> Markup | None:
-    """Return which strategies of a point's experiment train on devices and are not ranked."""
+    """Say which strategies of a point's experiment are not ranked as they train on devices.
+
+    None if there are no such strategies.
+    """
     curves = study.tables["curves"]
     devices = curves["exchange"] == comparisons.DEVICES
     at = ["experiment", "model", "cluster", "batch_per_worker"]

@@ -1,8 +1,9 @@
-"""The rules that judge claims: each module here registers some.
+"""The rules by which claims are judged; the modules of this folder register them.
 
-A rule takes the tables, those of the fits, and a claim's settings, and returns comparisons, one a
-row. A comparison speaks for the claim if its whole interval, from `low` to `high`, lies above
-`least` and below `most`. To add a rule, write it in such a module and name it in claims.yaml.
+A rule is a function of the tables of results, the tables of the fits and a claim's settings. It
+returns comparisons, one per row. A comparison speaks for the claim if its whole interval, from
+`low` to `high`, is above `least` and below `most`. To add a rule, write a function in a module of
+this folder, decorate it with `@claim_rule`, and name the rule in claims.yaml.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,18 +34,25 @@ def claim_rule(name: str) -> Callable[[Rule], Rule]:
 
 
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return comparisons with the columns that every rule returns: no limit, nothing lacks."""
+    """Return comparisons with all columns of a rule's result, in order.
+
+    Columns that are missing are filled: no limits (`least`, `most`), nothing lacking (`lacks`), no
+    place (`at`).
+    """
     missing = {name: value for name, value in _DEFAULTS.items() if name not in rows}
     return rows.assign(**missing)[_COLUMNS].reset_index(drop=True)
 
 
 def join(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the comparisons of several frames in one, which may be empty."""
+    """Concatenate the comparisons of several frames; without any, the result has no rows."""
     known = [complete(rows) for rows in found if len(rows)]
     return pd.concat(known, ignore_index=True) if known else pd.DataFrame(columns=_COLUMNS)
 
 
 def beside(rows: pd.DataFrame, strategy: str, than: str) -> pd.DataFrame:
-    """Return the points of one strategy beside those of another (`…_other`), all else equal."""
+    """Join the points of one strategy with those of another that are equal in all else.
+
+    Columns of the points of `than` have the suffix `_other`.
+    """
     one, other = (rows[rows["strategy"] == name] for name in (strategy, than))
     return one.merge(other, "inner", [*ALIKE, "nodes"], suffixes=("", "_other"))

@@ -1,4 +1,4 @@
-"""Rules about what a training learnt."""
+"""Rules about the accuracy of trained models."""
 
 import pandas as pd
 
@@ -13,10 +13,12 @@ from nodewise.results.queries import Tables, plain_training, with_labels
 
 @claim_rule("keeps_accuracy")
 def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.DataFrame:
-    """The training accuracy is at most `loss` below that on one node after the same epochs.
+    """Check that several nodes lose at most `loss` of the training accuracy on one node.
 
-    Of each model and number of nodes it is that at the batch which loses least, among those at
-    which several nodes were faster than one. A restless machine does not matter, but too few cores.
+    Both trainings have the same number of epochs. For each experiment, model, strategy and number
+    of nodes, the batch that loses least is compared, of those at which several nodes were faster
+    than one; batches that count as evidence are preferred. Points with more workers than cores are
+    left out. Other cautions, such as about a busy machine, do not matter.
     """
     rows = _trainings(tables)
     rows = rows[rows["study"] == study]
@@ -34,7 +36,10 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
 
 @claim_rule("as_accurate")
 def as_accurate(tables: Tables, _: Tables, *, way: str, than: str, loss: float) -> pd.DataFrame:
-    """The test accuracy is at most `loss` below that of another strategy on the same nodes."""
+    """Check that the test accuracy is at most `loss` below that of another strategy.
+
+    Both strategies trained on the same number of nodes, for the same number of epochs.
+    """
     rows = _trainings(tables)
     pair = beside(rows[rows["nodes"] > 1].dropna(subset="test_accuracy"), way, than)
     pair = pair[pair["epochs"] == pair["epochs_other"]]
@@ -43,9 +48,10 @@ def as_accurate(tables: Tables, _: Tables, *, way: str, than: str, loss: float) 
 
 
 def _trainings(tables: Tables) -> pd.DataFrame:
-    """Return the points of whole epochs, with their epochs and the errors of their accuracies.
+    """Return the points that trained for whole epochs, with the errors of their accuracies.
 
-    `train_error` and `test_error` are standard errors, NaN where a point was launched once.
+    `epochs` is the number of epochs. `train_error` and `test_error` are standard errors over the
+    launches, NaN where a point was launched once.
     """
     curves, cells = tables["curves"], tables["cells"]
     done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
@@ -58,10 +64,17 @@ def _trainings(tables: Tables) -> pd.DataFrame:
 
 
 def _compared(pair: pd.DataFrame, name: str, loss: float) -> pd.DataFrame:
-    """Return comparisons of the accuracy `name` with that of the point beside it, as a ratio.
+    """Return the ratios of the accuracies of pairs of points.
 
-    `value` is the ratio, `low` and `high` its 90 % interval by Student's t over the launches, and
-    `least` what it must exceed for an accuracy that is at most `loss` below the other.
+    Args:
+        pair: pairs of points; columns of the second one have the suffix `_other`.
+        name: `train` or `test`.
+        loss: by how much the accuracy may be below the other one.
+
+    Returns:
+        The pairs with `value`, the ratio; `low` and `high`, its 90 % interval by Student's t over
+        the launches; and `least`, which the ratio exceeds if the accuracy is less than `loss` below
+        the other one.
     """
     score, error = f"{name}_accuracy", f"{name}_error"
     one = pair[f"{score}_other"]

@@ -1,4 +1,4 @@
-"""Rules about what a strategy counts: bytes and updates."""
+"""Rules about what strategies count: bytes and updates."""
 
 import pandas as pd
 
@@ -11,9 +11,10 @@ from nodewise.results.queries import Tables, with_labels
 
 @claim_rule("staleness")
 def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> pd.DataFrame:
-    """The mean staleness over the number of other workers is one, within `tolerance`.
+    """Check that the mean staleness equals the number of other workers.
 
-    The interval is Student's t over the launches of a point.
+    The ratio of the two must be one, within `tolerance`. Its interval is Student's t over the
+    launches of a point.
     """
     noted = tables["observations"]
     noted = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean"]]
@@ -37,7 +38,7 @@ def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> 
 
 @claim_rule("lowers_traffic")
 def lowers_traffic(tables: Tables, _: Tables, *, way: str, than: str, times: float) -> pd.DataFrame:
-    """Another strategy sends at least so many times as many bytes per step."""
+    """Check that the strategy `than` sends at least `times` as many bytes per step as `way`."""
     curves = with_labels(tables["curves"])
     pair = beside(curves[curves["nodes"] > 1], way, than)
     pair = pair[pair["bytes_sent_per_step"] > 0]

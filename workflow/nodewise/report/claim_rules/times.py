@@ -10,14 +10,14 @@ from nodewise.report.claim_rules import beside, claim_rule, join
 from nodewise.results import comparisons
 from nodewise.results.queries import GROUP, Tables, plain_training, scaling_lines, with_labels
 
-_NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
+_NEAR_SHARE = 0.05  # of the time; a saved share this close to the claimed one counts as equal
 
 
 @claim_rule("batch_decides")
 def batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[str]) -> pd.DataFrame:
-    """The speed-up at the largest batch of a line is above one; at its smallest, below one.
+    """Check that the speed-up is above one at a line's largest batch, below one at its smallest.
 
-    The ends are those of the batches that count, if there are two or more.
+    Only batches that count as evidence are considered, if there are two or more of them.
     """
     rows = comparisons.on_several_nodes(tables["curves"])
     rows = rows[(rows["study"] == study) & rows["model"].isin(models)]
@@ -35,7 +35,7 @@ def batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[str
 
 @claim_rule("more_nodes")
 def more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int]) -> pd.DataFrame:
-    """The throughput on one count of nodes exceeds that on the count before it."""
+    """Check that the throughput on each of `counts` nodes exceeds that on the count before it."""
     rows = with_labels(scaling_lines(tables["curves"]))
     rows = rows[rows["study"] == study]
     found = []
@@ -47,7 +47,11 @@ def more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int]) 
 
 @claim_rule("saves")
 def saves(_: Tables, overhead: Tables, *, study: str, nodes: int, share: float) -> pd.DataFrame:
-    """The share of the time that the formula, fitted to the study's own table, says is saved."""
+    """Check that the formula fitted to the study's own table saves the claimed share of the time.
+
+    The share on `nodes` nodes is the mean over the study's models. It must be within `_NEAR_SHARE`
+    of `share`.
+    """
     savings = overhead["savings"]
     mean = savings[(savings["study"] == study) & (savings["model"] == "")]
     there = mean[mean["nodes"] == nodes]
@@ -62,9 +66,10 @@ def saves(_: Tables, overhead: Tables, *, study: str, nodes: int, share: float) 
 
 @claim_rule("below_linear")
 def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.DataFrame:
-    """The speed-up is both above one and below the number of devices.
+    """Check that the speed-up is above one and below the number of devices.
 
-    Emulated devices have a quota each, which one process uses as it likes: only measured ones tell.
+    Only measured points are compared. Emulated devices have a CPU quota each, but they are in one
+    process, which can use the quotas as it likes.
     """
     rows = with_labels(scaling_lines(tables["curves"]))
     rows = rows[
@@ -78,9 +83,9 @@ def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.
 def faster(
     tables: Tables, _: Tables, *, way: str, than: str, study: str | None = None
 ) -> pd.DataFrame:
-    """The throughput of a strategy exceeds that of another, on the same nodes and batch.
+    """Check that the throughput of a strategy exceeds that of another on the same nodes and batch.
 
-    Emulated devices of one process do not count: they need no link, which emulated nodes do.
+    Emulated devices of one process are left out, because they need no link, unlike emulated nodes.
     """
     rows = with_labels(tables["curves"])
     rows = rows[(rows["kind"] == "measured") | (rows["exchange"] != comparisons.DEVICES)]
@@ -90,7 +95,7 @@ def faster(
 
 @claim_rule("faster_than_one")
 def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.DataFrame:
-    """The throughput of a strategy on several nodes exceeds that of one process."""
+    """Check that the throughput of a strategy on several nodes exceeds that of one process."""
     rows = with_labels(tables["curves"])
     rows = rows[rows["study"] == study]
     one = plain_training(rows)
@@ -100,7 +105,7 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
 
 
 def _on_one_line(points: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return points beside those of the same line, on other nodes (`…_other`)."""
+    """Join points with those of the same line on another number of nodes (suffix `_other`)."""
     return points.merge(others, "inner", [*comparisons.ALIKE, "line"], suffixes=("", "_other"))
 
 
@@ -109,9 +114,9 @@ def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _throughputs(pair: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return the throughput of points over that of those beside them, which must exceed one.
+    """Return the ratios of the throughputs of pairs of points, which must exceed one.
 
-    The interval is what the intervals of both step times leave possible.
+    The interval of a ratio contains all values that the intervals of both step times allow.
     """
     ratio = pair["examples_per_s"] / pair["examples_per_s_other"]
     times, others = pair["step_time_s"], pair["step_time_s_other"]

@@ -1,7 +1,7 @@
-"""The figures: tables -> Vega-Lite specifications with their data and words.
+"""Draw the figures of a study from its tables.
 
-Each figure registers itself with `@figure(...)` in a module of this folder. To add one, write such
-a module; nothing else has to be changed.
+Each figure is a function that is registered with `@figure(...)` in a module of this folder. To add
+a figure, write such a module; nothing else has to be changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ Rows = Callable[[dict[str, pd.DataFrame]], pd.DataFrame]
 Draw = Callable[[pd.DataFrame], Figure | None]
 
 MODELS = "models"
-"""The frame of what models compute and communicate, which is no table of a study."""
+"""Name of the frame of what models compute and communicate, which is not a table of the study."""
 ALL_REDUCES = "all_reduces"
-"""The frame of the all-reduces of calibrations, which is no table of a study."""
+"""Name of the frame of the all-reduces of calibrations, which is not a table of the study."""
 
 
 FIGURES: "Registry[figure]" = Registry("figure", "nodewise.report.figures")
@@ -30,24 +30,25 @@ FIGURES: "Registry[figure]" = Registry("figure", "nodewise.report.figures")
 
 @dataclass
 class figure:  # noqa: N801 (a decorator)
-    """Register the decorated function as a figure, with what is known before it is drawn.
+    """Register the decorated function as a figure.
 
     Attributes:
-        name: what pages call it.
-        tables: the names of the tables that it is made from, separated by spaces.
-        rows: takes these tables and returns the rows that it draws.
-        axes: the columns that tell one drawing from another: each combination gets one.
-        plots: what it plots, in a few words.
-        reading: how to read it, in sentences that hold for all of its drawings; a page of its own
-            has them, and every chart a link to it.
-        lines: the columns that tell the lines of a drawing from each other, if they can be many:
-            those beyond `most` have panels of their own. The first parts them first.
-        most: how many lines a panel may have.
-        section: the heading under which the result pages show it; empty if they do not.
-        order: its place among others on a page.
-        draw: the decorated function: takes the rows of one combination; returns None if there is
-            nothing to see. The rows have the `strategy_title` of each `line` or `strategy`, and
-            `variant_of`: the strategy that it is a variant of, or itself.
+        name: the name under which pages refer to the figure.
+        tables: the names of the tables that the figure needs, separated by spaces.
+        rows: a function that takes these tables and returns the rows to draw.
+        axes: columns of the rows; one drawing is made for each combination of their values.
+        plots: what is plotted, in a few words.
+        reading: how to read the figure, in sentences that hold for all drawings. They are on a page
+            of their own, to which every chart links.
+        lines: the columns that distinguish the lines of a drawing, if there can be many. If there
+            are more than `most`, the drawing is split into panels, first by the first column.
+        most: the most lines that a panel may have.
+        section: the heading under which the pages of results show the figure; empty if they do not.
+        order: its place among the figures of a page; lower numbers come first.
+        draw: the decorated function. It takes the rows of one combination and returns a `Figure`,
+            or None if there is nothing to show. If the rows have a column `line` or `strategy`,
+            they also have `strategy_title` and `variant_of`, the strategy that the name is a
+            variant of, or the name itself.
     """
 
     name: str
@@ -73,14 +74,14 @@ class figure:  # noqa: N801 (a decorator)
 def draw_figures(
     tables: Tables, experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> Iterator[Figure]:
-    """Yield every figure that the tables have data for, those with a lower `order` first.
+    """Yield every figure for which there are data, those with a lower `order` first.
 
-    A figure sees the tables that it names, and is left out if one of them is not there.
+    A figure is left out if a table that it needs is missing.
 
     Args:
-        tables: those of a study, by name.
+        tables: the tables of a study, by name.
         experiments: the titles of experiments, by name.
-        variants: the strategies with options that the study names itself, by name.
+        variants: the study's own variants of strategies, by name.
     """
     for name in by_order():
         declared = FIGURES[name]
@@ -98,7 +99,10 @@ def draw_figures(
 
 
 def _draw_panels(declared: figure, rows: pd.DataFrame) -> list[Figure]:
-    """Return one drawing, or its panels, which share an axis and say which `panel` they are."""
+    """Return one drawing, or several panels that share the range of their value axis.
+
+    Each panel has its name as `of["panel"]`.
+    """
     found = []
     for name, part in panels(rows, declared.lines, declared.most):
         drawn = declared.draw(part.reset_index(drop=True))
@@ -108,16 +112,17 @@ def _draw_panels(declared: figure, rows: pd.DataFrame) -> list[Figure]:
 
 
 def by_order() -> list[str]:
-    """Return the names of all figures, in the order of their places on a page."""
+    """Return the names of all figures, in the order in which pages show them."""
     return sorted(FIGURES, key=lambda name: (FIGURES[name].order, name))
 
 
 def _with_titles(
     rows: pd.DataFrame, experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> pd.DataFrame:
-    """Return rows with the titles of experiments, and columns that say what strategies are.
+    """Replace the names of experiments by titles, and add `strategy_title` and `variant_of`.
 
-    These are the `strategy_title`, and `variant_of`: the strategy that a name stands for.
+    `variant_of` is the registered strategy that a name stands for. The two columns are added only
+    if the rows have a column `line` or `strategy`.
     """
     if "experiment" in rows:
         rows = rows.assign(experiment=rows["experiment"].replace(experiments))
@@ -132,7 +137,7 @@ def _with_titles(
 def _where(
     of: Mapping[str, str], experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> list[str]:
-    """Return the titles of the experiment, the strategy and the panel that a figure is of."""
+    """Return the titles of the experiment, the strategy and the panel that a figure shows."""
     titles: dict[str, Callable[[str], str]] = {
         "experiment": lambda name: experiments.get(name, name),
         "line": lambda name: _strategy_title(name, variants),
@@ -147,7 +152,7 @@ def _strategy_title(name: str, variants: Mapping[str, Variant]) -> str:
 
 
 def sections() -> dict[str, list[str]]:
-    """Return the headings of the result pages in their order, and the figures of each."""
+    """Return the names of the figures under each heading of the pages of results, in order."""
     found: dict[str, list[str]] = {}
     for name in by_order():
         if FIGURES[name].section:
@@ -156,7 +161,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def _each(rows: pd.DataFrame, axes: Sequence[str]) -> Iterator[tuple[pd.DataFrame, dict[str, str]]]:
-    """Yield the rows of each combination of `axes`, and which combination it is."""
+    """Yield the rows of each combination of values of `axes`, with these values by axis."""
     if rows.empty:
         return
     for key, part in rows.groupby([*axes]):

@@ -1,4 +1,4 @@
-"""How figures encode what they draw: axes, colours, shapes, legends and what pointing tells."""
+"""Make the encodings of figures: axes, colours, shapes, legends and tooltips."""
 
 from collections.abc import Collection, Mapping, Sequence
 from json import dumps
@@ -13,32 +13,35 @@ from nodewise.core.units import KINDS, base_kind
 from nodewise.report import theme
 from nodewise.results.columns import title_of_column
 
-# expressions of Vega: a chart on a telephone, and one of two beside each other or narrower; not by
-# the signal `width`, which shrinks while the chart is laid out
+# Vega expressions that are true if a chart is as narrow as a phone, or as half a page. They do not
+# use the signal `width`, because it shrinks while the chart is laid out.
 PHONE = "containerSize()[0] < 360"
 HALF = "containerSize()[0] < 500"
-TICKS = 12  # on an axis of whole numbers
-_LETTERS = 30  # of a line of a label
+TICKS = 12  # most ticks on an axis of whole numbers
+_LETTERS = 30  # most letters of a line of a label
 _PADDED: dict[str, Any] = {"nice": False, "padding": 12}
 
 
 def nodes_axis(counts: Collection[float], *, every: bool = False) -> alt.X:
-    """Return the axis of node counts, with ticks at whole numbers or at `every` count itself."""
+    """Return the horizontal axis of node counts.
+
+    Ticks are at whole numbers, or with `every` at exactly the counts that are given.
+    """
     ticks = sorted({int(count) for count in counts}) if every else whole_ticks(counts)
     x = alt.X("nodes:Q", title="Nodes").axis(values=ticks, format="d")
     return x.scale(zero=False, **_PADDED)
 
 
 def log_nodes_axis() -> alt.X:
-    """Return the axis of node counts that double from tick to tick."""
+    """Return the horizontal axis of node counts on a log scale, with ticks at powers of two."""
     x = alt.X("nodes:Q", title="Nodes, log scale").scale(type="log", base=2, **_PADDED)
     return x.axis(values=[2**power for power in range(7)], format="d", grid=False)
 
 
 def whole_ticks(counts: Collection[float]) -> list[int]:
-    """Return the whole numbers from the least to the most of `counts`, `TICKS` at the most.
+    """Return at most `TICKS` evenly spaced whole numbers that span `counts`.
 
-    Left to itself, Vega sets ticks between them where the axis is short, and rounds their labels.
+    By default, Vega places ticks between whole numbers on a short axis and rounds their labels.
     """
     low, high = int(min(counts)), int(max(counts))
     step = -(-(high - low + 1) // TICKS)
@@ -46,14 +49,14 @@ def whole_ticks(counts: Collection[float]) -> list[int]:
 
 
 def by_batch(data: pd.DataFrame) -> tuple[alt.Color, alt.Fill]:
-    """Return the colours of batches, one ramp from the smallest, for strokes and for points."""
+    """Return the colours of batches, for strokes and for the fill of points."""
     batches = sorted(map(int, data["batch_per_worker"].unique()))
     colours = theme.batch_colours(batches)
     return by_value("batch_per_worker:O", "Batch per worker", batches, colours, _ordinal())
 
 
 def by_nodes(data: pd.DataFrame) -> tuple[alt.Color, alt.Fill]:
-    """Return the colours of node counts, for strokes and for points."""
+    """Return the colours of node counts, for strokes and for the fill of points."""
     counts = sorted(map(int, data["nodes"].unique()))
     return by_value("nodes:O", "Nodes", counts, theme.node_colours(counts), _ordinal())
 
@@ -61,7 +64,7 @@ def by_nodes(data: pd.DataFrame) -> tuple[alt.Color, alt.Fill]:
 def by_value(
     field: str, title: str | None, values: Sequence[Any], colours: Sequence[str], legend: alt.Legend
 ) -> tuple[alt.Color, alt.Fill]:
-    """Return a colour for each value, for strokes and for points, which share the legend."""
+    """Return the colours of values, for strokes and for the fill of points, with one legend."""
     scale = alt.Scale(domain=values, range=colours)
     look: dict[str, Any] = {"title": title, "scale": scale, "legend": legend}
     return alt.Color(field, **look), alt.Fill(field, **look)
@@ -72,34 +75,34 @@ def _ordinal() -> alt.Legend:
 
 
 def dashed_by_role() -> alt.StrokeDash:
-    """Return how a line tells, by `role`, where its formula is fitted and where it predicts."""
+    """Return the dashes of lines by `role`: solid where fitted, dashed where predicted."""
     scale = alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]])
     return alt.StrokeDash("role:N", title=None, scale=scale, legend=dash_legend())
 
 
 def dash_legend(columns: alt.ExprRef | UndefinedType = alt.Undefined) -> alt.Legend:
-    """Return the legend of how lines are dashed, its lines long enough to show that."""
+    """Return a legend of dashes, with symbols long enough to show them."""
     return alt.Legend(
         symbolType="stroke", symbolStrokeColor=theme.NEUTRAL, symbolSize=600, columns=columns
     )
 
 
 def legend_columns(phone: int, half: int, wide: int) -> alt.ExprRef:
-    """Return the number of legend columns: on a telephone, in half a page's width, and in all."""
+    """Return the number of legend columns: on a phone, in half a page, or in a full page."""
     return alt.ExprRef(f"{PHONE} ? {phone} : {HALF} ? {half} : {wide}")
 
 
 def label_expression(titles: Mapping[str, str]) -> str:
-    """Return the expression that labels an axis or a legend of names with their titles.
+    """Return the Vega expression that shows titles instead of names on an axis or in a legend.
 
-    Long titles take several lines.
+    Long titles are split into several lines.
     """
     lines = {name: label_lines(title) for name, title in titles.items()}
     return f"({dumps(lines, sort_keys=True)})[datum.value] || datum.label"
 
 
 def label_lines(title: str) -> list[str]:
-    """Return the lines of a label."""
+    """Split a title into the lines of a label."""
     return wrap(title, _LETTERS, break_long_words=False, break_on_hyphens=False)
 
 
@@ -110,7 +113,7 @@ def strategy_titles(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def strategies_behind(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the strategies that the names in `rows` stand for, by name."""
+    """Return the registered strategies that the names in `rows` stand for, by name."""
     names = rows["line"] if "line" in rows else rows["strategy"]
     return dict(zip(names, rows["variant_of"], strict=True))
 
@@ -122,33 +125,36 @@ def kinds_of(data: pd.DataFrame) -> list[str]:
 
 
 def kind_shape(data: pd.DataFrame) -> alt.Shape:
-    """Return the shape of points of each kind; the kinds stand under the title, not in a legend."""
+    """Return the shapes of points by kind, without a legend: the subtitle names the kinds."""
     return alt.Shape("kind:N", legend=None, scale=shape_scale(kinds_of(data)))
 
 
 def kind_shape_with_legend(kinds: list[str]) -> alt.Shape:
-    """Return the shape of points of each kind, which a legend explains."""
+    """Return the shapes of points by kind, with a legend."""
     shape = alt.Shape("kind:N", title=None, scale=shape_scale(kinds))
     return shape.legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
 
 
 def shape_scale(kinds: list[str]) -> alt.Scale:
-    """Return the scale of the shapes of points of these kinds."""
+    """Return the scale from kinds to the shapes of points."""
     return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
 
 
 def hollow_if_flagged() -> alt.FillOpacityValue:
-    """Return the filling of points: none where their `flags` call for caution."""
+    """Return the fill opacity of points: those whose `flags` call for caution are hollow."""
     return alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0})
 
 
 def caution_key(data: pd.DataFrame, mark: str = "Hollow points call") -> str:
-    """Say which mark calls for caution, if anything in `data` does."""
+    """Return a sentence that explains the `mark` of caution, if any of `data` is flagged."""
     return f" {mark} for caution." if data["flags"].fillna("").ne("").any() else ""
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
-    """Return tooltips for those of `names` that have values in `data`, the cell of a row last."""
+    """Return the tooltips of the columns `names`, without columns that are empty in `data`.
+
+    `cell_id` is added as the last one if `data` has it.
+    """
     names = [*names, *({"cell_id"} & set(data.columns) - {*names})]
     return [
         alt.Tooltip(
@@ -162,6 +168,6 @@ def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
 
 
 def _type(column: "pd.Series[Any]") -> str:
-    """Return whether a column is of numbers (Q) or of names (N)."""
+    """Return the Vega-Lite type of a column: `Q` for numbers, `N` for all else."""
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     return "Q" if numeric else "N"

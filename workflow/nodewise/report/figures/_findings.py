@@ -1,7 +1,7 @@
-"""What a chart shows, in a sentence for its title: by the points that count as evidence alone.
+"""Write the sentence that states what a chart shows and becomes its title.
 
-Where none does, it is what is published, if the chart shows that; else the sentence is empty, and
-the title says what is plotted.
+Only points that count as evidence are used. If none counts, the sentence is about the published
+points, if the chart shows any. Otherwise the sentence is empty, and the title says what is plotted.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,17 @@ _PARTS = {
 }
 _SERIES = ["experiment", "kind", "cluster", "line", "batch_per_worker"]
 _PUBLISHED = "Published: "
-_NEARLY_ALL = 0.99  # of a step
+_NEARLY_ALL = 0.99  # share of a step
 _EACH = "with each strategy"
-_SAME = 0.01  # of a speed-up: that of the chart, and that against one process
+_SAME = 0.01  # largest relative difference of two speed-ups that are taken as equal
 
 
 def with_certain(rows: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return speed-ups with `certain_low` and `certain_high`, NaN where a point does not count."""
+    """Add the intervals of speed-ups, `certain_low` and `certain_high`.
+
+    They are NaN for points that do not count as evidence, and for points whose `speedup` differs
+    from the one that the interval belongs to.
+    """
     told = comparisons.on_several_nodes(tables["curves"])
     told = evidence.select(evidence.check_times(told, tables, other="_one"))
     ends = {"speedup_low": "certain_low", "speedup_high": "certain_high", "speedup": "certain"}
@@ -42,18 +46,18 @@ def with_certain(rows: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.Data
 
 
 def describe_speedups(rows: pd.DataFrame) -> str:
-    """Say how fast most nodes are at the largest batch and at the smallest."""
+    """State the speed-up on the most nodes, at the largest and the smallest batch."""
     ends = _ends(rows)
     if not ends:
         return ""
     said = [_how_fast(row) for row in ends]
-    if len(said) > 1:  # the second need not repeat it all
+    if len(said) > 1:  # the second clause need not repeat the comparison
         said[1] = said[1].replace(" as fast as one", "").replace(" than one", "")
     return f"{ends[0]['nodes']} nodes are {', '.join(said)}"
 
 
 def describe_efficiencies(rows: pd.DataFrame) -> str:
-    """Say which share of the ideal speed-up most nodes reach, at the ends of the batches."""
+    """State the efficiency on the most nodes, at the largest and the smallest batch."""
     ends = _ends(rows)
     if not ends:
         return ""
@@ -62,7 +66,10 @@ def describe_efficiencies(rows: pd.DataFrame) -> str:
 
 
 def describe_batches(rows: pd.DataFrame) -> str:
-    """Say from which batch on most nodes are faster than one."""
+    """State from which batch on the most nodes are faster than one.
+
+    Empty if fewer than two batches count, or if a larger batch than that is not clearly faster.
+    """
     told = rows[rows["certain_low"].notna()]
     if told["batch_per_worker"].nunique() < 2:
         return ""
@@ -76,7 +83,11 @@ def describe_batches(rows: pd.DataFrame) -> str:
 
 
 def describe_parts(rows: pd.DataFrame) -> str:
-    """Say which part besides computing takes most of a step, on most nodes, if any takes much."""
+    """State which part besides computing takes most of a step, on the most nodes.
+
+    It is the largest such part at the smallest batch. If computing takes nearly all of every step,
+    the sentence says that.
+    """
     rows = evidence.select(rows[rows["nodes"] > 1])
     rows = rows[rows["nodes"] == rows["nodes"].max()]
     if rows.empty:
@@ -92,7 +103,10 @@ def describe_parts(rows: pd.DataFrame) -> str:
 
 
 def describe_strategies(rows: pd.DataFrame) -> str:
-    """Say which strategy trains most examples per second, and whether it is clearly ahead."""
+    """State which strategy trains the most examples per second, and whether it is clearly ahead.
+
+    Strategies that train on devices of one process are not compared.
+    """
     several = rows[rows["nodes"] > 1]
     on_devices = several["exchange"] == comparisons.DEVICES
     rows = evidence.select(several[~on_devices])
@@ -110,7 +124,10 @@ def describe_strategies(rows: pd.DataFrame) -> str:
 
 
 def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
-    """Say which part besides computing takes most of a step, and with which strategies."""
+    """State which part besides computing takes most of a step, in the mean over strategies.
+
+    The sentence has the shares with the strategies for which the part is smallest and largest.
+    """
     rows = evidence.select(rows)
     if rows.empty:
         return ""
@@ -128,13 +145,17 @@ def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
 
 
 def describe_settings(rows: pd.DataFrame) -> str:
-    """Say under which settings a step is shortest and longest, at the largest batch."""
+    """State under which settings a step is shortest and longest.
+
+    The sentence is about the strategy and batch with the most settings; of several, about the
+    largest batch.
+    """
     rows = evidence.select(rows)
     steps = rows.groupby(["line", "batch_per_worker", "setting"], as_index=False)["seconds"].sum()
     groups = [of for _, of in steps.groupby(["batch_per_worker", "line"]) if len(of) > 1]
     if not groups:
         return ""
-    group = max(reversed(groups), key=len)  # of several with as many, that of the largest batch
+    group = max(reversed(groups), key=len)  # among equals, the largest batch
     short, long = group.sort_values("seconds").iloc[[0, -1]].to_dict("records")
     least, most = (write_number(at["seconds"], "s") for at in (short, long))
     said = f"{least} with {short['setting']}; {most} with {long['setting']}"
@@ -144,7 +165,7 @@ def describe_settings(rows: pd.DataFrame) -> str:
 
 
 def describe_times(rows: pd.DataFrame) -> str:
-    """Say how long most nodes train at the largest batch, and how long one node does."""
+    """State the training times on the most nodes and on one node, at the largest batch."""
     shown = _most_nodes(rows[rows["certain_low"].notna()], rows, rows)
     if shown is None:
         return ""
@@ -163,7 +184,7 @@ def describe_times(rows: pd.DataFrame) -> str:
 
 
 def describe_accuracies(rows: pd.DataFrame) -> str:
-    """Say which accuracy most nodes reach at the largest batch, and which one node does."""
+    """State the training accuracies on the most nodes and on one node, at the largest batch."""
     several = rows[(rows["nodes"] > 1) & rows["accuracy_one"].notna()]
     shown = _most_nodes(evidence.select(several), several, rows)
     if shown is None:
@@ -177,12 +198,15 @@ def describe_accuracies(rows: pd.DataFrame) -> str:
 
 
 def describe_last_epoch(rows: pd.DataFrame, value: str, titles: Mapping[str, str]) -> str:
-    """Say the `value` after the last epoch; of strategies that are clearly apart, those.
+    """State the range of a value after the last epoch.
+
+    The strategies at both ends are named if each line is another strategy, each has enough
+    launches, and the launches of the two strategies do not overlap.
 
     Args:
         rows: the last epoch of each line, with its `least` and `most` over the launches.
         value: `loss` or `accuracy`.
-        titles: those of the strategies.
+        titles: the titles of the strategies, by name.
     """
     ranked = rows.sort_values(value)
     first, last = ranked.iloc[0], ranked.iloc[-1]
@@ -197,7 +221,10 @@ def describe_last_epoch(rows: pd.DataFrame, value: str, titles: Mapping[str, str
 
 
 def describe_all_reduces(rows: pd.DataFrame) -> str:
-    """Say how much longer the largest payload takes on most nodes than on fewest."""
+    """State how much longer an all-reduce takes on the most nodes than on the fewest.
+
+    It is that of the largest payload.
+    """
     rows = rows[rows["payload_bytes"] == rows["payload_bytes"].max()].sort_values("nodes")
     few, many = rows.iloc[0], rows.iloc[-1]
     what = f"An all-reduce of {write_number(many['payload_bytes'], 'B')} takes"
@@ -210,9 +237,9 @@ def describe_all_reduces(rows: pd.DataFrame) -> str:
 
 
 def describe_improvements(rows: pd.DataFrame) -> str:
-    """Say which share of the training time most nodes save, as published and here."""
+    """State the share of the training time that the most nodes save, as published and here."""
     rows = rows[(rows["model"] != "") & (rows["nodes"] == rows["nodes"].max())]
-    launches = rows["repeats"].astype("Int64").fillna(0)  # nobody knows the published ones
+    launches = rows["repeats"].astype("Int64").fillna(0)  # unknown for published points
     counts = (launches >= evidence.LAUNCHES) & (rows["flags"] == "")
     printed, ours = rows[rows["kind"] == "published"], rows[counts]
     if printed.empty:
@@ -226,7 +253,7 @@ def describe_improvements(rows: pd.DataFrame) -> str:
 
 
 def describe_models(rows: pd.DataFrame) -> str:
-    """Say which model computes most for each byte that it sends, and how many times the least."""
+    """State which model computes most per byte that it sends, and by which factor more."""
     ranked = rows.sort_values("flops_per_byte")
     least, most = ranked.iloc[0], ranked.iloc[-1]
     if len(ranked) == 1:
@@ -237,13 +264,13 @@ def describe_models(rows: pd.DataFrame) -> str:
 
 
 def _shares(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return the share of a step that each part takes, a row for each value of the column `by`."""
+    """Return the share of each part in a step; rows are values of the column `by`."""
     seconds = rows.pivot_table("seconds", by, "part", "sum")
     return seconds.div(seconds.sum(axis=1), axis=0)
 
 
 def _ends(rows: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return the points that count on most nodes at the largest and at the smallest batch."""
+    """Return the points on the most nodes that count, at the largest and the smallest batch."""
     told = rows[rows["certain_low"].notna()]
     told = told[told["nodes"] == told["nodes"].max()].sort_values("batch_per_worker")
     ends = told.iloc[[-1, 0]] if len(told) > 1 else told
@@ -260,9 +287,16 @@ def _how_fast(row: dict[Any, Any]) -> str:
 def _most_nodes(
     counting: pd.DataFrame, others: pd.DataFrame, rows: pd.DataFrame
 ) -> tuple[str, dict[Any, Any], dict[Any, Any]] | None:
-    """Return whose it is, the point on most nodes at the largest batch, and its one node in `rows`.
+    """Find the point on the most nodes, at the largest batch, and the same point on one node.
 
-    The point is one of those that count or, if there are none, one that `others` has published.
+    Args:
+        counting: points that count as evidence.
+        others: points of which the published ones are used if `counting` is empty.
+        rows: points among which the one on one node is looked up.
+
+    Returns:
+        The beginning of the sentence, which says so if the points are published; the point; and the
+        one on one node. None if one of the points is missing.
     """
     whose = ""
     if counting.empty:

@@ -1,4 +1,4 @@
-"""What a chart of a formula shows, in a sentence for its title: as what the formula says."""
+"""Write the sentences that state what a fitted formula says and become titles of charts."""
 
 import pandas as pd
 
@@ -6,13 +6,14 @@ from nodewise.core.units import write_number
 from nodewise.predict.study import ALL_POINTS
 from nodewise.report.figures._words import listed, percent, times
 
-_LEAST = 0.01  # error that is told as a number
+_LEAST = 0.01  # smallest error that is stated as a number
 
 
 def describe_fit(rows: pd.DataFrame) -> str:
-    """Say how wrong the formula is at most, if possible about points that it was not fitted to.
+    """State the largest error of the formula.
 
-    A single point says nothing of a formula.
+    It is the error at points that were held out of the fit, or at the points of the fit if none
+    were held out. A single point is too little to judge a formula, and the sentence says so.
     """
     seen = rows[(rows["role"] == "observed") & (rows["scenario"] == ALL_POINTS)]
     held = rows[rows["role"] == "held out"]
@@ -28,7 +29,7 @@ def describe_fit(rows: pd.DataFrame) -> str:
 
 
 def describe_outlook(rows: pd.DataFrame) -> str:
-    """Say how fast most nodes are by the formula, at the largest batch and at the smallest."""
+    """State the speed-up on the most nodes by the formula, at the largest and smallest batch."""
     rows = rows[rows["role"] != "observed"]
     last = rows[rows["nodes"] == rows["nodes"].max()].sort_values("batch_per_worker")
     ends = last.iloc[[-1, 0]] if len(last) > 1 else last
@@ -42,7 +43,7 @@ def describe_outlook(rows: pd.DataFrame) -> str:
 
 
 def describe_reach(rows: pd.DataFrame) -> str:
-    """Say the interval of the speed-up on most nodes by the formula, at the largest batch."""
+    """State the interval of the speed-up on the most nodes by the formula, at the largest batch."""
     rows = rows[rows["role"] != "observed"].dropna(subset=["low", "high"])
     if rows.empty:
         return ""
@@ -55,7 +56,7 @@ def describe_reach(rows: pd.DataFrame) -> str:
 
 
 def describe_link_rates(rows: pd.DataFrame, nodes: int) -> str:
-    """Say which share of the ideal speed-up the formula gives over the slowest and fastest link."""
+    """State the efficiency by the formula on `nodes` nodes, over the slowest and fastest link."""
     line = rows[rows["nodes"] == nodes].sort_values("rate_bit_s").iloc[[0, -1]]
     ends = zip(line["rate_bit_s"], line["efficiency"], strict=True)
     shares = {write_number(rate, "bit/s"): efficiency for rate, efficiency in ends}
@@ -63,11 +64,13 @@ def describe_link_rates(rows: pd.DataFrame, nodes: int) -> str:
 
 
 def describe_savings(rows: pd.DataFrame, foreseen: str) -> str:
-    """Say what the formulas save, and what the study foresaw on most nodes that it did for.
+    """State the share of time saved by the formulas, and the share that the study foresaw.
+
+    Both are for the most nodes for which the study foresaw a share.
 
     Args:
-        rows: `role`, `nodes`, `saved`, `low` and `high`.
-        foreseen: the role of what the study said.
+        rows: the shares, with `role`, `nodes`, `saved`, `low` and `high`.
+        foreseen: the role of the shares that the study foresaw.
     """
     law = rows[rows["role"].isin(["fitted", "predicted"])]
     both = law.merge(rows[rows["role"] == foreseen], "inner", "nodes", suffixes=("", "_theirs"))

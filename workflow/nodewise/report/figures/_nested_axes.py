@@ -1,4 +1,4 @@
-"""The horizontal axis of figures that count the nodes within each batch size."""
+"""Make the horizontal axis of figures that plot node counts within each batch size."""
 
 import altair as alt
 import pandas as pd
@@ -17,21 +17,21 @@ def batch_axis(data: pd.DataFrame) -> alt.X:
 
 
 def node_offset(data: pd.DataFrame, gap: float | None = None) -> alt.XOffset:
-    """Return the place of a node count within its batch; bars leave a `gap` between them."""
+    """Return the offset of a node count within its batch; `gap` is the space between bars."""
     inner = alt.Undefined if gap is None else gap
     nodes = sorted(map(int, data["nodes"].unique()))
     return alt.XOffset("nodes:O", sort=nodes).scale(paddingInner=inner)
 
 
 def node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
-    """Return the node counts as a second row of axis labels, above the batches.
+    """Return the node counts as a second row of axis labels, above those of the batches.
 
-    Where there is no room for all, it is the first and the last one of each batch.
+    Without room for all, only the first and the last node count of each batch are shown.
     """
     points = data[["batch_per_worker", "nodes"]].drop_duplicates()
     ends = points.groupby("batch_per_worker")["nodes"].transform
     end = points["nodes"].eq(ends("min")) | points["nodes"].eq(ends("max"))
-    room = 6 + 7 * len(str(points["nodes"].max()))  # pixels for one of them
+    room = 6 + 7 * len(str(points["nodes"].max()))  # pixels for one number
     room *= points["batch_per_worker"].nunique() * points["nodes"].nunique()
     text = alt.Chart(points.assign(end=end)).mark_text(
         baseline="top",

@@ -1,4 +1,4 @@
-"""Small multiples: a chart of too many lines becomes several panels."""
+"""Split a chart with too many lines into several panels (small multiples)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,25 +9,26 @@ from nodewise.core.cell import node_in_words
 from nodewise.core.units import counted, write_number
 
 MOST_LINES = 6
-"""How many lines a plot may have."""
+"""Most lines of a plot."""
 MOST_OF_ONE_COLOUR = 4
-"""How many it may have if they are told apart by shades and dashes of one colour."""
+"""Most lines of a plot in which lines differ only by shades and dashes of one colour."""
 
 
 def panels(
     rows: pd.DataFrame, lines: Sequence[str], most: int = MOST_LINES, name: str = ""
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the panels of a chart, each with its name; one chart of few lines has no name.
+    """Split the rows of a chart into panels and yield each with its name.
 
-    Neighbouring values of the first of the columns share a panel, as many as fit. Where a single
-    value has too many lines, they are told apart by the next column, too. Rows without a value,
-    such as what is published, are in every panel: others are compared with them.
+    The rows are split by the first column of `lines`, into as few panels of neighbouring values as
+    possible. If a single value has too many lines, its panel is split by the next column. Rows in
+    which the column is empty, such as published ones, are in every panel for comparison. A chart
+    that needs no split has the name `name`.
 
     Args:
-        rows: what one chart draws.
-        lines: the columns that tell its lines from each other, those to part them by first.
-        most: how many lines a panel may have.
-        name: what the panels of a panel have before their own name.
+        rows: the rows of the chart.
+        lines: the columns that distinguish its lines, the ones to split by first.
+        most: the most lines that a panel may have.
+        name: a prefix of the names, for panels that are split again.
     """
     if not lines:
         yield name, rows
@@ -49,7 +50,7 @@ def panels(
 
 
 def _in_words(values: pd.Series, place: str) -> str:
-    """Return which values of a column a panel has; of several names, which `place` it has."""
+    """Return the name of a panel: the range of its values, or its `place` if these are names."""
     low, high = values.min(), values.max()
     if values.name == "cluster" and low == high:
         return node_in_words(low)

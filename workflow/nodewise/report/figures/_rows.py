@@ -1,4 +1,4 @@
-"""The rows that several figures draw: which lines share a chart, and which have their own."""
+"""Select the rows that figures draw, so that each experiment is shown by the fitting chart."""
 
 import pandas as pd
 
@@ -13,14 +13,15 @@ MODEL = tuple(queries.MODEL)
 CURVE = tuple(fit_queries.CURVE)
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
-_MOST_ALIKE = 3  # lines of one kind at one batch, which can still be told apart
+_MOST_ALIKE = 3  # most lines of one kind at one batch that readers can tell apart
 
 
 def training_times(tables: queries.Tables) -> pd.DataFrame:
-    """Return training times of no more lines than can be told apart, if others show the rest.
+    """Return the training times to draw, without lines that would crowd the chart.
 
-    Where a model has more of a kind at one batch, those of experiments on two numbers of nodes are
-    left to the chart of settings, if any of ours remain.
+    If a model has more than `_MOST_ALIKE` lines of one kind at one batch, its experiments on at
+    most two numbers of nodes are left out, unless none of our own lines would remain. The chart of
+    settings shows those experiments. Experiments that compare strategies have a chart of their own.
     """
     times = without_compared(tables["curves"], queries.training_times(tables))
     at = [*queries.MODEL, "kind", "batch_per_worker"]
@@ -36,45 +37,52 @@ def training_times(tables: queries.Tables) -> pd.DataFrame:
 
 
 def accuracies(tables: queries.Tables) -> pd.DataFrame:
-    """Return training accuracies, without experiments that another chart compares.
+    """Return the training accuracies to draw, without experiments that compare strategies.
 
-    `accuracy_one` is the one on one node, and `lacks` what the two of them need to count.
+    `accuracy_one` is the accuracy on one node. `lacks` says what the comparison of the two lacks to
+    count as evidence.
     """
     rows = without_compared(tables["curves"], queries.accuracies(tables))
     at = [*queries.GROUP, "kind", "cluster", "machine", "line", "batch_per_worker"]
     one = rows.loc[rows["nodes"] == 1, [*at, "accuracy", "repeats", "cell_id"]]
     rows = rows.merge(one.drop_duplicates(at), "left", at, suffixes=("", "_one"))
-    # nobody knows the launches of what is published
+    # published points do not state their launches
     known = rows.fillna({"repeats": 0, "repeats_one": 0})
     return rows.assign(lacks=evidence.check_accuracies(known, tables, other="_one")["lacks"])
 
 
 def speedups(tables: queries.Tables) -> pd.DataFrame:
-    """Return the speed-ups of experiments that no other chart compares."""
+    """Return the speed-ups of experiments that have no chart of strategies or settings."""
     rows = without_compared(tables["curves"], queries.speedups(tables["curves"]))
     return _findings.with_certain(_without(_short(tables), rows), tables)
 
 
 def step_parts(tables: queries.Tables) -> pd.DataFrame:
-    """Return the parts of steps, but for experiments that the chart of settings compares."""
+    """Return the parts of steps, without experiments that the chart of settings shows."""
     rows = _without(_short(tables), queries.step_parts(tables["curves"]))
     return evidence.check_times(rows, tables)
 
 
 def predictions(tables: queries.Tables) -> pd.DataFrame:
-    """Return predictions and trials with launches, and the label of the points as `points_kind`."""
+    """Return predictions and trials, with their launches.
+
+    `points_kind` is the kind of the points that the formula was fitted to.
+    """
     rows = without_compared(tables["curves"], fit_queries.with_trials(tables))
     return _with_kind(fit_queries.with_launches(rows, tables["curves"]), tables)
 
 
 def link_rates(tables: queries.Tables) -> pd.DataFrame:
-    """Return step times by the rate of the link, with cautions and `points_kind`."""
+    """Return step times by the rate of the link, with cautions and `points_kind`.
+
+    `points_kind` is the kind of the points that the formula was fitted to.
+    """
     rates = fit_queries.link_rates(without_compared(tables["curves"], tables["rates"]))
     return _with_kind(fit_queries.with_flags(rates, tables["curves"]), tables)
 
 
 def without_compared(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` without experiments whose strategies are compared on a chart of their own."""
+    """Return `rows` without experiments that have a chart that compares strategies."""
     return _without(queries.compared_strategies(curves)[_EXPERIMENT].drop_duplicates(), rows)
 
 
@@ -88,14 +96,14 @@ def _with_kind(rows: pd.DataFrame, tables: queries.Tables) -> pd.DataFrame:
 
 
 def _short(tables: queries.Tables) -> pd.DataFrame:
-    """Return the experiments on two numbers of nodes at most that the chart of settings has."""
+    """Return the experiments of the chart of settings that have at most two numbers of nodes."""
     counts = tables["curves"].groupby(_EXPERIMENT)["nodes"].nunique()
     short = counts[counts <= 2].reset_index()[_EXPERIMENT]
     return short.merge(queries.settings(tables)[_EXPERIMENT].drop_duplicates())
 
 
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` without those of the experiments and models in `compared`."""
+    """Return `rows` without the combinations of experiment and model in `compared`."""
     at = ["experiment", "model"]
     known = rows.merge(compared[at].drop_duplicates().assign(known=True), "left", at)["known"]
     return rows[known.isna().to_numpy()]

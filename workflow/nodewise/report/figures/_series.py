@@ -1,4 +1,4 @@
-"""Lines of strategies: the colour of the strategy, and a shade, dashes and a mark of each line."""
+"""Give each line the colour of its strategy, and a shade and dashes of its own."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -15,10 +15,10 @@ class Series(NamedTuple):
     """One entry of a legend.
 
     Attributes:
-        name: what the column `series` calls it.
-        strategy: whose colour it has.
-        variant: what has a shade of its own, among what is of one strategy and kind.
-        kind: of its numbers.
+        name: its value in the column `series`.
+        strategy: the strategy whose colour it has.
+        variant: series of one strategy and kind with different variants have different shades.
+        kind: the kind of its numbers.
     """
 
     name: str
@@ -28,9 +28,9 @@ class Series(NamedTuple):
 
 
 def colours_of(series: Sequence[Series]) -> list[str]:
-    """Return the colour of each series: its strategy's, and shades of it for further variants.
+    """Return the colour of each series: that of its strategy, and shades of it for variants.
 
-    What is published has a shade, too: ours stands out.
+    Published series have a shade, too, so that our own stand out.
     """
     variants: dict[tuple[str, str], list[str]] = {}
     for one in series:
@@ -46,7 +46,7 @@ def colours_of(series: Sequence[Series]) -> list[str]:
 
 
 def dashes_of(series: Sequence[Series]) -> list[Sequence[float]]:
-    """Return the dashes of each series, others of each of a plot; dots if published."""
+    """Return the dashes of each series, all different in a plot; published series are dotted."""
     dashes = cycle(theme.DASHES)
     return [theme.DOTTED if _is_published(one) else next(dashes) for one in series]
 
@@ -54,7 +54,7 @@ def dashes_of(series: Sequence[Series]) -> list[Sequence[float]]:
 def by_series(
     series: Sequence[Series], legend: alt.Legend
 ) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
-    """Return stroke, fill and dashes by the column `series`, which share a `legend` of lines."""
+    """Return stroke, fill and dashes by the column `series`, with one `legend` of lines."""
     names = [one.name for one in series]
     legend.symbolType, legend.symbolOpacity = "stroke", 1
     legend.symbolSize = 600  # long enough to show the dashes

@@ -1,4 +1,4 @@
-"""The parts of steps as stacked bars."""
+"""Draw the parts of steps as stacked bars."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,17 @@ _LOW, _HIGH = TIMED_STEP[1:]
 def stacked(
     data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
 ) -> list[alt.Chart]:
-    """Return one bar per place, the parts of a step on top of each other, and their intervals.
+    """Return stacked bars of the parts of steps, with the intervals of the steps.
 
     Args:
-        data: rows with `part`, `seconds` and `flags`, the time of the whole step in `TIMED_STEP`.
-        named: the columns that tell the bars apart; pointing at a part names them.
-        places: the encoding of the bars' place; they stand if it is `x`, and lie if it is `y`.
+        data: rows with `part`, `seconds` and `flags`, and the time of the whole step with its
+            interval in `TIMED_STEP`.
+        named: the columns that distinguish the bars; tooltips show them.
+        places: the encoding of the bars' places. Bars are vertical if it has `x`, else horizontal.
     """
     parts = list(theme.PART_COLOURS)
     colours = alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values()))
-    # names of lying bars take of the width
+    # the names of horizontal bars take some of the width
     length, columns = (
         (alt.Y, legend_columns(2, 3, 5)) if "x" in places else (alt.X, legend_columns(1, 2, 5))
     )
@@ -54,7 +55,7 @@ def stacked(
 def _intervals(
     data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
 ) -> list[alt.Chart]:
-    """Return the interval of the step of each bar; nothing if none has several launches."""
+    """Return the intervals of the steps; an empty list if no bar has several launches."""
     known = whole_bars(data, named).dropna(subset=[_LOW])
     if known.empty:
         return []
@@ -73,7 +74,7 @@ def _intervals(
 def cautions(
     data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
 ) -> list[alt.Chart]:
-    """Return a mark beyond each bar that calls for caution; nothing if none does.
+    """Return a mark beyond the end of each flagged bar; an empty list if no bar is flagged.
 
     The arguments are those of `stacked`.
     """
@@ -90,9 +91,10 @@ def cautions(
 
 
 def whole_bars(data: pd.DataFrame, named: Sequence[str]) -> pd.DataFrame:
-    """Return one row per bar, with its `seconds` in all, and the `end` of it and of its interval.
+    """Return one row per bar, with its total `seconds` and its `end`.
 
-    The arguments are those of `stacked`.
+    `end` is the end of the bar or of its interval, whichever is larger. The arguments are those of
+    `stacked`.
     """
     whole = data.groupby([*named])["seconds"].transform("sum")
     bars = data.assign(seconds=whole).drop_duplicates([*named]).drop(columns="part")

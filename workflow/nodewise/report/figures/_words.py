@@ -1,4 +1,4 @@
-"""What a figure shows, in words: its picture for those who do not see it, and parts of titles."""
+"""Describe in words what figures show, for `alt` texts and titles."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +10,9 @@ from nodewise.report.figures._encodings import kinds_of
 
 
 def values_in_words(data: pd.DataFrame, value: str, unit: str) -> str:
-    """Say, kind by kind, the values over the nodes at the smallest and at the largest batch.
+    """List the values by number of nodes, for each kind, at the smallest and the largest batch.
 
-    Where several lines have such a point it is the least and the greatest of them.
+    If several lines have such a point, the range of their values is listed.
     """
     sentences = []
     for kind in kinds_of(data):
@@ -24,19 +24,25 @@ def values_in_words(data: pd.DataFrame, value: str, unit: str) -> str:
 
 
 def times(ratio: float) -> str:
-    """Return a ratio in words, with two digits."""
+    """Return a ratio in words, with two significant digits, such as `1.6 times`."""
     rounded = float(f"{ratio:.2g}")
     return f"{rounded:,.0f} times" if rounded >= 10 else f"{rounded:#.2g} times"
 
 
 def percent(*shares: float) -> str:
-    """Return a share, or from which to which, in words."""
+    """Return a share, or the range between two shares, as percentages."""
     written = dict.fromkeys(write_percent(share).replace(" ", "\u00a0") for share in shares)
     return " to ".join(written)
 
 
 def listed(shares: Mapping[Any, float], of: str, at: str = "at batch") -> str:
-    """Return shares in words, each with what it is `at`; the first says what they are `of`."""
+    """List shares in words, such as `80 % of a step at batch 64, 60 % at batch 128`.
+
+    Args:
+        shares: the shares, by the name that follows `at`.
+        of: the text after the first share, such as ` of a step`.
+        at: the text before each name.
+    """
     words = [of, *("" for _ in shares)]
     return ", ".join(
         f"{percent(share)}{word} {at} {name}"
@@ -45,7 +51,7 @@ def listed(shares: Mapping[Any, float], of: str, at: str = "at batch") -> str:
 
 
 def _over_nodes(rows: pd.DataFrame, value: str, unit: str) -> str:
-    """Say the values of the rows of one batch, in the order of the nodes."""
+    """List the values of one batch, in the order of the nodes."""
     ends = rows.groupby("nodes")[value].agg(["min", "max"])
     written = [
         (nodes, dict.fromkeys((write_number(low, unit), write_number(high, unit))))

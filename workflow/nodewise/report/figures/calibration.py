@@ -1,4 +1,4 @@
-"""The figure of a calibration: the time of an all-reduce by payload and nodes."""
+"""Draw the figure of a calibration: the time of an all-reduce by payload and nodes."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,10 @@ _NAMED = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launche
 
 
 def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
-    """Return the all-reduces of calibrations, and what the formula gave for them.
+    """Return the times of all-reduces in calibrations, as measured and by the formula.
 
-    Each row says what it is of (`study`, `machine`, `collective`) and its kind (`observed_kind`).
+    The columns `study`, `machine` and `collective` say where a row comes from; `observed_kind` is
+    the kind of the measured times.
     """
     parts = [
         all_reduces.times.assign(
@@ -64,10 +65,11 @@ def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
     order=100,
 )
 def all_reduce(rows: pd.DataFrame) -> Figure:
-    """Draw the times of all-reduces, the formula fitted to them, and what it predicted.
+    """Draw the times of all-reduces, the formula that is fitted to them, and its predictions.
 
-    The rows are one collective of `all_reduce_times`. Of the formula fitted to fewer nodes only
-    what it predicts is drawn, as crosses: its lines would lie on those of the other.
+    The rows are one collective of `all_reduce_times`. Predictions are those of the formula fitted
+    to fewer nodes. They are drawn as crosses only, because the lines would cover those of the other
+    fit.
     """
     kind = str(rows["observed_kind"].iloc[0])
     title = f"Time of an all-reduce {COLLECTIVES[rows['collective'].iloc[0]]}"
@@ -88,7 +90,7 @@ def all_reduce(rows: pd.DataFrame) -> Figure:
 
 
 def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
-    """Return lines over the nodes, intervals, points, and crosses (held out)."""
+    """Return lines over the nodes, intervals, points, and crosses for held-out points."""
     payloads = [write_number(size, "B") for size in sorted(data["payload_bytes"].unique())]
     data = inline(data.assign(payload=[write_number(size, "B") for size in data["payload_bytes"]]))
     lines = data[data["role"] == "fitted"]
@@ -119,7 +121,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
 
 
 def _in_words(rows: pd.DataFrame) -> str:
-    """Say the times at the smallest and the largest payload, over the nodes."""
+    """List the times by number of nodes, at the smallest and the largest payload."""
     words = []
     for payload in dict.fromkeys((rows["payload_bytes"].min(), rows["payload_bytes"].max())):
         points = rows[rows["payload_bytes"] == payload].sort_values("nodes")

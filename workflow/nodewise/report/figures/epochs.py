@@ -1,4 +1,4 @@
-"""Figures of loss and accuracy over the epochs."""
+"""Draw training loss and accuracy over the epochs."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ _DECLARED: dict[str, Any] = {
     **_DECLARED,
 )
 def loss_by_epoch(rows: pd.DataFrame) -> Figure:
-    """Draw the training loss over the epochs; no loss is below zero."""
+    """Draw the training loss over the epochs; the axis begins at zero."""
     return _by_epoch(rows, "loss", {"domainMin": 0})
 
 
@@ -59,14 +59,17 @@ def loss_by_epoch(rows: pd.DataFrame) -> Figure:
     **_DECLARED,
 )
 def accuracy_by_epoch(rows: pd.DataFrame) -> Figure:
-    """Draw the training accuracy over the epochs; none is above one."""
+    """Draw the training accuracy over the epochs; the axis ends at one."""
     return _by_epoch(rows, "accuracy", {"domainMax": 1})
 
 
 def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
-    """Draw training `loss` or `accuracy` (`value`) over the epochs, a line for each point.
+    """Draw training loss or accuracy over the epochs, one line for each point.
 
-    `end` is where the axis ends on one side, whatever the lines do.
+    Args:
+        rows: the rows of one drawing.
+        value: `loss` or `accuracy`.
+        end: the fixed end of the value axis, as a setting of its scale.
     """
     names = [*_LINE, "epoch"]
     data = _over_launches(rows, value)
@@ -119,7 +122,7 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
 
 
 def _over_launches(rows: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Return the median of `value` over the launches of each line, with the `least` and `most`."""
+    """Return the median of `value` over launches, by line and epoch, with `least` and `most`."""
     launches = rows.groupby(["kind", *_LINE, "epoch"], as_index=False)
     return launches.agg(
         **{value: (value, "median")},
@@ -133,7 +136,10 @@ def _over_launches(rows: pd.DataFrame, value: str) -> pd.DataFrame:
 def _by_strategy(
     data: pd.DataFrame, line_titles: dict[str, str], behind: dict[str, str]
 ) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
-    """Return how lines of many strategies look; of each strategy, it stands before its variants."""
+    """Return the colours and dashes of lines of several strategies.
+
+    In the legend, each strategy comes before its variants.
+    """
     lines = sorted(
         data[_LINE].drop_duplicates().itertuples(index=False, name=None),
         key=lambda line: (behind[line[2]], line[2] != behind[line[2]], line),
@@ -145,7 +151,10 @@ def _by_strategy(
 
 
 def _line_titles(data: pd.DataFrame, titles: dict[str, str]) -> dict[str, str]:
-    """Return the title of each line, by the name of its series: what tells it from the others."""
+    """Return the title of each line, by the name of its series.
+
+    A title has the strategy, and the nodes and the batch if lines differ in these.
+    """
     several = {name: data[name].nunique() > 1 for name in _LINE}
     found = {}
     for nodes, batch, strategy in data[_LINE].drop_duplicates().itertuples(index=False, name=None):

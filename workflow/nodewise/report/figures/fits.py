@@ -1,4 +1,4 @@
-"""Figures of the fitted formulas: their fit to the points, and what they say of more nodes."""
+"""Draw fitted formulas: their fit to the points, and what they predict for more nodes."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ _OUTLOOK = (
     ),
 )
 _REACH = View("speedup", "Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
-_ROOM = 1.4  # above and below the points; an interval may reach further out
+_ROOM = 1.4  # factor above and below the points at which intervals are cut off
 
 
 @figure(
@@ -54,7 +54,7 @@ _ROOM = 1.4  # above and below the points; an interval may reach further out
     order=82,
 )
 def step_time_fit(rows: pd.DataFrame) -> Figure:
-    """Draw fitted step times, the observed ones, and the held-out predictions.
+    """Draw fitted and observed step times, and predictions for held-out points.
 
     The rows are one curve of `fit_queries.fit_roles`, with launches.
     """
@@ -94,7 +94,7 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
     order=80,
 )
 def outlook(rows: pd.DataFrame) -> Figure:
-    """Draw the speed-up against one node, by the formula and of the points.
+    """Draw the speed-up over one node, by the formula and as observed.
 
     The rows are one curve of `fit_queries.speedup_roles`, with launches.
     """
@@ -127,7 +127,7 @@ def outlook(rows: pd.DataFrame) -> Figure:
     order=81,
 )
 def reach(rows: pd.DataFrame) -> Figure:
-    """Draw the speed-up up to the most nodes that the formula was asked about, with intervals.
+    """Draw the speed-up by the formula for all numbers of nodes asked about, with intervals.
 
     The rows are one curve of `fit_queries.reach`, with launches.
     """
@@ -155,9 +155,14 @@ def _layers(
     *,
     of_points: str | None = None,
 ) -> list[alt.Chart]:
-    """Return lines (dashed where they predict), observed points, and crosses (held out).
+    """Return lines (dashed where they predict), observed points, and crosses for held-out points.
 
-    The crosses are of the same column as the lines; the points are `of_points`, if it is another.
+    Args:
+        data: the rows, with their `role`.
+        kind: the kind of the observed points.
+        x: the horizontal axis.
+        y: returns the vertical axis of a column, or with None that of the lines and crosses.
+        of_points: the column of the observed points, if it is not that of the lines.
     """
     data = inline(data)
     lines = _lines(data)
@@ -192,7 +197,7 @@ def _band(
     y: Callable[[str | None], alt.Y],
     between: tuple[str, str],
 ) -> alt.Chart:
-    """Return the intervals of lines, `between` two columns of `ends`."""
+    """Return the intervals of lines as areas, `between` two columns of `ends`."""
     band: alt.Chart = (
         alt.Chart(ends)
         .mark_area(opacity=0.12)
@@ -208,7 +213,7 @@ def _band(
 
 
 def _lines(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the lines; the predicted stretch begins where the fitted one ends."""
+    """Return the points of the lines; the predicted part begins where the fitted part ends."""
     fitted, predicted = (data[data["role"] == role] for role in ("fitted", "predicted"))
     ends = fitted.sort_values("nodes").groupby("batch_per_worker", as_index=False).last()
     ends = ends[ends["batch_per_worker"].isin(predicted["batch_per_worker"])]
@@ -227,7 +232,7 @@ def _speedups_in_words(data: pd.DataFrame, kind: str) -> str:
 
 
 def _points_and_ends(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the rows to say in words: observed, fitted, and predicted at the end of the line."""
+    """Return the rows to describe in words: observed, fitted, and predicted for the most nodes."""
     ends = (data["role"] != "predicted") | (data["nodes"] == data["nodes"].max())
     rows: pd.DataFrame = data[ends & (data["role"] != "held out")]
     return rows.assign(kind=rows["role"].replace("observed", kind))

@@ -1,4 +1,4 @@
-"""The figure of the training time that more nodes save, model by model."""
+"""Draw the training time that more nodes save, model by model."""
 
 import altair as alt
 import pandas as pd
@@ -36,7 +36,7 @@ from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 )
 def improvement(rows: pd.DataFrame) -> Figure:
     """Draw the share of the training time that more nodes save (`queries.improvements`)."""
-    # not `model` and `batch_per_worker`: readers filter by those, and the mean is of none
+    # not named `model` and `batch_per_worker`: readers filter by these, and the mean has neither
     batch = rows["batch_per_worker"].astype("string").fillna("each its own")
     data = rows.assign(title=rows["model"].map(lambda name: title_of(name) or "Mean"), batch=batch)
     data = data[["kind", "title", "batch", "nodes", "saved", "experiment", *LAUNCHES]]
@@ -58,7 +58,7 @@ def improvement(rows: pd.DataFrame) -> Figure:
 
 
 def _layers(data: pd.DataFrame) -> list[alt.Chart]:
-    """Return a point for each kind, model and number of nodes, and lines between the kinds."""
+    """Return a point for each kind, model and number of nodes, and lines that join the kinds."""
     at = [f"{model}, {nodes}" for model, nodes in data[["title", "nodes"]].to_numpy()]
     points = inline(data.assign(at=at))
     y = alt.Y("at:N", title="Model, nodes", sort=[*dict.fromkeys(at)]).axis(grid=True, ticks=False)

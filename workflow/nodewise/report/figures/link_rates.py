@@ -1,4 +1,4 @@
-"""The figure of efficiency over slower and faster links."""
+"""Draw the efficiency over slower and faster links."""
 
 import altair as alt
 import pandas as pd
@@ -40,7 +40,7 @@ _VIEWS = (
     order=83,
 )
 def link_rates(rows: pd.DataFrame) -> Figure:
-    """Draw efficiency by the rate of the link, one line per number of nodes.
+    """Draw the efficiency by the rate of the link, one line per number of nodes.
 
     The rows are one line of `fit_queries.link_rates`.
     """
@@ -50,7 +50,7 @@ def link_rates(rows: pd.DataFrame) -> Figure:
     data = rows[["role", *POINT, "rate_bit_s", *values, "flags", "cell_id"]]
     batch = data["batch_per_worker"].iloc[0]
     lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
-    # of several numbers of nodes, intervals that lie on each other could not be read
+    # overlapping intervals cannot be read, so only that on the most nodes is shaded
     shaded = int((seen if len(seen) else lines)["nodes"].max())
     return Figure(
         finding=_formula_findings.describe_link_rates(lines, shaded),
@@ -68,7 +68,13 @@ def link_rates(rows: pd.DataFrame) -> Figure:
 
 
 def _layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[alt.Chart]:
-    """Return an interval, lines over the rates (dashed where nothing was measured), and points."""
+    """Return an interval, lines over the rates (dashed where nothing was measured), and points.
+
+    Args:
+        lines: the points of the lines, as `_stretches` returns them.
+        seen: the measured points.
+        shaded: the number of nodes whose interval is drawn.
+    """
     view = _VIEWS[0]
     colour, fill = by_nodes(pd.concat([lines, seen]))
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
@@ -97,7 +103,10 @@ def _layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[alt.Ch
 
 
 def _stretches(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the lines by rate; a dashed stretch begins where the solid one ends."""
+    """Split each line into stretches within and beyond the measured rates.
+
+    The dashed stretches begin at the points at which the solid one ends.
+    """
     parts = []
     for _, rows in data[data["role"] != "observed"].groupby("nodes"):
         line = rows.sort_values("rate_bit_s").assign(stretch="all")
@@ -113,7 +122,7 @@ def _stretches(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_words(data: pd.DataFrame) -> str:
-    """Say the efficiencies by the formula at the slowest and at the fastest link."""
+    """List the efficiencies by the formula over the slowest and the fastest link."""
     law = data[data["role"] != "observed"].sort_values("rate_bit_s")
     lines = []
     for nodes, line in law.groupby("nodes"):
@@ -127,7 +136,7 @@ def _in_words(data: pd.DataFrame) -> str:
 
 
 def _misses_in_words(data: pd.DataFrame) -> str:
-    """Say how far the efficiencies that were measured are from the formula at their rates."""
+    """State how far the measured efficiencies are from the formula; empty without any."""
     at = ["nodes", "rate_bit_s"]
     law = data[data["role"] != "observed"].drop_duplicates(at)
     seen = data.loc[data["role"] == "observed", [*at, "efficiency"]]

@@ -1,4 +1,4 @@
-"""The figure that compares models by what they compute and what they communicate."""
+"""Draw the figure that compares what models compute with what they communicate."""
 
 import math
 from collections.abc import Mapping
@@ -16,12 +16,15 @@ from nodewise.report.figures._panels import MOST_LINES
 from nodewise.results.model_description import Architecture
 
 KIND = "counted"
-_ROOM = 4  # around the points, as a factor; twice that on the right, for the lines' labels
+_ROOM = 4  # margin around the points, as a factor; squared on the right, for labels of lines
 _NAMED = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
 
 
 def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
-    """Return what each model computes and communicates: one row per model."""
+    """Return one row per model: its payload in bytes, and the operations of training (FLOP).
+
+    `training_flops` are per example; `flops_per_byte` is their ratio to the payload.
+    """
     return pd.DataFrame(
         {
             "model": title_of(name),
@@ -48,7 +51,7 @@ def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
     order=110,
 )
 def compute_to_communication(rows: pd.DataFrame) -> Figure:
-    """Draw training operations per example over payload (`sizes`), both on log scales."""
+    """Draw the training operations per example over the payload (`sizes`), on log scales."""
     data = rows.drop(columns="of")
     words = "; ".join(
         f"{model}: {write_number(flops, 'FLOP')} for {write_number(payload, 'B')}, "
@@ -67,10 +70,10 @@ def compute_to_communication(rows: pd.DataFrame) -> Figure:
 
 
 def _layers(data: pd.DataFrame) -> list[alt.Chart]:
-    """Return lines of equal ratio with their labels, and a named point per model."""
+    """Return lines of equal ratio with labels, and a labelled point for each model."""
     ratios = _powers_of_ten(data["flops_per_byte"])
     left, right = data["payload_bytes"].min() / _ROOM, data["payload_bytes"].max() * _ROOM**2
-    # so high that every line leaves the frame on its right, where its label is
+    # so high that every line leaves the frame at its right edge, where its label is
     bottom, top = data["training_flops"].min() / _ROOM, 1.5 * ratios[-1] * right
     x = alt.X("payload_bytes:Q", title="Payload (bytes, log scale)")
     x = x.scale(type="log", domain=[left, right], nice=False)
@@ -91,7 +94,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
 
 
 def _equal_ratios(equal: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Return lines of equal ratio, each named at its right end."""
+    """Return lines of equal ratio, each labelled at its right end."""
     right = equal["payload_bytes"].max()
     lines = (
         alt.Chart(equal)
@@ -107,7 +110,7 @@ def _equal_ratios(equal: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
 
 
 def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Return the models' names, and a point for each."""
+    """Return a point for each model, and its title beside it."""
     points = (
         alt.Chart(shown)
         .mark_point(size=90, strokeWidth=2.5, opacity=1)
@@ -139,10 +142,10 @@ def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
 
 
 def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
-    """Return how far each name moves where there is little room: neighbours apart.
+    """Return how far down each name is moved in a narrow chart, in pixels.
 
-    From the uppermost point on, names of one side go up and down in turn, those of the other down
-    and up.
+    This moves neighbouring names apart. From the highest point on, names in the left half move down
+    and up in turn, those in the right half up and down.
     """
     before = data["payload_bytes"] <= middle
     ranks = data.groupby(before)["training_flops"].rank(method="first", ascending=False)
@@ -150,10 +153,7 @@ def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
 
 
 def _powers_of_ten(values: pd.Series) -> list[float]:
-    """Return powers of ten from the one below the least of `values` to that above the most.
-
-    Some are left out where they are more than `MOST_LINES`.
-    """
+    """Return powers of ten that enclose `values`; some are skipped to have at most `MOST_LINES`."""
     lowest, highest = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
     step = -(-(highest - lowest) // (MOST_LINES - 1)) or 1
     last = -(-(highest - lowest) // step) * step

@@ -1,4 +1,4 @@
-"""The figure of the training time that more nodes save, by the formulas and by a study."""
+"""Draw the training time that more nodes save, by the formulas and as a study foresaw it."""
 
 import altair as alt
 import pandas as pd
@@ -29,13 +29,13 @@ _FORESEEN = "foreseen by the study"
     order=91,
 )
 def savings(rows: pd.DataFrame) -> Figure:
-    """Draw the share of the training time that more nodes save, beside what a study claimed.
+    """Draw the share of the training time that more nodes save, and what a study foresaw.
 
     The rows are one study of `fit_queries.mean_savings`.
     """
     law = rows.assign(role=rows["kind"])
     seen = rows.dropna(subset="observed").assign(role="observed", saved=rows["observed"])
-    claims = published.read("ntua_figure28")  # `nodes`, `time_saved`: as the study foresaw them
+    claims = published.read("ntua_figure28")  # `nodes` and the `time_saved` that the study foresaw
     foreseen = claims.dropna(subset="time_saved").rename(columns={"time_saved": "saved"})
     points = pd.concat([seen, foreseen.assign(role=_FORESEEN)])[["role", "nodes", "saved"]]
     data = pd.concat([law, points], ignore_index=True)
@@ -52,10 +52,10 @@ def savings(rows: pd.DataFrame) -> Figure:
 
 
 def _layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
-    """Return what nodes without communication would save, the formula, and points."""
+    """Return the savings without communication, the formula with its interval, and the points."""
     y = alt.Y("saved:Q", title="Share of the time on one node").axis(format=".0%")
     last = law[law["role"] == "fitted"].sort_values("nodes").tail(1)
-    # the predicted stretch begins where the fitted one ends
+    # the predicted part begins where the fitted part ends
     lines = pd.concat([law, last.assign(role="predicted")]).sort_values("nodes", kind="stable")
     lines = lines[["role", "nodes", "saved", "low", "high"]]
     ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})

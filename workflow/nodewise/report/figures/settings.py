@@ -1,4 +1,4 @@
-"""The figure that sets one node count side by side under several links, nodes and inputs."""
+"""Draw steps on one number of nodes under several settings: links, shares of a core, inputs."""
 
 from textwrap import wrap
 
@@ -16,8 +16,8 @@ from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
 _AT = ["line", "setting"]
 _ROW = [*_AT, "batch_per_worker"]
-_LETTERS = 24  # of a line of names
-_BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
+_LETTERS = 24  # most letters of a line of a name
+_BAR, _LINE = 18, 15  # heights in pixels of a bar, and of a line of a name
 
 
 @figure(
@@ -70,11 +70,13 @@ def settings(rows: pd.DataFrame) -> Figure:
 
 
 def _row_labels(total: pd.DataFrame, titles: dict[str, str]) -> dict[tuple[str, str], str]:
-    """Return the label of each strategy and setting, the slowest strategy and setting first."""
+    """Return the label of each strategy and setting, the slowest strategy and setting first.
+
+    A single strategy is left out of the labels: the title of the figure names it.
+    """
     longest = total.groupby("line")["step"].max().sort_values(ascending=False)
     strategies = longest.index.tolist()
     ranked = total.groupby(_AT)["step"].max().sort_values(ascending=False).index
-    # of a single strategy, the title of the figure has its name
     shown = titles if len(strategies) > 1 else dict.fromkeys(strategies, "")
     return {
         (line, setting): _label(shown[line], setting)
@@ -83,14 +85,14 @@ def _row_labels(total: pd.DataFrame, titles: dict[str, str]) -> dict[tuple[str, 
 
 
 def _label(title: str, setting: str) -> str:
-    """Return the name of a row, `|` between its lines."""
+    """Return the label of a row, with `|` between its lines."""
     return "|".join(
         line for text in (title, setting) for line in wrap(text, _LETTERS, break_long_words=False)
     )
 
 
 def _row_axis(labels: list[str]) -> alt.Y:
-    """Return the axis of rows, in the order of their labels."""
+    """Return the axis of rows, in the order of `labels`."""
     return alt.Y("row:N", title=None, sort=labels).axis(
         labelExpr="split(datum.label, '|')",
         labelLineHeight=13,
@@ -102,7 +104,7 @@ def _row_axis(labels: list[str]) -> alt.Y:
 
 
 def _batches(bars: pd.DataFrame, **places: alt.Y | alt.YOffset) -> alt.Chart:
-    """Return the batch beyond the end of each bar, with a mark where the bar calls for caution."""
+    """Return the batch beyond the end of each bar, with a mark if the bar is flagged."""
     marks = bars["flags"].ne("").map({True: " !", False: ""})
     numbers = bars.assign(batch=bars["batch_per_worker"].astype(str) + marks)
     chart: alt.Chart = (

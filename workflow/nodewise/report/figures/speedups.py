@@ -1,4 +1,4 @@
-"""Figures of speed-up and efficiency, over the nodes and over the batches."""
+"""Draw speed-up and efficiency by nodes, and speed-up by batch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +54,7 @@ _IDEAL = "Dashed is ideal scaling: n nodes are n times as fast as one."
     **_DECLARED,
 )
 def speedup(rows: pd.DataFrame) -> Figure:
-    """Draw throughput against one node (`queries.speedups`)."""
+    """Draw the throughput relative to one node, by nodes (`queries.speedups`)."""
     data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *TIMED_STEP, *LAUNCHES]]
     ideal = _ideal_speedup(data)
     guide = _guide(ideal).encode(y=_SPEEDUP.y(), detail=alt.Detail("batch_per_worker:O"))
@@ -83,7 +83,7 @@ def speedup(rows: pd.DataFrame) -> Figure:
     **_DECLARED,
 )
 def efficiency(rows: pd.DataFrame) -> Figure:
-    """Draw speed-up ÷ nodes (`queries.speedups`)."""
+    """Draw the efficiency, speed-up ÷ nodes, by nodes (`queries.speedups`)."""
     data = _with_ends(rows, rows["nodes"])
     data = data[[*_POINT, "efficiency", *_ENDS, *TIMED_STEP, *LAUNCHES]]
     ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
@@ -113,7 +113,10 @@ def efficiency(rows: pd.DataFrame) -> Figure:
     order=62,
 )
 def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
-    """Draw throughput against one node over the batches, a line per number of nodes above one."""
+    """Draw the throughput relative to one node by batch, a line per number of nodes above one.
+
+    None is returned if there is only one batch.
+    """
     if rows["batch_per_worker"].nunique() < 2:
         return None
     data = _with_ends(rows)[[*_POINT, "speedup", *_ENDS, "examples_per_s", *LAUNCHES]]
@@ -135,7 +138,7 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
 
 
 def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the ends of the ideal line of each batch: as many times one node as there are."""
+    """Return both ends of each batch's line of ideal scaling: n times one node on n nodes."""
     one = (data["examples_per_s"] / data["speedup"]).groupby(data["batch_per_worker"]).median()
     ends = pd.DataFrame({"nodes": [1, int(data["nodes"].max())]})
     lines = one.rename("one").reset_index().merge(ends, "cross")
@@ -151,7 +154,10 @@ def _guide(ideal: pd.DataFrame) -> alt.Chart:
 
 
 def _with_ends(rows: pd.DataFrame, nodes: "pd.Series[int] | int" = 1) -> pd.DataFrame:
-    """Return rows with the interval of the speed-up over `nodes`, where a point counts."""
+    """Add `low` and `high`, the interval of the speed-up divided by `nodes`.
+
+    They are NaN for points that do not count as evidence.
+    """
     return rows.assign(low=rows["certain_low"] / nodes, high=rows["certain_high"] / nodes)
 
 
@@ -165,7 +171,7 @@ def _lines(
     y: Callable[[str | None], alt.Y],
     colours: tuple[alt.Color, alt.Fill],
 ) -> list[alt.Chart]:
-    """Return one line per colour, its intervals if there are any, and its points."""
+    """Return one line per colour with its points, and with intervals if there are any."""
     colour, fill = colours
     base = alt.Chart(inline(data)).encode(x=x, color=colour)
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)

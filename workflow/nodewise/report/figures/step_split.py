@@ -1,4 +1,4 @@
-"""The figure of the parts of a step, by batch and nodes."""
+"""Draw the parts of a step, by batch and nodes."""
 
 import altair as alt
 import pandas as pd
@@ -34,7 +34,7 @@ _READING = (
     order=40,
 )
 def step_split(rows: pd.DataFrame) -> Figure:
-    """Draw the parts of a step, stacked, by batch and nodes (`queries.step_parts`)."""
+    """Draw the parts of a step as stacked bars, by batch and nodes (`queries.step_parts`)."""
     data = rows[[*_POINT, "part", "seconds", *TIMED_STEP, *LAUNCHES]]
     places: dict[str, alt.X | alt.XOffset] = {
         "x": batch_axis(data),

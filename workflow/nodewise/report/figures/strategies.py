@@ -1,4 +1,4 @@
-"""Figures of many strategies side by side: throughput, and where the time of a step goes."""
+"""Draw strategies side by side: their throughput, and where the time of a step goes."""
 
 import altair as alt
 import pandas as pd
@@ -23,7 +23,7 @@ from nodewise.report.figures._stacks import MARKED, READING, cautions, stacked
 from nodewise.results.comparisons import DEVICES
 from nodewise.results.queries import LAUNCHES, TIMED_STEP, compared_parts, compared_strategies
 
-_ROW, _LINE = 28, 15  # pixels of a strategy, and of a line of its title
+_ROW, _LINE = 28, 15  # heights in pixels of a strategy's row, and of a line of its title
 _AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]
 _VIEWS = (
     View(
@@ -57,7 +57,7 @@ _THROUGHPUT = [
     order=30,
 )
 def throughput(rows: pd.DataFrame) -> Figure:
-    """Draw examples per second by strategy and nodes (`queries.compared_strategies`)."""
+    """Draw the examples per second, by strategy and nodes (`queries.compared_strategies`)."""
     examples = rows["examples_per_s"] * rows["step_time_s"]
     data = rows.assign(
         low=examples / rows["step_time_high_s"],
@@ -81,7 +81,10 @@ def throughput(rows: pd.DataFrame) -> Figure:
 
 
 def _shared_nodes(data: pd.DataFrame) -> int:
-    """Return the number of nodes, of several if there are any, that most strategies have."""
+    """Return the number of nodes that most strategies have; of several, the largest.
+
+    One node is considered only if no strategy has more.
+    """
     several = data[data["nodes"] > 1]
     rows = several if len(several) else data
     counts = rows.groupby("nodes")["strategy"].nunique()
@@ -89,7 +92,7 @@ def _shared_nodes(data: pd.DataFrame) -> int:
 
 
 def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.Chart]:
-    """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
+    """Return a line along each strategy, ticks of ideal scaling, intervals, and points."""
     colour, fill = by_nodes(data)
     rank = _strategies(data, titles, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
@@ -139,7 +142,7 @@ def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.C
     order=31,
 )
 def parts(rows: pd.DataFrame) -> Figure:
-    """Draw the parts of a step by strategy, stacked, on one number of nodes."""
+    """Draw the parts of a step as stacked bars, by strategy, on one number of nodes."""
     names = ["kind", "strategy", "nodes"]
     data = rows[[*names, "part", "seconds", *TIMED_STEP, *LAUNCHES]]
     titles = strategy_titles(rows)
@@ -160,7 +163,7 @@ def parts(rows: pd.DataFrame) -> Figure:
 
 
 def _devices(rows: pd.DataFrame, titles: dict[str, str]) -> str:
-    """Say which strategies use devices of one process instead of nodes, if any."""
+    """State which strategies use devices of one process instead of nodes; empty if none do."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
     who = " and ".join(titles[name] for name in names)
     return f" {who}: devices of one process, with no network between them." if names else ""
@@ -174,7 +177,15 @@ def _height(titles: dict[str, str]) -> int:
 def _strategies(
     data: pd.DataFrame, titles: dict[str, str], by: str, how: str, order: str = "descending"
 ) -> alt.Y:
-    """Return the strategies as rows, the best one uppermost."""
+    """Return the vertical axis of strategies, the best one at the top.
+
+    Args:
+        data: the rows.
+        titles: the titles of the strategies, by name.
+        by: the column to rank by.
+        how: how it is aggregated for each strategy.
+        order: `ascending` if low values are better.
+    """
     values = data.groupby("strategy")[by].agg(how)
     ranked = list(values.sort_values(ascending=order == "ascending").index)
     axis = alt.Axis(
@@ -188,7 +199,7 @@ def _strategies(
 
 
 def _ranked(data: pd.DataFrame, titles: dict[str, str], value: str, unit: str) -> str:
-    """Say the strategies' values on the most nodes, the largest first."""
+    """List the strategies' values on the most nodes, the largest first."""
     last = data[data["nodes"] == data["nodes"].max()].sort_values(value, ascending=False)
     pairs = zip(last["strategy"], last[value], strict=True)
     return ", ".join(f"{titles[name]} {write_number(number, unit)}" for name, number in pairs)

@@ -1,4 +1,4 @@
-"""Figures of whole trainings: their time and their accuracy, by batch and nodes."""
+"""Draw the time and the accuracy of whole trainings, by batch and nodes."""
 
 import altair as alt
 import pandas as pd
@@ -25,10 +25,10 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
-_LINE = ["cluster", "experiment", "line", "kind", "machine"]  # in each batch
+_LINE = ["cluster", "experiment", "line", "kind", "machine"]  # distinguish lines within a batch
 _GROUPS = "Each group of points is one batch size, with its nodes counted below it."
 _NOT_NAMED = ("experiment", "cell_id", "series")
-# what may tell lines of one kind and batch from each other, the shortest names first
+# columns that may distinguish lines of one kind and batch, those with the shortest names first
 _DISTINCTIONS = (
     (),
     ("cluster",),
@@ -57,7 +57,7 @@ _DISTINCTIONS = (
     order=10,
 )
 def training_time(rows: pd.DataFrame) -> Figure:
-    """Draw training time by batch and nodes, ours beside the published."""
+    """Draw the training time by batch and nodes, our own and published."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     data = data[[*_POINT, "epochs", "seconds", "low", "high", "speedup", *LAUNCHES]]
     time = f"Training time of {_epochs_in_words(data)}"
@@ -101,7 +101,7 @@ def training_time(rows: pd.DataFrame) -> Figure:
     order=20,
 )
 def accuracy(rows: pd.DataFrame) -> Figure:
-    """Draw training accuracy by batch and nodes, ours beside the published."""
+    """Draw the training accuracy by batch and nodes, our own and published."""
     data = rows[[*_POINT, "epochs", "accuracy", "least", "most", "test_accuracy", *LAUNCHES]]
     title = f"Training accuracy after {_epochs_in_words(data)}"
     y = alt.Y("accuracy:Q", title=f"{title}{NOT_FROM_ZERO}").scale(zero=False, padding=12)
@@ -119,10 +119,13 @@ def accuracy(rows: pd.DataFrame) -> Figure:
 def _nested_points(
     data: pd.DataFrame, rows: pd.DataFrame, y: alt.Y, between: tuple[str, str]
 ) -> list[alt.Chart]:
-    """Draw points over nodes within batch, a line per batch and series, kinds told by shape.
+    """Draw points by nodes within each batch, with a line per batch and series.
 
-    `rows` are what `data` was chosen from. Bars reach `between` two columns, where these have
-    values.
+    Args:
+        data: the columns to draw.
+        rows: the rows that `data` was selected from, which have the titles of strategies.
+        y: the vertical axis.
+        between: the columns of the ends of the bars; points without values there have no bar.
     """
     low, high = between
     data = data.assign(series=_series_names(data, strategy_titles(rows)))
@@ -133,7 +136,8 @@ def _nested_points(
     )
     colour, fill, dash = by_series(series, legend)
     kinds = kinds_of(data)
-    # one name more: Vega-Lite would join a legend of the same names, and show marks for lines
+    # The extra name keeps the domain different from that of the series. Vega-Lite would merge
+    # legends with equal domains and show marks in the legend of lines.
     scale = alt.Scale(domain=[*kinds, ""], range=[*theme.kind_shapes(kinds), "circle"])
     base = alt.Chart(inline(data)).encode(
         x=batch_axis(data), xOffset=node_offset(data), color=colour
@@ -159,9 +163,10 @@ def _nested_points(
 
 
 def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
-    """Return the series of each row: its kind, and what tells its lines from others at a batch.
+    """Return the name of each row's series: its kind, and what distinguishes lines of that kind.
 
-    Of one kind it is the latter alone. A series is of one strategy.
+    Without lines to distinguish, it is the kind alone. If only one kind is shown, the name leaves
+    the kind out. All lines of a series have the same strategy.
     """
     lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
     distinct = _distinctions(lines)
@@ -179,9 +184,9 @@ def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
 
 
 def _distinctions(lines: pd.DataFrame) -> list[str]:
-    """Return the columns that tell lines of one kind from others at a batch, as few as can be.
+    """Return the fewest columns that distinguish lines of one kind at one batch.
 
-    The strategy is among them if a kind has several.
+    The strategy is one of them if a kind has several strategies.
     """
     strategies = lines.groupby("kind")["line"].nunique().max()
     for names in _DISTINCTIONS:
@@ -192,7 +197,10 @@ def _distinctions(lines: pd.DataFrame) -> list[str]:
 
 
 def _series(data: pd.DataFrame, behind: dict[str, str]) -> list[Series]:
-    """Return the series in `data`, by kind; what is published was trained with one strategy."""
+    """Return the series in `data`, in the order of kinds.
+
+    All published series have the same strategy, `PUBLISHED_STRATEGY`.
+    """
     behind = {**behind, "published": PUBLISHED_STRATEGY}
     rows = data[["kind", "series", "line"]].drop_duplicates("series").sort_values("series")
     ordered = sorted(rows.to_numpy(), key=lambda row: kinds_of(data).index(row[0]))
@@ -200,7 +208,7 @@ def _series(data: pd.DataFrame, behind: dict[str, str]) -> list[Series]:
 
 
 def _several_clusters(data: pd.DataFrame) -> str:
-    """Say of which nodes the lines are, if not of equal ones."""
+    """List the kinds of nodes that were measured, if there are several."""
     clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
     if len(clusters) < 2:
         return ""
@@ -208,7 +216,7 @@ def _several_clusters(data: pd.DataFrame) -> str:
 
 
 def _several_machines(data: pd.DataFrame) -> str:
-    """Say that several machines measured the points, if so: their times do not compare."""
+    """Warn that times of different machines cannot be compared, if there are several machines."""
     machines = sorted(set(data["machine"]) - {""})
     if len(machines) < 2:
         return ""

@@ -1,7 +1,7 @@
-"""The pages of the site: each module here makes one, or those of one kind, and registers it.
+"""Make the pages of the site; each module of this folder registers one page or one kind of pages.
 
-To add a page, write such a module and its template; or, if it has no numbers of a study, plain
-Markdown in site/pages. mkdocs.yml names only the pages that the head of the site shows.
+To add a page, write such a module and a template. A page without numbers of a study can be a plain
+Markdown file in site/pages instead. mkdocs.yml lists only the pages in the navigation of the site.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ PAGES: Registry[Pages] = Registry("page", "nodewise.report.pages")
 
 
 def page(name: str) -> Callable[[Pages], Pages]:
-    """Register the decorated function: it takes a study and returns the pages to render."""
+    """Register the decorated function, which takes a study and returns the pages to render."""
 
     def register(pages: Pages) -> Pages:
         PAGES.add(name, pages)

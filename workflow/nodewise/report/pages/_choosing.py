@@ -1,4 +1,4 @@
-"""Choosing: which strategy and how many nodes, by what matters to the reader."""
+"""Recommend a strategy and a number of nodes for each goal, for the page Your case."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,8 +31,8 @@ _TRAININGS = [
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
     *CAUTION,
 ]
-_ALIKE = 0.005  # accuracies this near to the best one are not called worse
-_BINS = {  # each from its key on, to the next
+_ALIKE = 0.005  # accuracies this close to the best one are not called worse
+_BINS = {  # lower end of a range -> the range in words
     0.0: "0 to 0.25",
     0.25: "0.25 to 0.5",
     0.5: "0.5 to 1",
@@ -52,7 +52,7 @@ _RATIOS = [
 
 
 def context(study: ReportContext) -> dict[str, Any]:
-    """Return what the page Your case shows of the strategies."""
+    """Return the template variables of the page Your case that are about strategies."""
     speeds = evidence.check_times(comparisons.compared_points(study.tables["curves"]), study.tables)
     speeds = comparisons.with_rate_intervals(speeds)
     trained = trainings(study)
@@ -66,7 +66,7 @@ def context(study: ReportContext) -> dict[str, Any]:
 
 
 def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """Yield what is fastest and cheapest where most strategies were measured beside each other."""
+    """Yield the fastest and the cheapest strategy at the points with most strategies compared."""
     group = most_compared(rows)
     if group is None:
         yield _too_little("Fastest and cheapest", rows)
@@ -90,13 +90,16 @@ def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, st
 
 
 def _too_little(goal: str, rows: pd.DataFrame) -> dict[str, str]:
-    """Return that no strategy is best for a goal yet, and what would have to be measured."""
+    """Return the answer that there is too little evidence for a goal, with what to measure."""
     needs = text(f"Too little evidence. {evidence.needs(rows)}")
     return {"criterion": Markup(goal), "answer": needs, "where": Markup(""), "page": ""}  # noqa: S704
 
 
 def _cheapest(study: ReportContext, point: "pd.Series[Any]") -> Markup:
-    """Return what takes least node time: the cheapest of several nodes, or one node."""
+    """Compare the node time of a strategy on several nodes with that of one node.
+
+    The lower one is named first. Node time is in seconds per 1,000 examples.
+    """
     alone = point["examples_per_s_one"]
     one_s = 1000 / alone if alone > 0 else float("nan")
     title = study.strategy_title(point["strategy"])
@@ -117,15 +120,22 @@ def _cheapest(study: ReportContext, point: "pd.Series[Any]") -> Markup:
 
 
 def _node_time(point: "pd.Series[Any]", title: str, node_s: float, of: str = "") -> Markup:
-    """Return a node time with its interval; `of` ends the columns of the point."""
+    """Return a node time with its interval in words.
+
+    Args:
+        point: the point, with its step time and interval.
+        title: what takes this time.
+        node_s: the node time in seconds.
+        of: the suffix of the columns of `point` to use, such as `_one`.
+    """
     low, high = _node_time_ends(point, node_s, of)
-    # the one node beside a point may have been launched once
+    # the point on one node may have been launched only once
     ends = Markup(", launched once") if pd.isna(low) else interval(low, high, "s")
     return Markup("{}: {}{}").format(text(title), number(node_s, "s", point["label"]), ends)
 
 
 def _node_time_ends(point: "pd.Series[Any]", node_s: float, of: str = "") -> tuple[float, float]:
-    """Return the interval of a node time, by that of the step time."""
+    """Return the interval of a node time, scaled from that of the step time."""
     low, high = (
         point[f"step_time_{end}_s{of}"] / point[f"step_time_s{of}"] for end in ("low", "high")
     )
@@ -133,7 +143,7 @@ def _node_time_ends(point: "pd.Series[Any]", node_s: float, of: str = "") -> tup
 
 
 def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """Yield what is most accurate where most whole trainings can be compared."""
+    """Yield the most accurate strategies, from the largest group of comparable trainings."""
     points = _points(study, rows)
     counting = evidence.select(points)
     groups = [of for _, of in counting.groupby(_TRAINED) if len(of) > 1]
@@ -146,7 +156,7 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
         ("in_time", "Most accurate in a given time", "training"),
         ("in_epochs", "Most accurate in given epochs", "training"),
     ):
-        # a caution is about time: it makes no accuracy doubtful, but that in a given time
+        # a caution is about time, so it matters only for the accuracy in a given time
         known = group[group["flags"] == ""] if name == "in_time" else group
         known = known.dropna(subset=name)
         if known.empty:
@@ -171,7 +181,10 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
 
 
 def _points(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return trainings by strategy and nodes, means over their launches, with what they lack."""
+    """Return one row per strategy and nodes: mean accuracies over launches, and `lacks`.
+
+    `lacks` says what the row lacks to count as evidence.
+    """
     scores = ("test_accuracy", "in_time", "in_epochs")
     points = cells.groupby([*_TRAINED, "study", "strategy", "nodes"], as_index=False).agg(
         **{name: (name, "mean") for name in scores},
@@ -191,17 +204,18 @@ _TRAINED = ["experiment", "model", "dataset", "cluster", "label", "batch_per_wor
 
 
 def trainings(study: ReportContext) -> pd.DataFrame:
-    """Return the cells that trained whole epochs, with accuracies at the same time and epoch.
+    """Return the cells that trained whole epochs, with accuracies at equal times and epochs.
 
-    `in_time` is the training accuracy of the last epoch that ended within the time in which the
-    quickest training of the same experiment, model and batch ended; `in_epochs` that after as many
-    epochs as all of these went through. `train_time_s` is of training alone.
+    Trainings with equal `_TRAINED` columns are compared. `in_time` is the training accuracy after
+    the last epoch that ended before the fastest of these trainings did. `in_epochs` is the training
+    accuracy after as many epochs as the shortest of them had. `train_time_s` is the time of
+    training alone.
     """
     cells = study.cells[(study.cells["status"] == "ok") & study.cells["whole_epochs"]]
     cells = cells.assign(label=cells["accuracy_label"])
     epochs = study.tables["epochs"].sort_values(["cell_id", "epoch"])
     epochs = epochs.assign(ended_s=epochs.groupby("cell_id")["seconds"].cumsum())
-    # by the same sums as the epochs: the quickest training ends in its own time
+    # summed like the epochs, so that the fastest training's last epoch is within its own time
     ended_s = cells["cell_id"].map(epochs.groupby("cell_id")["ended_s"].last())
     cells = cells.assign(ended_s=ended_s.astype("float64"))
     at_end = cells.groupby(_TRAINED)[["ended_s", "epochs"]].transform("min")
@@ -219,7 +233,7 @@ def trainings(study: ReportContext) -> pd.DataFrame:
 
 
 def _split(study: ReportContext) -> pd.DataFrame:
-    """Return the data-parallel points that count and whose communicating was told apart."""
+    """Return the data-parallel points that count and whose communication was timed separately."""
     rows = evidence.check_times(
         comparisons.parts(study.tables["curves"]), study.tables, other="_one"
     )
@@ -228,9 +242,10 @@ def _split(study: ReportContext) -> pd.DataFrame:
 
 
 def ratio_rule(study: ReportContext) -> Markup | None:
-    """Return the rule by the transfer-to-compute ratio, and how often the points followed it.
+    """State the rule by the transfer-to-compute ratio, and how many points followed it.
 
-    A step of n nodes takes (1 + ratio) times what one node takes and trains n times the examples.
+    A step on n nodes takes (1 + ratio) times as long as on one node and trains n times as many
+    examples, so n nodes are faster if n > 1 + ratio. None is returned if there are no points.
     """
     rows = _split(study)
     if rows.empty:
@@ -259,7 +274,10 @@ def ratio_rule(study: ReportContext) -> Markup | None:
 
 
 def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
-    """Say how many of the points did whose interval lies on one side of one; nothing if none is."""
+    """State how many of the points whose interval excludes 1 followed the rule.
+
+    Empty if the interval of no point excludes 1.
+    """
     sure = (rows["speedup_low"] > 1) | (rows["speedup_high"] < 1)
     if not sure.any():
         return ""
@@ -270,7 +288,7 @@ def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
 
 
 def _ratios(study: ReportContext) -> Table | None:
-    """Return speed-ups and efficiencies by ranges of the ratio."""
+    """Return a table of speed-ups and efficiencies by ranges of the ratio."""
     rows = _split(study)
     if rows.empty:
         return None
@@ -291,7 +309,10 @@ def _ratios(study: ReportContext) -> Table | None:
 
 
 def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
-    """Return in words where a point was measured, or those of a comparison over several `nodes`."""
+    """Describe in words where a point was measured.
+
+    With several `nodes`, for a comparison across numbers of nodes, all of these are listed.
+    """
     on = f"{join_words(map(str, nodes))} nodes" if len(nodes) > 1 else counted(row["nodes"], "node")
     sentences = Markup("{}, {}, {} per worker, in {}")
     return sentences.format(

@@ -1,4 +1,4 @@
-"""The study of NTUA: its tables and figures, each beside what was measured here."""
+"""Make the page of the NTUA study: its tables and figures beside our own measurements."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from nodewise.results.importers import published
 from nodewise.results.queries import published_and_ours
 
 TITLE = "Multi-node Training with TensorFlow"
-# of the figures of times and of accuracies: model -> their numbers in the study
+# model -> the study's numbers of its figures of times and of accuracies
 _TRAININGS = {
     "cifar10_cnn": (16, 17),
     "densenet121": (18, 19),
@@ -75,11 +75,14 @@ _FROM_ONE = [
     Column("predicted_s", "Step from one node", "s", "predicted"),
     Column("error", "Error", "share", "predicted"),
 ]
-_SATURATED = 0.05  # a further node that shortens training by less hardly pays
+_SATURATED = 0.05  # training is saturated if one more node shortens it by less than this share
 
 
 def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
-    """Yield the page, if there are published points, with how many, and how many were timed."""
+    """Yield the page with its number of published points and how many of them we timed.
+
+    Nothing is yielded if there are no published points.
+    """
     points = published_and_ours(study.tables)
     points = points[points["study"] == "ntua"]
     if len(points):
@@ -111,7 +114,7 @@ def _context(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
 
 
 def _table_1(study: ReportContext) -> pd.DataFrame:
-    """Return Table I as printed, with the parameters of our models where they were described."""
+    """Return Table I as printed, with the parameters of our own models if they are described."""
     rows = published.read("ntua_table1")
     described = study.architectures
     counts = {
@@ -126,7 +129,7 @@ def _table_1(study: ReportContext) -> pd.DataFrame:
 
 
 def _trainings(study: ReportContext) -> list[dict[str, Any]]:
-    """Return for each model the figures of its times and accuracies, under the study's numbers."""
+    """Return the figures of times and accuracies of each model, with the study's own numbers."""
     return [
         {"title": study.model_title(model), "numbers": numbers, "figures": figures}
         for model, numbers in _TRAININGS.items()
@@ -135,7 +138,10 @@ def _trainings(study: ReportContext) -> list[dict[str, Any]]:
 
 
 def _figure_28(study: ReportContext) -> dict[str, Any] | None:
-    """Return what more nodes save by the formulas beside what the study foresaw, and what holds."""
+    """Compare the time that more nodes save by our formulas with what the study foresaw.
+
+    None is returned if there are no savings of this study.
+    """
     savings = study.overhead["savings"]
     savings = savings[savings["study"] == "ntua"]
     mean = {row["nodes"]: row for row in mean_savings(savings).to_dict("records")}
@@ -169,7 +175,10 @@ def _figure_28(study: ReportContext) -> dict[str, Any] | None:
 
 
 def _from_one(study: ReportContext) -> dict[str, Any] | None:
-    """Return how well step times of one node, and one bandwidth, tell those of several."""
+    """Return how well step times on several nodes follow from one node and one bandwidth.
+
+    None is returned if there is no such trial.
+    """
     trials = study.overhead["trials"]
     rows = trials[(trials["study"] == "ntua") & (trials["scenario"] == OTHER_MODELS)]
     if rows.empty:
@@ -185,7 +194,11 @@ def _from_one(study: ReportContext) -> dict[str, Any] | None:
 
 
 def _ratios(study: ReportContext, measured: pd.DataFrame) -> dict[str, Any]:
-    """Return the median ratio of each kind of our times that count, or what it takes to count."""
+    """Return the median ratio of our times to the published ones, for each kind of our times.
+
+    Only times that count as evidence are used. If none counts, `needs` says what has to be
+    measured.
+    """
     repeats = study.tables["curves"].set_index("cell_id")["repeats"]
     measured = measured.assign(repeats=measured["cell_id"].map(repeats))
     measured = evidence.check_times(measured, study.tables)
@@ -198,5 +211,5 @@ def _ratios(study: ReportContext, measured: pd.DataFrame) -> dict[str, Any]:
 
 
 def _letters(name: str) -> str:
-    """Return a dataset's name without spaces and underscores, to compare spellings."""
+    """Return the lower-case letters and digits of a dataset's name, to compare spellings."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,4 +1,4 @@
-"""The published studies that print single trainings: each beside what was measured here."""
+"""Make the pages of published studies that print single trainings, beside our measurements."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -76,7 +76,7 @@ _ENERGY = [
 
 
 def pages(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
-    """Yield a page per study, with how many points it has published and how many were timed."""
+    """Yield a page per study with its number of published points and how many of them we timed."""
     for name, title in RUNS.items():
         rows = published_runs_and_ours(study.tables, name)
         if rows.empty:
@@ -89,7 +89,7 @@ def pages(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
 
 
 def _context(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]:
-    whole = rows["whole_epochs"].eq(True)  # some steps make no accuracy
+    whole = rows["whole_epochs"].eq(True)  # only whole epochs give an accuracy
     rows = rows.assign(
         **{
             score: rows[score].where(whole)
@@ -127,14 +127,23 @@ def _context(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, A
 
 
 def _against(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
-    """Return the way whose one node our speed-ups are against: `single`, where there is one."""
+    """Return the strategy on one node that each of our speed-ups is relative to.
+
+    It is `single` if the experiment measured it, else the row's own strategy; empty for rows
+    without a speed-up.
+    """
     alone = plain_training(study.tables["curves"])
     by_single = rows["experiment"].isin(alone["experiment"])
     return rows["strategy"].mask(by_single, SINGLE).where(rows["speedup"].notna(), "")
 
 
 def _fed(study: ReportContext, name: str) -> dict[str, Any] | None:
-    """Return the throughput of nodes fed by others beside that of nodes that feed themselves."""
+    """Compare nodes that get examples from extra nodes with nodes that read their own shard.
+
+    Returns:
+        The throughputs of one such pair of points, if possible one that counts as evidence; None if
+        there is no pair.
+    """
     curves = study.tables["curves"]
     rows = with_labels(curves[curves["study"] == name])
     at = ["study", "model", "dataset", "strategy", "cluster", "machine", "label"]

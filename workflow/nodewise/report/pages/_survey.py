@@ -1,4 +1,7 @@
-"""The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
+"""Make the page of the survey, which prints no measurements.
+
+Its statements are compared with our measurements of the same trade-offs.
+"""
 
 import json
 from collections.abc import Iterator
@@ -42,11 +45,11 @@ _LEARNT = [
     *_SPEED,
     *CAUTION,
 ]
-_RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
+_RING = "custom_loop"  # sums all gradients in every step, with the fewest bytes possible
 
 
 def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
-    """Yield the page, which has no published points, if anything of it was measured."""
+    """Yield the page, if anything of the survey was measured. It has no published points."""
     beside = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
     rows = _points(study, beside)
     if rows.empty:
@@ -67,7 +70,7 @@ def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
 
 
 def _accuracy(study: ReportContext, beside: pd.DataFrame) -> Table | None:
-    """Return what each way learnt in whole epochs, as a table; None if none trained any."""
+    """Return a table of the accuracies after whole epochs; None if no point trained any."""
     curves = study.tables["curves"]
     rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
     if rows.empty:
@@ -78,9 +81,10 @@ def _accuracy(study: ReportContext, beside: pd.DataFrame) -> Table | None:
 
 
 def _points(study: ReportContext, beside: pd.DataFrame) -> pd.DataFrame:
-    """Return the study's points on several nodes, with the staleness of a cell of theirs.
+    """Return the study's points on several nodes, each with the staleness of one of its cells.
 
-    `less` is how many times as many bytes a ring sends in a step, on the same nodes.
+    `less` is the number of bytes that a ring sends in a step on the same nodes, divided by the
+    number that the point sends.
     """
     curves = study.tables["curves"]
     rows = curves[(curves["study"] == NAME) & (curves["nodes"] > 1)]
@@ -95,9 +99,9 @@ def _points(study: ReportContext, beside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _between_launches(rows: pd.DataFrame, beside: pd.DataFrame) -> pd.DataFrame:
-    """Return curves with what their launches, and those of their one node, leave possible.
+    """Add the intervals of the speed-ups, `speedup_low` and `speedup_high`.
 
-    `beside` are the points of all curves that one node stands beside.
+    `beside` has the points on several nodes for which one node was measured, with these intervals.
     """
     return rows.merge(beside[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
 
@@ -108,7 +112,10 @@ def _trade_off(
     which: "pd.Series[bool]",
     columns: list[Column],
 ) -> Table | None:
-    """Return the points of one trade-off as a table, with the setting that it is about."""
+    """Return the points of one trade-off as a table, with their settings; None if there are none.
+
+    `which` selects the rows.
+    """
     chosen = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
     if chosen.empty:
         return None

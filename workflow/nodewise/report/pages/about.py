@@ -1,4 +1,4 @@
-"""What the site is made of: how it was measured, and where the data are."""
+"""Make the page of the method, which says how everything was measured, and the data page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,13 +19,15 @@ from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.manifest import Manifest
 from nodewise.results.model_description import Architecture
 
-_MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`
+# since then, workers keep freed memory: see KEEP_MEMORY in nodewise.measure.environment
+_MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")
 
-# and convolutions are oneDNN's since then: before, where TensorFlow takes them by itself only
+# Since then, convolutions always use oneDNN. Before, they did only where TensorFlow chose so by
+# itself, which it did not on the processor below.
 _ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
 _WITHOUT_ONEDNN = "AMD EPYC"
 
-_SHORT = 10  # digits of a commit or checksum
+_SHORT = 10  # digits of a commit or checksum that are shown
 
 _MACHINES = [
     Column("cpu", "Processor"),
@@ -61,7 +63,7 @@ _SHARES = [
 
 @page("about")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the method, which leads to all about the site, and that of the data."""
+    """Yield the page of the method, which links to all pages about the site, and the data page."""
     method = {
         "peers": peers.FILE.is_file(),
         "evidence": evidence,
@@ -112,7 +114,7 @@ def _sentence(words: str) -> str:
 
 
 def _without_onednn(study: ReportContext) -> int:
-    """Return how many cells with convolutions were measured without oneDNN's."""
+    """Return how many cells of models with convolutions were measured without oneDNN."""
     early = study.cells[study.cells["started_at"] < _ONEDNN]
     dense = [name for name, of in study.architectures.items() if not _convolves(of)]
     asked = early.loc[~early["model"].isin(dense), "cell_id"]
@@ -124,7 +126,10 @@ def _convolves(architecture: Architecture) -> bool:
 
 
 def _spread_of_launches(study: ReportContext) -> dict[str, Any] | None:
-    """Return how much longer the slowest launch of a point took than its quickest."""
+    """Return the ratio of the slowest to the fastest launch of a point: median and largest.
+
+    None is returned if no point has several launches.
+    """
     cells = study.cells[study.cells["step_time_s"] > 0]
     times = cells.groupby(CURVE_KEY)["step_time_s"]
     ratios = (times.max() / times.min())[times.size() > 1]
@@ -139,7 +144,7 @@ def _spread_of_launches(study: ReportContext) -> dict[str, Any] | None:
 
 
 def _machines(study: ReportContext) -> pd.DataFrame:
-    """Return each machine that measured a cell, and what it measured."""
+    """Return one row per machine that measured cells, with its experiments."""
     made = [
         {
             "cpu": record.provenance.cpu,
@@ -159,7 +164,7 @@ def _machines(study: ReportContext) -> pd.DataFrame:
 
 
 def _runs(manifests: Sequence[Manifest]) -> pd.DataFrame:
-    """Return a row per folder of published records, as its manifest describes it."""
+    """Return one row per folder of published records, from its manifest."""
     return pd.DataFrame(
         {
             "study": one.study,
@@ -187,7 +192,10 @@ def _each(values: "pd.Series[str]") -> str:
 
 
 def _slow_motion(study: ReportContext) -> Table | None:
-    """Return one node's step times in its own time, where nodes of several shares trained alike."""
+    """Return a table of the step times of one node by its share of a core, in the node's own time.
+
+    If emulation costs nothing, they are equal. None is returned if no machine measured two shares.
+    """
     rows = comparisons.shares_of_a_core(study.tables["curves"])
     if rows.empty:
         return None

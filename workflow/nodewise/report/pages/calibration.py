@@ -1,4 +1,4 @@
-"""Calibration: how faithful emulated nodes are, what links give, and the split form of a step."""
+"""Make the calibration page: how exact emulated nodes, links and split steps are."""
 
 from collections.abc import Iterator
 from math import isfinite
@@ -33,7 +33,7 @@ from nodewise.results.curve_points import PARTS_AGREE
 
 PARTS_WITHIN = 0.05
 _PATH = "calibration.html"
-SHOWN = 40  # cells whose split step is furthest from their fused one
+SHOWN = 40  # cells in the table: those whose split step differs most from the fused one
 
 _LAWS = {
     "time": equation(Symbol("T"), Max(Messages.step, Bytes.step)),
@@ -69,7 +69,7 @@ _TIMED = Column("split_timed", "Its parts ÷ split step", "share", kind_from="la
 
 @page("calibration")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the calibration page, also for a study that has nothing to calibrate."""
+    """Yield the calibration page, even if the study has no calibrations."""
     shown = [
         {
             "about": _about(one),
@@ -158,7 +158,11 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
 
 
 def _streams(streams: pd.DataFrame, kind: str) -> dict[str, Any]:
-    """Return the streams between more than two hosts, and which was the slowest."""
+    """Return the table of streams between more than two hosts, with the slowest and the fastest.
+
+    `streams` is sorted, the slowest first. `neighbours` says that not all pairs of hosts had a
+    stream.
+    """
     slowest, fastest = streams.iloc[0], streams.iloc[-1]
     hosts = len({*streams["sender"], *streams["receiver"]})
     return {
@@ -191,7 +195,7 @@ def _all_reduces(found: AllReduces, kind: str) -> dict[str, Any]:
 
 
 def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the payload, which is an axis, as a label."""
+    """Return the rows with the payload as a label, because it is an axis and not a result."""
     payload = [write_number(size, "B") for size in rows["payload_bytes"]]
     return rows.assign(payload=payload, verdict=rows["verdict"].replace(NOT_JUDGED, "–"))
 
@@ -201,7 +205,10 @@ def _median(values: pd.Series, unit: str, kind: str) -> object:
 
 
 def _split(study: ReportContext) -> dict[str, Any] | None:
-    """Return each cell's split step beside its fused one, and how well its parts add up to it."""
+    """Compare the split step of each cell with its fused step, and with the sum of its parts.
+
+    None is returned if no cell has a split step.
+    """
     cells = study.cells.dropna(subset="split_step_s")
     if cells.empty:
         return None
@@ -243,7 +250,7 @@ def _shares(kind: str) -> list[Column]:
 
 
 def _links(links: pd.DataFrame, kind: str) -> list[Column]:
-    """Return the columns of which something is known."""
+    """Return the columns that have any values in `links`."""
     columns = [
         Column("launch", "Launch"),
         Column("configured_bit_s", "Configured (whole frames)", "bit/s", kind),

@@ -1,4 +1,4 @@
-"""Changes: what moved beyond noise between two runs, if two were compared."""
+"""Make the page of changes beyond noise between two runs."""
 
 from collections.abc import Iterator
 
@@ -32,11 +32,11 @@ _COLUMNS = [
 
 @page("changes")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page; it says how to compare two runs if none were."""
-    # step times: what training began with is no matter
+    """Yield the page; if no runs were compared, it says how to compare two."""
+    # step times do not depend on the weights that training begins with
     rows = study.with_titles(with_labels(study.changes.assign(weights="")))
     moved = rows[rows["verdict"] != NO_CHANGE]
-    # that the noise is unknown everywhere is said above the table
+    # if all verdicts are "unknown", the text above the table says so
     untold = set(moved["verdict"]) == {UNKNOWN}
     columns = [column for column in _COLUMNS if column.name != "verdict" or not untold]
     in_both = rows[rows["ratio"].notna()]
@@ -55,7 +55,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 
 def _machine(rows: pd.DataFrame) -> dict[str, Markup | bool]:
-    """Return the reference step of both runs and what the new one is of the old; {} of no point."""
+    """Return the median reference steps of both runs and their ratio; empty if one is unknown."""
     old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
     if pd.isna(old) or pd.isna(new):
         return {}

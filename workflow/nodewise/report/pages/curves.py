@@ -1,4 +1,4 @@
-"""Curves: one page for each model and strategy, with all its points, launches and records."""
+"""Make a page for each model and strategy, with all its points, launches and records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -79,9 +79,9 @@ _OF_ACCURACY = ("test_accuracy", "accuracy_label")
 
 @page("curves")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield a page for each model and strategy that was measured, here or by others.
+    """Yield a page for each model and strategy that was measured, by us or by others.
 
-    A section of it is one experiment on one kind of nodes.
+    Each section of a page is about one experiment on one dataset and one kind of nodes.
     """
     curves = Curves(study)
     of_others = _of_others(curves)
@@ -146,7 +146,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
 
 
 def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
-    """Return the sections of curves that others measured, by the address of their page."""
+    """Return the sections of published and imported curves, by the address of their page."""
     predictions = curves.study.overhead["predictions"]
     predictions = predictions[predictions["source"].isin(_AS)].drop_duplicates("curve")
     found: dict[str, list[dict[str, Any]]] = {}
@@ -172,7 +172,7 @@ def _nodes(cell: Cell) -> str:
 
 
 def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
-    """Return a launch without a result, with its reason and the last lines of its log."""
+    """Describe a launch without a result: its reason and the last lines of its log."""
     failure = study.records[row["cell_id"]].failure
     point = f"batch {row['batch_per_worker']}, {counted(row['nodes'], 'node')}"
     return {
@@ -205,7 +205,7 @@ def _input(cell: Cell) -> str:
 
 
 def _origin(study: ReportContext, record: Record) -> Facts:
-    """Return where measurements come from: examples, machine, versions, commit."""
+    """Return the facts about where measurements come from: examples, machine, versions, commit."""
     made, data = record.provenance, record.data
     facts: Facts = []
     if data is not None:

@@ -1,4 +1,4 @@
-"""Findings: one question a section, answered in one sentence by what the tables hold."""
+"""Make the findings page: one question per section, answered in one sentence from the tables."""
 
 from collections.abc import Iterator
 

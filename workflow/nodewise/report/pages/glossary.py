@@ -1,4 +1,4 @@
-"""Glossary: the terms of the field as the site uses them."""
+"""Make the glossary: the terms of the field as the site uses them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Term(Frozen):
-    """A term, what it means, and the terms that belong to it."""
+    """A term, its meaning, and related terms."""
 
     term: Text
     means: Text
@@ -47,7 +47,8 @@ def read_glossary(path: Path = GLOSSARY) -> list[Term]:
     """Read and check the glossary.
 
     Raises:
-        UserError: it is missing or invalid, has a term twice, or refers to one that it lacks.
+        UserError: the file is missing or invalid, contains a term twice, or refers to a term that
+            it does not contain.
     """
     terms = read_yaml(TypeAdapter(list[Term]), path)
     known = [one.term for one in terms]

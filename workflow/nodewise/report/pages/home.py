@@ -1,4 +1,4 @@
-"""The home page: the answer in two sentences, two numbers and one figure."""
+"""Make the home page: the answer in two sentences, two numbers and one figure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.results import comparisons
 
-# whose answer comes first: that of machines of our own, if there are any
+# sources of points in order of preference: our own measurements first
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
-_SURE = 0.99  # no probability of some hundred draws is written as more
+_SURE = 0.99  # probabilities from some hundred draws are capped at this
 _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
 
 
@@ -27,7 +27,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
     answer = _answer(study)
     figures = answer["figures"] if answer else []
-    if not figures:  # of what was measured most
+    if not figures:  # fall back to the chart with the most data
         figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
     context = {
         "answer": answer,
@@ -39,7 +39,11 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 
 def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
-    """Return from how many nodes on it pays, batch by batch, of the curve with most points."""
+    """State for each batch from how many nodes on training is faster than on one.
+
+    The curve with most points is used, of the first of `_SOURCES` that has any. The list is empty
+    if there is none.
+    """
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     held = optima[(optima["objective"] == "efficiency") & (optima["held"] == "batch_per_worker")]
     pays = held[held["break_even"]]
@@ -72,7 +76,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
 
 
 def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
-    """Return in words what the nodes of a curve are; of a published one, whose they are."""
+    """Describe the nodes of a curve; for a published curve, name the study."""
     if point.get("source") == "published":
         return f"the machines of the study {point['study']}"
     curves = study.tables["curves"]
@@ -83,11 +87,11 @@ def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
 
 
 def _answer(study: ReportContext) -> dict[str, Any] | None:
-    """Return how much faster several nodes are at the largest batch and at the smallest.
+    """Return how much faster the most nodes are, at the largest and the smallest batch.
 
-    They are of the curve with most points that count as evidence, of strategies that sum the
-    gradients of all nodes in every step (others count examples that help less), on most nodes.
-    None if too little was measured.
+    The curve with the most points that count as evidence is used. Only strategies that sum the
+    gradients of all nodes in every step are considered, because an example contributes less with
+    other strategies. None is returned if too little was measured.
     """
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
@@ -119,7 +123,7 @@ def _in_short(ends: Sequence["pd.Series[Any]"]) -> str:
 
 
 def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> Markup:
-    """Return what a point says: whether its nodes are faster than one, and how sure that is."""
+    """Say whether the nodes of a point are faster than one, and how sure that is."""
     model = f"{study.model_title(point['model'])} with" if first else "With"
     batch = f"{model} {counted(point['batch_per_worker'], 'example')} per node"
     nodes = counted(point["nodes"], "node")
@@ -135,7 +139,10 @@ def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> 
 
 
 def _predicted(study: ReportContext) -> list[dict[str, Any]]:
-    """Return the error of the predictions of node counts that were left out in turn."""
+    """State the error of predictions for node counts that were left out of the fit in turn.
+
+    The first of `_SOURCES` that has such predictions is used; the list is empty if none has.
+    """
     judged = study.overhead["judgement"]
     judged = judged[judged["own"] & (judged["scenario"] == EACH)]
     rows = {row["source"]: row for row in judged.to_dict("records")}

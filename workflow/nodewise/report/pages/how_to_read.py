@@ -1,4 +1,4 @@
-"""How to read the charts: what all drawings of a figure have in common, and the colours."""
+"""Make the page that explains how to read each figure, and the colours of strategies."""
 
 from collections.abc import Iterator
 

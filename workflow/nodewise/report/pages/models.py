@@ -1,4 +1,4 @@
-"""Models: what each model of the study is, and how much it computes for what it communicates."""
+"""Make the pages of models: what each consists of, computes and communicates."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,8 +31,8 @@ from nodewise.results.model_description import Architecture, Memory
 from nodewise.results.queries import with_labels
 
 COUNTED = "counted"
-LITTLE_BACKWARD = 1.5  # training ÷ forward pass; 2 to 3 where all layers are trained
-USUAL_BATCHES = (32, 64, 128, 256, 512)  # of a model that the study does not train
+LITTLE_BACKWARD = 1.5  # operations of training ÷ forward pass; 2 to 3 if all layers are trained
+USUAL_BATCHES = (32, 64, 128, 256, 512)  # for models that the study does not train
 
 _SIZES = [
     Column("trainable", "Trainable parameters", "", COUNTED),
@@ -89,7 +89,7 @@ _MEASURED = [
 
 @page("models")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield a page per model that was described, and the page that compares them."""
+    """Yield a page for each described model, and the page that compares them."""
     paths = {name: model_page(name) for name in study.architectures}
     for name, architecture in study.architectures.items():
         context = _model(study, name, architecture, paths[name])
@@ -164,7 +164,7 @@ def _model(
 
 
 def _dataset(study: ReportContext, model: str) -> str:
-    """Return the dataset of a model: of a user's own, that on which the study trained it."""
+    """Return the dataset of a model; for a user's own model, the one the study trained it on."""
     if model in registry():
         return registry()[model].dataset
     cells = study.tables["cells"]
@@ -172,13 +172,16 @@ def _dataset(study: ReportContext, model: str) -> str:
 
 
 def _training_to_forward(architecture: Architecture) -> float | None:
-    """Return the operations of training over those of a forward pass; None if that has none."""
+    """Return the ratio of the operations of training to those of a forward pass.
+
+    None is returned if no operations of the forward pass were counted.
+    """
     forward = architecture.flops_per_example
     return architecture.training_flops_per_example / forward if forward else None
 
 
 def _facts(of: Architecture | Memory, columns: Sequence[Column]) -> list[tuple[str, object]]:
-    """Return the title and the number of each column."""
+    """Return the title of each column with the value of `of` under the column's name."""
     return [
         (column.title, number(getattr(of, column.name), str(column.unit), str(column.kind)))
         for column in columns
@@ -186,7 +189,7 @@ def _facts(of: Architecture | Memory, columns: Sequence[Column]) -> list[tuple[s
 
 
 def _peaks(memory: Memory) -> pd.DataFrame:
-    """Return the memory of a process that trains, by batch: fitted beside measured."""
+    """Return the peak memory of a training process by batch: by the formula and measured."""
     measured = memory.measured
     rows = pd.DataFrame({"batch": list(measured), "measured": list(measured.values())})
     formula = [memory.peak_bytes(batch) for batch in measured]
@@ -194,7 +197,7 @@ def _peaks(memory: Memory) -> pd.DataFrame:
 
 
 def _ratios(architecture: Architecture, batches: Sequence[int]) -> pd.DataFrame:
-    """Return what a worker computes in a step, and the bytes that it then exchanges, by batch."""
+    """Return the operations (FLOP) of a worker in a step and its payload in bytes, by batch."""
     rows = pd.DataFrame({"batch": batches})
     return rows.assign(
         flops=rows["batch"] * architecture.training_flops_per_example,

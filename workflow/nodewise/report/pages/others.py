@@ -1,4 +1,4 @@
-"""What happened to others: published scaling curves, and how well they are predicted."""
+"""Make the page of scaling curves that others published, and how well they are predicted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ _FILTERS = {
 
 @page("others")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page: accuracies, and every curve with its source."""
+    """Yield the page: the errors of the predictions, and every curve with its source."""
     predicted = read_predicted()
     found = levels(predicted)
     shares = found.div(100).rename_axis("rule").reset_index()
@@ -63,7 +63,11 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 
 def _next() -> dict[str, Any]:
-    """Return how many measurements each way to a good number takes, and what it finds."""
+    """Compare the ways to search for the best number of devices.
+
+    For each way, the table has the mean number of measurements, how often it finds a good number,
+    and the mean time lost.
+    """
     rows = read_next()
     ways = [
         {"way": title}
@@ -81,7 +85,7 @@ def _next() -> dict[str, Any]:
 
 
 def _curves(predicted: pd.DataFrame) -> list[dict[str, str]]:
-    """Return each curve as texts: where it is from, what was measured, what was predicted."""
+    """Return one row of texts per curve: its source, what was measured and what was predicted."""
     points = pd.read_csv(PUBLISHED, keep_default_na=False).sort_values("n_devices")
     by_curve = dict(iter(points.groupby("curve")))
     rows = []

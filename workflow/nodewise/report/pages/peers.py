@@ -1,4 +1,4 @@
-"""Against Horovod and PyTorch: the same work on the same nodes, as `bench/peers` found it."""
+"""Make the page that compares us with Horovod and PyTorch, from the results of `bench/peers`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ _FIT_NAMES = {
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
-    """Return the column of an `Interval` that `_spread` has written."""
+    """Return the column of an `Interval` that `_ends_of` has written into a row."""
     return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
 
 
@@ -94,7 +94,13 @@ _FITS = [
 def pages(
     study: ReportContext, file: Path = FILE, exchanges: Path = EXCHANGES_FILE
 ) -> Iterator[Page]:
-    """Yield the page, if there is a comparison to show; all-reduces by themselves if there are."""
+    """Yield the page, if there is a comparison to show.
+
+    Args:
+        study: the study.
+        file: the results of the comparison.
+        exchanges: the results of all-reduces without training, which are shown if the file exists.
+    """
     if not file.is_file():
         return
     found = read_json(Results, file)
@@ -138,7 +144,7 @@ def _place(study: ReportContext, one: Added | StepTime) -> dict[str, Any]:
 
 
 def _ends_of(**intervals: Interval) -> dict[str, float | None]:
-    """Return the medians of intervals and their ends, as `_ends` names them."""
+    """Return the median and the ends of each interval, under the names that `_ends` uses."""
     row: dict[str, float | None] = {}
     for name, one in intervals.items():
         row |= {name: one.median, f"{name}_low": one.low, f"{name}_high": one.high}
@@ -146,7 +152,7 @@ def _ends_of(**intervals: Interval) -> dict[str, float | None]:
 
 
 def _reached(ratio: Interval, level: float) -> str:
-    """Return whether the median is at most `level`; "uncertain" if the interval includes it."""
+    """Say whether the median is at most `level`; "uncertain" if the interval includes `level`."""
     met = "yes" if ratio.median <= level else "no"
     if ratio.low is None or ratio.high is None:
         return met
@@ -154,21 +160,21 @@ def _reached(ratio: Interval, level: float) -> str:
 
 
 def _reached_all(ratios: Iterable[Interval], level: float) -> str:
-    """Return whether all of them that are known reach the level; "–" if none is known."""
+    """Say whether all known ratios are at most `level`; "–" if none is known."""
     words = [_reached(ratio, level) for ratio in ratios if ratio.rounds]
     worst = ["no", "no, uncertain", "yes, uncertain", "yes"]
     return min(words, key=worst.index, default="–")
 
 
 def _against_peers(ratios: Sequence[Ratio], one: Added | StepTime) -> dict[str, Interval]:
-    """Return the ratios of a strategy in a place by peer; `_NOTHING` where there is none."""
+    """Return the ratios to each peer for one model, nodes and strategy; `_NOTHING` if missing."""
     place = (one.model, one.nodes, one.way)
     known = {of.peer: of.ratio for of in ratios if (of.model, of.nodes, of.way) == place}
     return {peer: known.get(peer, _NOTHING) for peer in PEERS}
 
 
 def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return what the exchange of each strategy adds in each place, the least first."""
+    """Return what the exchange of each strategy adds to a step, by model and nodes, least first."""
     rows = []
     for one in sorted(found.added, key=lambda one: (one.model, one.nodes, one.added_s.median)):
         ratios = _against_peers(found.added_ratios, one)
@@ -179,7 +185,7 @@ def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
 
 
 def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return every strategy in every place, the fastest first."""
+    """Return the step times of all strategies, by model and nodes, the fastest first."""
     places = list(dict.fromkeys((one.model, one.nodes) for one in found.step_times))
     return [
         _place(study, one) | _ends_of(step=one.step_s, **_against_peers(found.ratios, one))

@@ -1,8 +1,8 @@
-"""Predictions: the answers, then what they rest on: the formulas, the points, the errors.
+"""Make the pages of predictions: how many nodes are best, and how reliable the formulas are.
 
-One page has the answers and the judgement of all formulas. Behind it is a page for each source of
-points (emulated, measured, published, imported) with the answers and errors of all its curves. The
-page of each curve has its coefficients and what bounds its points.
+One page has the answers and the errors of all formulas. It links to a page for each source of
+points (emulated, measured, published, imported), which has the answers and errors of all curves of
+that source. The coefficients of a curve, and what limits its points, are on the curve's own page.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _TITLES = {
     "imported": "Imported curves",
 }
 _OWN, _WHOLE = "own", "whole"
-_ALIKE = 2.0  # the noise scale tells a batch up to some factor
+_ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
 _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
 _NODES = {
@@ -53,7 +53,7 @@ _CHOICES = [
     Column("chosen", "Chosen"),
 ]
 _LIKELY, _FEW = 0.5, 2
-_SURE = 0.995  # what is more probable is not written as certain
+_SURE = 0.995  # from this probability on, `> 99 %` is written instead of the number
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -78,7 +78,7 @@ _STEPS = [
 
 @page("predictions")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the answers, then one for each source of points."""
+    """Yield the page of the answers, then a page for each source of points."""
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     curves = Curves(study)
@@ -106,7 +106,7 @@ def _path(name: str) -> str:
 
 
 def _overview(curves: Curves, source: str) -> dict[str, Any]:
-    """Return what is said first of a source: the answers for the curve with the most points."""
+    """Return the overview of a source: the answers for its curve with the most points."""
     predictions = curves.study.overhead["predictions"]
     mine = predictions[predictions["source"] == source]
     points = mine["observed_s"].notna().groupby(mine["curve"]).sum()
@@ -142,14 +142,17 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
 
 
 def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
-    """Return coefficients; a link that a strategy has for itself begins with the title of that."""
+    """Return coefficients in which links begin with the title of a strategy instead of its name.
+
+    Links that do not begin with a name of a strategy stay as they are.
+    """
     parts = [link.partition(", ") for link in fits["link"]]
     titled = [f"{study.strategy_title(first)}{comma}{rest}" for first, comma, rest in parts]
     return fits.assign(link=titled)
 
 
 def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a `link` to the page of their curve, for a page beside it."""
+    """Add the column `link`: a link to the page of the row's curve, for pages in `predictions/`."""
     link = Markup('<a href="../{}">{}</a>')
     links = {
         key: link.format(curves.page(key), text(label)) for key, label in curves.labels.items()
@@ -158,7 +161,11 @@ def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _answers(optima: pd.DataFrame) -> Table | None:
-    """Return one row per curve and batch, with the numbers of nodes that answer each question."""
+    """Return a table with a row per curve and batch, and a column per question with its answer.
+
+    The answers are numbers of nodes. None is returned if there are no answers at a fixed batch per
+    worker.
+    """
     held = optima[optima["held"] == "batch_per_worker"]
     if held.empty:
         return None
@@ -177,9 +184,10 @@ def _answers(optima: pd.DataFrame) -> Table | None:
 
 
 def _best(asked: Sequence[Row]) -> Markup:
-    """Return the best number of nodes and its probability; `or more` if that is the last one.
+    """Return the best number of nodes for one question, with its probability.
 
-    Where that one is hardly likelier than others, it is the numbers that are nearly as good.
+    `or more` is added if the best number is the largest that was asked about. If no single number
+    is likely, the range of the numbers that are nearly as good is returned instead.
     """
     best = next(row for row in asked if row["best"])
     if best["objective"] == "efficiency":
@@ -196,7 +204,7 @@ def _best(asked: Sequence[Row]) -> Markup:
 
 
 def _pays(asked: Sequence[Row]) -> Markup:
-    """Return the break-even number of nodes, with the probability that it beats one."""
+    """Return the break-even number of nodes, with the probability that it is faster than one."""
     first = next((row for row in asked if row["break_even"]), None)
     return _nodes(first, first["beats_one"]) if first else Markup("no number compared")
 
@@ -208,7 +216,10 @@ def _nodes(row: Row, sure: float, more: str = "") -> Markup:
 
 
 def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
-    """Return the errors of every formula for every line, the median of several points."""
+    """Return a table of the errors of every formula for every line; medians over points.
+
+    None is returned if there are no trials of these scenarios.
+    """
     rows = trials[trials["scenario"].isin(scenarios)]
     if rows.empty:
         return None
@@ -227,7 +238,10 @@ def _trial_columns() -> list[Column]:
 
 
 def _steps(steps: pd.DataFrame) -> Table | None:
-    """Return what is known of the steps to an accuracy by batch, and what is missing to tell."""
+    """Return a table of how the steps to an accuracy depend on the batch.
+
+    Rows that cannot be estimated say which data are missing.
+    """
     rows = steps.to_dict("records")
     for row in rows:
         row["critical"] = _critical(row)
@@ -235,7 +249,11 @@ def _steps(steps: pd.DataFrame) -> Table | None:
 
 
 def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the models whose critical batch is another one by runs than by the noise scale."""
+    """Return the models for which the two estimates of the critical batch disagree.
+
+    One estimate is from runs, the other from the noise scale. They disagree if they are more than
+    `_ALIKE` times apart.
+    """
     known = steps[np.isfinite(steps["critical_batch"])]
     batches = known.pivot_table(
         "critical_batch", ["model", "dataset", "data_origin"], "basis", sort=False
@@ -257,7 +275,7 @@ def _critical(row: dict[Any, Any]) -> Markup:
 
 
 def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield, by source, how wrong the formulas were about node counts left out in turn."""
+    """Yield, for each source, the errors of predictions for node counts left out in turn."""
     each = judgement[judgement["scenario"] == EACH]
     for source, rows in each.groupby("source", sort=False):
         own = rows[rows["own"]]
@@ -282,7 +300,10 @@ def _best_baseline(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
-    """Return the groups of points of which a baseline was less wrong than the own formula."""
+    """Find the groups of points that a baseline predicted better than their own formula.
+
+    Median errors are compared. `groups` is the number of all groups, `found` has those groups.
+    """
     groups, found = 0, []
     for (source, scenario, trained), rows in judgement.groupby(
         ["source", "scenario", "trained"], sort=False

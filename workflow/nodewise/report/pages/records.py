@@ -1,4 +1,4 @@
-"""Records: every launch in one list, with a link to its file."""
+"""Make the page that lists all launches, with links to their records."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Results: one page for each model on each dataset."""
+"""Make the pages of results: one for each model on each dataset."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -85,7 +85,7 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
             if one.kinds != ["published"]
             and not (one.figure == "split" and one.of["experiment"] in compared)
         ]
-        shown.sort(key=lambda one: list(one.of.values()))  # pairs of one experiment stay together
+        shown.sort(key=lambda one: list(one.of.values()))  # keep those of one experiment together
         if shown:
             first, more = part_figures(shown)
             section = {"title": title, "anchor": slug(title), "figures": first}

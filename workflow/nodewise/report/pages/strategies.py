@@ -1,4 +1,4 @@
-"""Strategies: one page for each, and the page that sets them side by side."""
+"""Make the pages of strategies: one for each, and the page that compares them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ _NOTED = {
     "bytes_counted": "Size of the compressed gradients",
 }
 
-# what tells a point of a curve from the others of a study
+# the columns that distinguish the points of a study
 _AT = [
     *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
     "whole_epochs",
@@ -113,7 +113,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 
 class Diagram(NamedTuple):
-    """A picture of what nodes do in a step: its title and its SVG element."""
+    """A diagram of what nodes do in a step: its title and its SVG element."""
 
     title: str
     svg: Markup
@@ -122,7 +122,7 @@ class Diagram(NamedTuple):
 def read_diagrams(folder: Path) -> list[Diagram]:
     """Read the files `diagram*.svg` of a strategy's folder, in the order of their names.
 
-    They become part of a page, whose style sheet has the colours.
+    The SVG elements are embedded in the page, so that its style sheet sets their colours.
 
     Raises:
         UserError: a file is not SVG, or has no title.
@@ -131,7 +131,7 @@ def read_diagrams(folder: Path) -> list[Diagram]:
     for path in sorted(folder.glob("diagram*.svg")):
         source = path.read_text(encoding="utf-8")
         try:
-            # a file of the installed code, not of a user
+            # safe: the file is part of the installed code, not input of a user
             title = ElementTree.fromstring(source).findtext(f"{_SVG}title")  # noqa: S314
         except ElementTree.ParseError as error:
             raise UserError(f"{path}: is not SVG: {error}") from error
@@ -168,13 +168,13 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
 
 
 def _curves(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the curves that these cells are on."""
+    """Return all points of the experiments and strategies of these cells."""
     at = ["experiment", "strategy"]
     return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
 
 
 def _table(study: ReportContext, rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    """Return a table of points, with the column of their options where any has some."""
+    """Return a table of points; the column of options is left out if no point has any."""
     titled = study.with_titles(rows).assign(chosen=rows["options"].map(_options_in_words))
     some = (titled["chosen"] != "").any()
     shown = columns if some else [one for one in columns if one is not _OPTIONS]
@@ -182,12 +182,12 @@ def _table(study: ReportContext, rows: pd.DataFrame, columns: Sequence[Column]) 
 
 
 def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
-    """Return the columns of `rows`: those of the formula only where it can be told of any."""
+    """Return the columns for `rows`, without those of the formula if it is unknown for all."""
     return _BYTES if rows["formula_bytes"].notna().any() else _BYTES[:-2]
 
 
 def _options_in_words(options: str) -> str:
-    """Return the options of a cell in words, those that are not set left out."""
+    """Return the options of a cell in words; options that are not set are left out."""
     chosen = json.loads(options or "{}")
     return ", ".join(
         f"{name} {str(value).lower()}"
@@ -199,7 +199,10 @@ def _options_in_words(options: str) -> str:
 def _with_formula(
     study: ReportContext, name: str, cells: pd.DataFrame, curves: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the points with what the formula says that a node sends, NaN where it cannot."""
+    """Add the bytes that a node sends by the formula, and the ratio of the measured bytes to them.
+
+    The columns are `formula_bytes` and `ratio`; they are NaN where the formula is unknown.
+    """
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
     trained = [
@@ -220,14 +223,17 @@ def _trained(study: ReportContext, cell: Cell, payload_bytes: int, steps_per_epo
 
 
 def _figures(study: ReportContext, cells: pd.DataFrame) -> list[PageFigure]:
-    """Return the split of every line of these cells; lines are called as the study calls them."""
+    """Return the figures of the parts of a step for all lines of these cells.
+
+    Cells and figures are matched by the names that the study gives to strategies.
+    """
     ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
     shown = study.pick("split")
     return [one for one in shown if (one.of.get("experiment"), one.of.get("line")) in ours]
 
 
 def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a table for each thing that the strategy noted; its unit follows from its name."""
+    """Yield a table for each quantity that the strategy observed."""
     noted = study.tables["observations"].merge(cells, "inner", "cell_id")
     for name, rows in noted.groupby("observation"):
         shown = _table(study, rows, _observed(_unit(str(name))))
@@ -247,12 +253,15 @@ def _observed(unit: str) -> list[Column]:
 
 
 def _in_words(observation: str) -> str:
-    """Return what was noted under a name: `_NOTED`, or the name without the `_s` of seconds."""
+    """Return the title of an observation: that in `_NOTED`, or its name without the suffix `_s`."""
     return _NOTED.get(observation) or observation.removesuffix("_s").replace("_", " ").capitalize()
 
 
 def _unit(observation: str) -> str:
-    """Return the unit of what is noted under a name: seconds, bytes, a share, else a count."""
+    """Return the unit of an observation, which follows from its name.
+
+    It is seconds, bytes or a share; otherwise the observation is a count.
+    """
     if observation.endswith("_s"):
         return "s"
     if observation.endswith("_share"):

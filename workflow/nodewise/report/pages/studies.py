@@ -1,4 +1,4 @@
-"""Studies: one page per published study that is being reproduced, and the page that lists them."""
+"""Make the pages of published studies that are reproduced: one for each, and the list of them."""
 
 from collections import Counter
 from collections.abc import Iterator

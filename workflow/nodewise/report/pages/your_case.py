@@ -1,4 +1,4 @@
-"""Your case: the formulas in the reader's browser, and which strategy fits what matters."""
+"""Make the page Your case: a calculator with the formulas, and which strategy fits which goal."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,9 +21,9 @@ from nodewise.report.tables import BATCH, KIND, NODES, Column, table
 from nodewise.results.curves import Curve
 
 _EFFICIENT = 0.8
-_DRAWS = 50  # of each curve: a page may not be large
+_DRAWS = 50  # draws of each curve; more would make the page too large
 _MOST = 999  # draws are written with three digits
-_STILL = 4  # curves of the table below the calculator
+_STILL = 4  # curves in the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
     Column("curve", "Curve", wide=True),
@@ -36,7 +36,7 @@ _COLUMNS = [
 
 @page("your_case")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page; without a fit it begins with made-up values, and says so."""
+    """Yield the page; without any fit, it begins with made-up values and says so."""
     labels = Curves(study).labels
     offered = presets(study, labels)
     rows = full_fit(with_trials(study.overhead))
@@ -60,11 +60,12 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 
 def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return one preset per curve, of most nodes and batches first, ready to be JSON.
+    """Return one preset of the calculator per curve, as values that JSON can represent.
 
-    `curve` is its key, which addresses keep, `title` what readers call it; `one_core` says whether
-    its nodes have a core each; `values` and `deviations` are those that `_coefficients` returns,
-    `draws` what `_draws` does.
+    Curves with the most nodes and batches come first. Only laws that split a step into parts have
+    presets. In a preset, `curve` is the key of the curve, which is part of the page's URL, and
+    `title` its label. `one_core` says whether each of its nodes has one core. `values` and
+    `deviations` are as `_coefficients` returns them, and `draws` as `_draws` does.
     """
     one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
@@ -79,13 +80,16 @@ def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, A
 
 
 def _of_one_core(points: pd.DataFrame) -> set[str]:
-    """Return the curves whose nodes have a core each, in their own time. Hosts have anything."""
+    """Return the keys of curves whose nodes have one core each, in their own time.
+
+    These are emulated nodes and processes of one machine. Real hosts can have any number of cores.
+    """
     emulated = points["kind"].str.startswith("emulated")
     return set(points.loc[emulated | (points["cluster"] == "local"), "curve"])
 
 
 def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the preset of a curve; `rows` are its observed ones in the table `predictions`."""
+    """Return the preset of a curve; `rows` are its observed rows of the table `predictions`."""
     batches = sorted(int(batch) for batch in rows["batch_per_worker"].unique())
     nodes = sorted(int(n) for n in rows["nodes"].unique())
     payload = float(rows["payload_bytes"].median())
@@ -103,10 +107,10 @@ def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[str, dict[str, Any]]:
-    """Return what `of` returns of each coefficient of a curve, given its place in the fit.
+    """Return what `of` returns for each coefficient of a curve, given its index in the fit.
 
-    `values` has those of the curve and of its link, by name; `deviations`, by batch, how far
-    computing it is off the straight line.
+    `values` has the coefficients of the curve and of its link, by name. `deviations` has, by batch,
+    how far the time of computing is off the straight line over batches.
     """
     values: dict[str, Any] = {}
     deviations: dict[str, Any] = {}
@@ -120,11 +124,12 @@ def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[s
 
 
 def _draws(fitted: Fit, curve: Curve, begin: At) -> dict[str, Any]:
-    """Return some of the equally likely coefficients of a curve, as `_coefficients` does.
+    """Return up to `_DRAWS` of the equally likely draws of a curve's coefficients.
 
-    They are taken evenly from all, in the order of their step times where the calculator begins:
-    the interval there is that of all. `off` says how far batches far from the measured ones are
-    off the straight line, as a share of a step on one node.
+    All draws are sorted by their step time at the calculator's first setting and then picked at
+    even distances, so that the interval there is that of all draws. The keys are those of
+    `_coefficients`. `off` is how far batches far from the measured ones are off the straight line,
+    as a share of a step on one node.
     """
     order = np.argsort(fitted.draw(begin, curve.name, curve.link)[:, 0])
     evenly = np.linspace(0, len(order) - 1, min(_DRAWS, len(order)))
@@ -134,6 +139,6 @@ def _draws(fitted: Fit, curve: Curve, begin: At) -> dict[str, Any]:
 
 
 def _counts(values: Floats) -> dict[str, Any]:
-    """Return values in few digits: as whole multiples of a unit."""
+    """Return values with few digits, as whole multiples (`counts`) of a `unit`."""
     unit = float(f"{np.abs(values).max() / _MOST:.4g}") or 1.0
     return {"unit": unit, "counts": np.round(values / unit).astype(int).tolist()}
