@@ -1,4 +1,4 @@
-"""What tests in a browser know of the site of synthetic records, and how they wait for it."""
+"""Helpers of the browser tests: which sites they open, and how they wait for charts."""
 
 import pytest
 from playwright.sync_api import Page
@@ -8,7 +8,10 @@ EVERY_SITE = pytest.mark.parametrize(
     ["synthetic", pytest.param("published", marks=[pytest.mark.slow, pytest.mark.timeout(1200)])],
     indirect=True,
 )
-"""For tests of what holds for the site of the committed records, too; see `conftest.site`."""
+"""Parametrizes tests that must also hold for the site of the committed records.
+
+See `conftest.site`.
+"""
 
 CURVE = "curves/fashion-cnn/multi-worker-mirrored.html"
 ODD_CURVE = "curves/script-alert-1-script-y-z/multi-worker-mirrored.html"
@@ -25,7 +28,7 @@ ODD_LOG = [
 
 
 def wait_for_charts(page: Page) -> None:
-    """Begin to use a page; wait until every chart that it shows is drawn as it is wanted now."""
+    """Move the mouse, as a first visit does, and wait until every visible chart is up to date."""
     page.mouse.move(3, 3)
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
@@ -35,7 +38,7 @@ def wait_for_charts(page: Page) -> None:
 
 
 def unfold_charts(page: Page) -> None:
-    """Unfold the charts of a page that are folded, and wait until they are drawn."""
+    """Unfold all folded charts of a page and wait until they are drawn."""
     page.evaluate(
         """() => document.querySelectorAll('article details:has(.nw-figure)')
           .forEach((one) => { one.open = true; })"""
@@ -44,7 +47,7 @@ def unfold_charts(page: Page) -> None:
 
 
 def scroll_through(page: Page) -> None:
-    """Scroll to the end of a page, screen by screen, until all that it shows is drawn."""
+    """Scroll to the end of a page, screen by screen; wait until all visible charts are drawn."""
     page.evaluate(
         """async () => {
           for (let top = 0; top < document.documentElement.scrollHeight; top += innerHeight) {
@@ -57,7 +60,7 @@ def scroll_through(page: Page) -> None:
 
 
 def blank_charts(page: Page) -> list[str]:
-    """Return the names of the charts that a page shows, and that show no mark of their data."""
+    """Return the names of visible charts that show no mark of their data."""
     blank: list[str] = page.evaluate(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())

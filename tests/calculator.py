@@ -1,4 +1,4 @@
-"""What the calculator of *Your case* should say, in Python, from what its page holds."""
+"""The calculator of *Your case* in Python: what it should show, computed from the page's data."""
 
 import numpy as np
 
@@ -7,18 +7,18 @@ from nodewise.predict.law import LAWS
 
 
 def step_s(preset, batch, nodes, **typed):
-    """Return the seconds of a step by the fit, with the coefficients that were typed."""
+    """Return the fitted step time in seconds, with `typed` coefficients in place of fitted ones."""
     deviation = _between(preset["deviations"], batch)
     return float(_steps_s(preset, preset["values"] | typed, deviation, batch, nodes))
 
 
 def interval_s(preset, batch, nodes, **typed):
-    """Return both ends of the 90 % interval of that."""
+    """Return both ends of the 90 % interval of the step time, in seconds."""
     return np.quantile(drawn_s(preset, batch, nodes, **typed), TAILS)
 
 
 def drawn_s(preset, batch, nodes, **typed):
-    """Return the same by each of the draws of the page."""
+    """Return the step time in seconds for each of the draws that the page holds."""
     draws = preset["draws"]
     values = {name: _drawn(one) for name, one in draws["values"].items()} | typed
     measured = {at: _drawn(one) for at, one in draws["deviations"].items()}
@@ -33,7 +33,11 @@ def _drawn(told):
 
 
 def _between(deviations, batch):
-    """Return a deviation, or those of the draws: per example it is linear in the log of batches."""
+    """Return the deviation at `batch`, or one deviation per draw.
+
+    Between two measured batches, the deviation per example is linear in the logarithm of the batch.
+    Outside of them it is that of the nearest measured batch.
+    """
     batches = sorted(map(int, deviations))
     if batch <= batches[0] or batch >= batches[-1]:
         near = batches[0] if batch <= batches[0] else batches[-1]

@@ -1,10 +1,11 @@
 """Best numbers of nodes in closed form, for the laws that have one.
 
-Each is a real number n ≥ 1 at which a law is least if jitter, excess input and the deviation of a
-batch from the line of compute are 0: a check of the numeric optimum, which leaves out nothing, and
-an explanation of it. 1: one node is best. Infinity: there is no interior optimum, more nodes are
-always better, as far as the law goes. None in place of numbers: there is no closed form, as for
-every all-reduce with overlap. Where no source is given the derivative by n was set to 0.
+Each result is the real number n ≥ 1 that minimises a law in which jitter, excess input and the
+deviation of a batch from the line of compute are 0. The results check the numeric optimum, which
+includes these terms, and they explain it. 1 means that one node is best. Infinity means that there
+is no interior optimum: according to the law, more nodes are always better. None means that there is
+no closed form, as for every all-reduce with overlap. Where no source is given, the derivative with
+respect to n was set to 0.
 
 Arguments: `p` the value of each coefficient, `batch` b examples per worker, `global_batch` G = n·b
 examples per step, `payload` S bytes of one gradient. They may be arrays; results have their
@@ -36,12 +37,12 @@ _LN2 = float(np.log(2))
 def best_at_global_batch(
     law: Law, p: Values, global_batch: ArrayLike, payload: ArrayLike
 ) -> Floats | None:
-    """Return the n with the shortest epoch at a fixed global batch G: least t(n) at b = G/n.
+    """Return the n with the shortest epoch at a fixed global batch G: the least t(n) at b = G/n.
 
     Ring √((c₁G − 2Sβ)/2α), averaging √((τc₁G − 2Sβ)/2α), halving-doubling ln2·(c₁G − 2Sβ)/2α, tree
-    ln2·c₁G/2(α + Sβ), star √(c₁G/2(α + Sβ)), compressed √(c₁G/(α + ρS(β + k))). Bound of a
-    parameter server: where n·d = c₀ + c₁G/n + 2α + D; with fewer workers servers idle, with more
-    workers queue.
+    ln2·c₁G/2(α + Sβ), star √(c₁G/2(α + Sβ)), compressed √(c₁G/(α + ρS(β + k))). For the bound of a
+    parameter server, the best n solves n·d = c₀ + c₁G/n + 2α + D: with fewer workers, servers are
+    idle; with more, workers queue.
     """
     if not _is_sum(law):
         return None
@@ -73,16 +74,16 @@ def best_at_global_batch(
 def best_at_worker_batch(
     law: Law, p: Values, batch: ArrayLike, payload: ArrayLike
 ) -> Floats | None:
-    """Return the n with the shortest epoch at a fixed batch per worker b: least t(n)/n.
+    """Return the n with the shortest epoch at a fixed batch per worker b: the least t(n)/n.
 
-    Only a parameter server has an interior optimum. With more and more nodes t/n of a ring comes
-    down to 2α, with averaging to 2α/τ, of a star to 2(α + Sβ), of compressed gradients to
-    α + ρS(β + k), of the others to 0: infinity if one node takes longer than that, else 1. The
-    bound of a parameter server has its knee at (Z + D)/d, the least n from which an epoch gets no
+    Only a parameter server has an interior optimum. As n grows, t/n approaches a limit: 2α for a
+    ring, 2α/τ for averaging, 2(α + Sβ) for a star, α + ρS(β + k) for compressed gradients and 0 for
+    the others. The result is infinity if one node takes longer than this limit, else 1. The bound
+    of a parameter server has its knee at (Z + D)/d, the least n beyond which an epoch gets no
     shorter: 1 + Z/d with one server, half duplex and s = 0.
 
-    Of the baselines USL has its optimum at √((1 − σ)/κ), Pollux no closed form; the others have no
-    interior optimum either.
+    Of the baselines, USL has its optimum at √((1 − σ)/κ), and Pollux has no closed form. The others
+    have no interior optimum either.
     """
     if not isinstance(law, PartsLaw):
         return _best_of_baseline(law, p)
@@ -110,9 +111,10 @@ def best_at_worker_batch(
 def break_even(law: Law, p: Values, batch: ArrayLike, payload: ArrayLike) -> Floats | None:
     """Return the n above which an epoch is shorter than on one node, at a fixed batch per worker.
 
-    Ring 2Sβ/(A − 2α), never (infinity) if A ≤ 2α: each node then costs more messages than it takes
-    over work. Averaging: that with α/τ and β/τ. Star and compressed gradients: 1, every further
-    node pays, if A > 2(α + Sβ), or A + k·S > α + ρSβ, else never.
+    Ring: 2Sβ/(A − 2α); never (infinity) if A ≤ 2α, because the messages of each further node then
+    cost more time than its work saves. Averaging: the same with α/τ and β/τ. Star: 1 (every further
+    node pays) if A > 2(α + Sβ), else never. Compressed gradients: 1 if A + k·S > α + ρSβ, else
+    never.
     """
     if not _is_sum(law):
         return None
@@ -139,10 +141,10 @@ def best_to_accuracy(
 ) -> Floats | None:
     """Return the n with the shortest training to an accuracy, at a fixed batch per worker.
 
-    Steps are proportional to 1 + ν/n, where ν is the critical batch over b (S. McCandlish et al.,
-    An empirical model of large-batch training, 2018, arXiv:1812.06162). Star: √(ν(A − κ)/κ) with
-    κ = 2(α + Sβ). Ring: the larger root of 2αn³ − (νP − Q)n + 2νQ with P = A − 2α + 2Sβ, Q = 2Sβ,
-    unless one node is as quick.
+    The number of steps is proportional to 1 + ν/n, where ν is the critical batch divided by b
+    (S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162).
+    Star: √(ν(A − κ)/κ) with κ = 2(α + Sβ). Ring: the larger root of 2αn³ − (νP − Q)n + 2νQ with
+    P = A − 2α + 2Sβ and Q = 2Sβ, unless one node is at least as fast.
     """
     if not _is_sum(law):
         return None
@@ -158,7 +160,7 @@ def best_to_accuracy(
 
 
 def _best_of_baseline(law: Law, p: Values) -> Floats | None:
-    """Return the least of t(n)/n, in the shape of the coefficients."""
+    """Return the n with the least t(n)/n, in the shape of the coefficients."""
     match law:
         case Usl():
             best = np.sqrt(_ratio(np.asarray(1 - p["contention"]), np.asarray(p["coherency"])))
@@ -177,10 +179,11 @@ def _best_of_baseline(law: Law, p: Values) -> Floats | None:
 
 
 def _ring_to_accuracy(compute: Floats, alpha: Floats, sent: Floats, noise: Floats) -> Floats:
-    """Return the least of (1 + ν/n)·(P + 2αn − Q/n) over n ≥ 1.
+    """Return the n ≥ 1 with the least (1 + ν/n)·(P + 2αn − Q/n).
 
-    It grows, falls and grows again: its derivative's roots are those of n³ − 3r²n + νQ/α, of which
-    the larger one is 2r·cos(⅓ arccos(−νQ/2αr³)). Without latency it falls for ever.
+    The function grows, falls and grows again. The roots of its derivative are those of
+    n³ − 3r²n + νQ/α; the larger one is 2r·cos(⅓ arccos(−νQ/2αr³)). Without latency the function
+    falls forever.
     """
     lost = 2 * sent
     fixed = compute - 2 * alpha + lost
@@ -194,14 +197,14 @@ def _ring_to_accuracy(compute: Floats, alpha: Floats, sent: Floats, noise: Float
 
 
 def _is_sum(law: Law) -> bool:
-    """Tell whether a step is a plain sum of parts, as the closed forms suppose."""
+    """Return whether a step time is a plain sum of parts, as the closed forms assume."""
     return isinstance(law, PartsLaw) and not (isinstance(law, AllReduce) and law.overlap != 1)
 
 
 def _terms(
     p: Values, examples: ArrayLike, payload: ArrayLike
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return c₀, c₁·examples, α and Sβ, in seconds and one shape."""
+    """Return c₀, c₁·examples, α and Sβ in seconds, broadcast to one shape."""
     per_example = np.asarray(p["compute_per_example_s"] * np.asarray(examples, dtype=np.float64))
     per_payload = np.asarray(p["seconds_per_byte"] * np.asarray(payload, dtype=np.float64))
     c0, c1, alpha, sent = np.broadcast_arrays(
@@ -216,13 +219,23 @@ def _terms(
 def _line(
     law: Star | CompressedAllGather, p: Values, compute: Floats, payload: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return F and κ of a law t = F + κ·n of the seconds of compute, from its first two nodes."""
+    """Return F and κ, in seconds, of a law with step time t = F + κ·n.
+
+    Args:
+        law: its communication time on one and on two nodes determines κ.
+        p: the value of each coefficient.
+        compute: seconds of computing in a step.
+        payload: bytes of one gradient.
+    """
     one, two = (law.communicate_s(p, At.of(n, 1.0, payload)) for n in (1, 2))
     return np.asarray(compute + 2 * one - two), np.asarray(two - one)
 
 
 def _served(law: ParameterServerBound, p: Values, payload: ArrayLike) -> tuple[Floats, Floats]:
-    """Return D and d: the seconds that a worker is served, and the busiest resource's share."""
+    """Return D and d.
+
+    D is the time in seconds that serving a worker takes; d is the share of the busiest resource.
+    """
     one_way = np.asarray(p["seconds_per_byte"] * np.asarray(payload, dtype=np.float64))
     link = one_way if law.full_duplex else 2 * one_way
     served = p["service_s"] + 2 * one_way
@@ -230,6 +243,6 @@ def _served(law: ParameterServerBound, p: Values, payload: ArrayLike) -> tuple[F
 
 
 def _ratio(gain: Floats, cost: Floats) -> Floats:
-    """Return gain/cost: 0 where nothing is gained, infinity where a gain costs nothing."""
+    """Return gain/cost: 0 if nothing is gained, infinity if a gain costs nothing."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(gain > 0, gain / cost, 0.0)

@@ -1,11 +1,11 @@
-"""Small models of tests, compiled as a user would."""
+"""Small models for tests, compiled as a user would compile them."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def compiled(build: Callable[[], Any], optimizer: Callable[[], Any], loss: Any = None) -> Any:
-    """Return a function that builds the model and compiles it; a classifier's loss by default."""
+    """Return a function that builds and compiles the model; the default loss is a classifier's."""
 
     def compiled_model() -> Any:
         import keras

@@ -1,8 +1,8 @@
-"""Time limits, the examples of Hypothesis, and what all tests share: folders and a launcher."""
+"""Settings of all tests (time limits, Hypothesis examples) and shared fixtures."""
 
 import os
 
-# As in `nodewise`: more threads of NumPy only take time from the other tests.
+# As in `nodewise`: more threads of NumPy would only take time from the other tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import shutil
@@ -13,12 +13,13 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-# Continuous integration checks the code and compiles Horovod beside the tests.
+# In continuous integration, static checks and the build of Horovod run beside the tests.
 QUICK_S = 30 if "CI" in os.environ else 10
 LONG_S = 300
 LONG_MARKERS = ("slow", "alone")
 
-# The same examples in every run: no run fails by chance. `make test-random` searches for others.
+# Use the same examples in every run, so that no run fails by chance. `make test-random` searches
+# # for others.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("random", deadline=None, max_examples=300)
 settings.load_profile("fixed")
@@ -27,13 +28,13 @@ settings.load_profile("fixed")
 class TookTooLongError(BaseException):
     """A test did not end within its limit.
 
-    Not an `Exception`: the tested code must not catch it, and Hypothesis would take that for a
-    failing example and run it again, this time without a limit.
+    It is not an `Exception`: the tested code must not catch it. Hypothesis would take an exception
+    for a failing example and run it again, this time without a limit.
     """
 
 
 def pytest_collection_modifyitems(config, items):
-    """Limit the time of each test that sets no limit itself; fixtures do not count."""
+    """Give each test that sets no limit itself a time limit, which excludes its fixtures."""
     if config.getoption("timeout") is not None:
         return
     for item in items:
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_timeout_set_timer(item, settings):
-    """End a test with our own error instead of pytest-timeout's."""
+    """Raise our own error at the limit instead of pytest-timeout's."""
 
     def end(number, frame):
         raise TookTooLongError(f"not finished within {settings.timeout:g} s")
@@ -56,12 +57,15 @@ def pytest_timeout_set_timer(item, settings):
 
 @pytest.fixture(scope="session")
 def fill_once(tmp_path_factory, worker_id):
-    """Return a function that fills a folder once for all test processes, which only read it."""
+    """Return a function that fills a folder once for all test processes.
+
+    Tests only read the folder.
+    """
 
     filled_here = {}
 
     def filled(name, fill):
-        if worker_id == "master":  # the only process
+        if worker_id == "master":  # Tests run in this one process.
             if name not in filled_here:
                 folder = tmp_path_factory.mktemp(name)
                 fill(folder)
@@ -82,9 +86,9 @@ def fill_once(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def study(fill_once) -> Path:
-    """Return the folder of a small study, its charts drawn and its pages rendered.
+    """Return the folder of a small study with drawn charts and rendered pages.
 
-    Drawing it takes seconds: tests only read it.
+    Drawing it takes seconds, so tests share it and only read it.
     """
 
     import make_records as make
@@ -102,7 +106,7 @@ def study(fill_once) -> Path:
 def launch():
     """Return a function that runs a job's `main(*arguments)` in the launcher of this session.
 
-    Its result is a `launcher.Done`.
+    The function returns a `launcher.Done`.
     """
     from launcher import Launcher
 
@@ -114,7 +118,7 @@ def launch():
         try:
             return launchers[0].run(main, *arguments, timeout_s=timeout_s)
         except (TimeoutError, EOFError):
-            launchers.clear()  # the next job gets another one
+            launchers.clear()  # The next job starts a new launcher.
             raise
 
     yield run
@@ -124,7 +128,7 @@ def launch():
 
 @pytest.fixture(scope="session")
 def run_job(launch):
-    """Return a function that runs a job, which must succeed; it returns what the job printed."""
+    """Return a function that runs a job, checks that it succeeded and returns what it printed."""
 
     def run(main, *arguments, timeout_s=150):
         done = launch(main, *arguments, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Places of one job on threads of one process, connected as they would be across nodes."""
+"""Run the workers of one job in threads of one process, connected as they would be across nodes."""
 
 import socket
 import threading
@@ -17,13 +17,13 @@ def addresses(count: int) -> list[str]:
 
 
 def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -> list[Any]:
-    """Run `work(peers)` at every place; return what each returned, by rank."""
+    """Run `work(peers)` in each worker; return the results, by rank."""
     where, results, errors = addresses(count), [None] * count, []
 
     def run(rank: int) -> None:
         try:
             results[rank] = work(Peers(rank, where, timeout_s=timeout_s))
-        except Exception as error:  # shown to the test, whose thread this is not
+        except Exception as error:  # Raised later, in the thread of the test.
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]

@@ -1,4 +1,4 @@
-"""A launcher of workers that stays: what it imports, it imports once for the jobs of all tests."""
+"""A launcher process that all tests share, so that each module is imported only once."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from nodewise.cluster import namespace
 
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
-    "OPENBLAS_NUM_THREADS": "1",  # a process with several threads cannot enter a node
+    "OPENBLAS_NUM_THREADS": "1",  # A process with several threads cannot enter a node's namespace.
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
 _END_WITHIN_S = 10
@@ -28,7 +28,7 @@ class Done(NamedTuple):
 
 
 class Launcher:
-    """A process that calls functions of modules, such as the `main` of a job, one by one."""
+    """A process that calls functions of modules, such as the `main` of a job, one at a time."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -42,7 +42,7 @@ class Launcher:
         """Call a function in the launcher; kill the launcher if that takes too long.
 
         Raises:
-            TimeoutError: it did.
+            TimeoutError: the function took longer than `timeout_s` seconds.
         """
         self._connection.send((function, arguments))
         if not self._connection.poll(timeout_s):
@@ -51,7 +51,7 @@ class Launcher:
         return self._connection.recv()
 
     def end(self, within_s: float = _END_WITHIN_S) -> None:
-        """End the process, and with it all that it started."""
+        """End the process and everything that it started."""
         self._connection.close()
         self._process.join(within_s)
         self._process.kill()
@@ -60,13 +60,13 @@ class Launcher:
 
 def _serve(connection: Connection) -> None:
     private = namespace.enter_network()
-    # Jobs open clusters, each of which would enter another network, where the process that workers
-    # are forked from is not.
+    # Each cluster that a job opens would enter a new network. The process from which workers are
+    # forked stays in the first one.
     namespace.enter_network = lambda: private
     while True:
         try:
             function, arguments = connection.recv()
-        except EOFError:  # the tests are over
+        except EOFError:  # The tests have ended.
             return
         printed, error = io.StringIO(), ""
         try:

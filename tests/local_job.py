@@ -1,4 +1,4 @@
-"""Workers of a job on nodes of this machine, started as those of a cell are."""
+"""Start the workers of a job on nodes of this machine, as workers of a cell are started."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ Train = Callable[[int, tuple[str, ...]], Any]
 def run_workers(
     cluster: api.Cluster, workers: int, train: Train, logs: Path, **hooks: Any
 ) -> list[Message]:
-    """Call `train(rank, addresses)` in each worker, within its node; return what each returned."""
+    """Call `train(rank, addresses)` in each worker, inside its node; return the results by rank."""
     work = partial(_in_node, cluster=cluster, workers=workers, train=train)
     preload = ["nodewise.measure.worker"]
     return process.run(workers, work, logs=logs, time_limit_s=120, preload=preload, **hooks)

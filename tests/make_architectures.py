@@ -21,7 +21,7 @@ def layer(
     trainable: int = 0,
     operations: int = 0,
 ) -> Layer:
-    """Return a layer; of a trained one a training step takes three times a forward pass."""
+    """Return a layer; if it has trainable weights, a training step takes three forward passes."""
     return Layer(
         name=name,
         kind=kind,
@@ -36,7 +36,7 @@ def layer(
 
 
 def architecture(model: str, layers: Sequence[Layer], about: Sequence[str] = ("A model.",)):
-    """Return the description whose totals are those of `layers`."""
+    """Return a description of a model whose totals are the sums over `layers`."""
     trainable = sum(one.trainable for one in layers)
     return Architecture(
         model=model,
@@ -54,13 +54,13 @@ def architecture(model: str, layers: Sequence[Layer], about: Sequence[str] = ("A
 
 
 def chain(*layers: Layer) -> list[Layer]:
-    """Return the layers, each computed on the one before it."""
+    """Return the layers connected in a chain: each one takes the output of the one before it."""
     named = [one.model_copy(update={"inputs": [before.name]}) for before, one in pairwise(layers)]
     return [layers[0], *named]
 
 
 def fashion_cnn() -> Architecture:
-    """Return the description of `models/fashion_cnn.py`, with a text that must be escaped."""
+    """Return the description of `models/fashion_cnn.py` with a text that pages must escape."""
     about = ["The Fashion-MNIST network.", "One convolution and <b>two</b> dense layers."]
     return facts("fashion_cnn").model_copy(update={"about": about})
 

@@ -1,4 +1,4 @@
-"""Synthetic, valid calibrations for tests of the reporting rooms. They never become data."""
+"""Synthetic, valid calibrations for tests of the reporting modules. They never become data."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from nodewise.results.calibration import Calibration, Stream
 SHARE, RATE_MBIT = 0.2, 100.0
 SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE = 5e-3, 1.2e-3, 8.9e-8
 LAW = (SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE)  # wall time
-FRAMING = 400  # bytes a message
+FRAMING = 400  # bytes per message
 CLUSTER = Emulated(node=Node(cpu=SHARE), link=Link(rate_mbit=RATE_MBIT))
 
 
@@ -29,7 +29,18 @@ def calibration(
     share: float = SHARE,
     collectives: tuple[str, ...] = ("ring",),
 ) -> Calibration:
-    """Return a calibration whose all-reduces follow `law`, with relative `noise` from launch on."""
+    """Return a calibration whose all-reduces follow `law`.
+
+    Args:
+        nodes: node counts of its launches.
+        law: software_s, latency_s and seconds_per_byte, in wall time.
+        repeats: launches of each node count.
+        noise: relative standard deviation of each all-reduce time.
+        payloads: bytes per all-reduce.
+        seed: of the order of the launches and of the noise.
+        share: cores that a busy node gets.
+        collectives: algorithms of the all-reduces.
+    """
     chance = np.random.default_rng(seed)
     launches = [
         _launch(n, repeat, law, payloads, share, chance, noise, collectives)
@@ -40,7 +51,7 @@ def calibration(
 
 
 def without_launches(status: str, reason: str) -> Calibration:
-    """Return a calibration that was refused or that failed."""
+    """Return a calibration that was refused or that failed, by its `status`."""
     failure = {"reason": reason, "rank": 1, "log_tail": ["a line", "<b>another</b>"]}
     return _calibration(status=status, launches=[], failure=failure)
 
@@ -104,12 +115,12 @@ def _sent(nodes: int, payload: int) -> int:
 
 
 def stream(sender: str, receiver: str, rate_mbit: float = RATE_MBIT) -> Stream:
-    """Return a stream between two hosts over a link of a rate."""
+    """Return a stream between two hosts over a link of the given rate."""
     return Stream(ends=[sender, receiver], **transfer(rate_mbit))
 
 
 def transfer(rate_mbit: float = RATE_MBIT) -> dict[str, Any]:
-    """Return the fields of a stream over a link of a rate."""
+    """Return the fields of a transfer of 30 MB over a link of the given rate."""
     seconds = 30_000_000 * 8 / (rate_mbit * 1e6 * 1448 / 1514)
     return {
         "payload_bytes": 30_000_000,

@@ -1,4 +1,4 @@
-"""Small datasets in real files of every format, and a registry that tells about them, for tests."""
+"""Small datasets for tests, in real files of every format, and registries that describe them."""
 
 import gzip
 import hashlib
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def contents(seed: int = 0) -> dict[str, bytes]:
-    """Return IDX contents per role: random images of 28 × 28, labels below CLASSES."""
+    """Return IDX file contents by role: random images of 28 × 28, labels below CLASSES."""
     rng = np.random.default_rng(seed)
     made = {}
     for split, examples in (("train", TRAIN), ("test", TEST)):
@@ -39,7 +39,7 @@ def contents(seed: int = 0) -> dict[str, bytes]:
 def entry(
     told: dict[str, bytes] | None = None, urls: tuple[str, ...] = ("http://127.0.0.1:9",)
 ) -> dict[str, Any]:
-    """Return a registry entry for `told`; its official addresses are below `urls`.
+    """Return a registry entry for the files `told`; their official addresses are below `urls`.
 
     Nothing listens on the default address, so that the official source fails at once.
     """
@@ -66,7 +66,7 @@ def entry(
 
 
 def file(name: str, content: bytes, urls: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a registry tells about a file; its official addresses are below `urls`."""
+    """Return the registry entry of one file; its official addresses are below `urls`."""
     return {
         "name": name,
         "content_sha256": hashlib.sha256(content).hexdigest(),
@@ -82,7 +82,7 @@ def write_registry(path: Path, sample: dict[str, Any]) -> Path:
 
 
 def write_mirror(folder: Path, told: dict[str, bytes] | None = None) -> Path:
-    """Write the dataset's files to `folder`/sample, packed; return `folder`."""
+    """Write the dataset's files, compressed, to `folder`/sample; return `folder`."""
     (folder / "sample").mkdir(parents=True)
     for role, content in (told or contents()).items():
         (folder / "sample" / NAMES[role]).write_bytes(gzip.compress(content, 1, mtime=0))
@@ -116,19 +116,19 @@ def tarred(files: dict[str, bytes]) -> bytes:
 
 
 def jpeg(colour: tuple[int, int, int], shape: tuple[int, ...] = COLOUR_SHAPE) -> bytes:
-    """Return a picture of one colour, which JPEG keeps to within a few levels."""
+    """Return a JPEG picture of one colour; compression changes it by only a few levels."""
     packed = io.BytesIO()
     Image.new("RGB", (shape[1], shape[0]), colour).save(packed, "JPEG", quality=95)
     return packed.getvalue()
 
 
 def colour(part: int, label: int, number: int) -> tuple[int, int, int]:
-    """Return the colour of a picture: it tells its part, label and number."""
+    """Return a colour that encodes a picture's part (train or test), label and number."""
     return (part * 200, label * 80, number * 40)
 
 
 def pictures(folders: tuple[str, ...], each: tuple[int, ...]) -> dict[str, bytes]:
-    """Return JPEG files: so many of each class in each folder."""
+    """Return JPEG files by path; `each` is the number of pictures per class in each folder."""
     return {
         f"{folder}/{name}/{number:04}.jpg": jpeg(colour(part, label, number))
         for part, folder in enumerate(folders)
@@ -138,7 +138,7 @@ def pictures(folders: tuple[str, ...], each: tuple[int, ...]) -> dict[str, bytes
 
 
 def reviews(each: int) -> dict[str, bytes]:
-    """Return texts, so many of each of two classes, all different, and a README."""
+    """Return review texts by path, `each` of two classes, all different, and a README."""
     texts = {
         f"reviews/{name}/cv{number:03}.txt": f"the {word} films" + " ." * number
         for name, word in (("neg", "bad"), ("pos", "good"))
@@ -148,7 +148,7 @@ def reviews(each: int) -> dict[str, bytes]:
 
 
 def binary_batches() -> dict[str, bytes]:
-    """Return the files of cifar_binary: 2 images per training file, 4 for testing."""
+    """Return the files of cifar_binary: 2 images per training file, 4 in the test file."""
     rng = np.random.default_rng(5)
     row = 1 + int(np.prod(COLOUR_SHAPE))
     made = {}
@@ -163,7 +163,7 @@ URL = ("http://127.0.0.1:9",)
 
 
 def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return an entry of 10 + 4 pictures in colour."""
+    """Return a registry entry of 10 training and 4 test pictures in colour."""
     return (
         entry()
         | {
@@ -180,18 +180,18 @@ def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def binary_release(packed: bytes) -> dict[str, Any]:
-    """Return a release in the form of CIFAR-10's official one."""
+    """Return a release in the format of the official CIFAR-10 release."""
     return {"format": "cifar_binary", "file": file("binary.tar.gz", packed, URL)}
 
 
 def image_release(packed: bytes, *folders: str) -> dict[str, Any]:
-    """Return a release of pictures that are not the official ones."""
+    """Return a release of pictures that is not the official one."""
     told = file("images.zip", packed, ())
     return {"format": "image_zip", "note": "smaller", "folders": list(folders), "file": told}
 
 
 def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
-    """Return a release of texts; its vocabulary is in a folder of its own."""
+    """Return a release of texts whose vocabulary is in a separate folder."""
     return {
         "format": "review_zip",
         "folder": "reviews",
@@ -202,7 +202,7 @@ def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
 
 
 def review_entry(packed: bytes, vocabulary: bytes, **changes: Any) -> dict[str, Any]:
-    """Return an entry of 9 + 3 texts."""
+    """Return a registry entry of 9 training and 3 test texts."""
     told = {
         "stand_in": "reviews",
         "classes": ["neg", "pos"],
@@ -222,7 +222,7 @@ def vocabulary() -> bytes:
 
 
 def made(name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return a whole dataset of one kind: its entry, and the files of a mirror by their paths."""
+    """Return a complete dataset of one kind: its registry entry and its mirrored files, by path."""
     if name == "idx":
         packed = {f"sample/{NAMES[role]}": gzip.compress(c) for role, c in contents().items()}
         return entry(), packed

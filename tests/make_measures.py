@@ -1,4 +1,4 @@
-"""Renew the digests of the code that measures: python tests/make_measures.py."""
+"""Renew the digests of the measuring code: python tests/make_measures.py."""
 
 import hashlib
 from pathlib import Path
@@ -12,16 +12,16 @@ MEASURING = [
     "results/quiet_thresholds.py",
 ]
 NOT_MEASURING = [
-    # for `nodewise doctor`
+    # used by `nodewise doctor` only
     *("cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"),
-    "measure/step_memory.py",  # for `nodewise describe-model`
-    "strategies/*/law.py",  # for the page of the strategy
+    "measure/step_memory.py",  # used by `nodewise describe-model` only
+    "strategies/*/law.py",  # used by fits and by the page of the strategy only
 ]
 DIGESTS = Path("tests/measures.sha256")
 
 
 def digests() -> str:
-    """Return a line for each file of the measuring code, as sha256sum prints them."""
+    """Return a line for each file of the measuring code, as sha256sum prints it."""
     found, left_out = (
         {path for pattern in patterns for path in PACKAGE.glob(pattern)}
         for patterns in (MEASURING, NOT_MEASURING)

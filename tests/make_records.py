@@ -1,7 +1,7 @@
-"""Synthetic, valid records for tests of the reporting rooms. They never become data of the project.
+"""Synthetic, valid records for tests of the reporting modules. They never become project data.
 
-The step times follow a ring all-reduce on a made-up network, with made-up noise: enough to draw
-and to calculate with, and nothing that was measured.
+The step times follow a ring all-reduce on a made-up network, with made-up noise. That is enough to
+draw charts and to calculate with; nothing was measured.
 """
 
 import itertools
@@ -36,7 +36,7 @@ EPOCHS = Extent(warmup_steps=5, epochs=5, split_steps=0)
 
 
 def cell(**changes: Any) -> Cell:
-    """Return a cell of the synthetic study; the axis `n` sets strategy and nodes together."""
+    """Return a cell of the synthetic study; the keyword `n` sets strategy and nodes together."""
     nodes = changes.pop("n", 1)
     values: dict[str, Any] = {
         "study": "ntua",
@@ -56,8 +56,9 @@ def cell(**changes: Any) -> Cell:
 
 
 def parts_s(batch: int, nodes: int) -> dict[str, float]:
-    """Return the seconds of each part of one step of the made-up machine."""
-    slowdown = max(1.0, nodes / CORES)  # more workers than cores share the cores
+    """Return the seconds of each part of one step on the made-up machine."""
+    # Workers share the cores if there are more of them than cores.
+    slowdown = max(1.0, nodes / CORES)
     rounds = 2 * (nodes - 1)
     return {
         "compute": (COMPUTE_FIXED_S + COMPUTE_PER_EXAMPLE_S * batch) * slowdown,
@@ -136,14 +137,14 @@ def conditions(window_s: float, **changes: Any) -> dict[str, Any]:
 
 
 def failed(of: Cell, reason: str, log_tail: Sequence[str] = (), status: str = "failed") -> Record:
-    """Return a valid record of a cell without result."""
+    """Return a valid record of a cell that has no result."""
     failure = {"reason": reason, "rank": of.nodes - 1, "log_tail": list(log_tail)}
     rest = {"status": status, "result": None, "failure": failure}
     return Record.model_validate(_frame(of, "official", "0" * 40) | rest)
 
 
 def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
-    """Return measured-steps cells for 1-3 nodes, whole-epoch cells at two batches, one failure."""
+    """Return measured-step cells on 1 to 3 nodes, whole-epoch cells at two batches, one failure."""
     records = [
         record(cell(batch=batch, n=nodes, repeat=repeat))
         for batch, nodes, repeat in itertools.product(batches, (1, 2, 3), range(repeats))
@@ -167,7 +168,7 @@ def write(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def published() -> pd.DataFrame:
-    """Return rows of the published table's form for the model of `cell()`, with made-up numbers."""
+    """Return made-up rows for the model of `cell()`, in the form of the published table."""
     rows = []
     for batch, nodes in itertools.product(BATCHES, (1, 2, 3)):
         steps = 5 * (EXAMPLES // (batch * nodes))
@@ -261,7 +262,7 @@ def _split(
 
 
 def _epochs(of: Cell, per_epoch: int, times: np.ndarray) -> Iterator[dict[str, Any]]:
-    """Yield one entry an epoch, or one for the measured steps."""
+    """Yield one entry per epoch, or a single entry for the measured steps."""
     size = per_epoch if of.extent.epochs else len(times)
     pace = 0.02 * np.log2(of.global_batch / 32)
     for epoch, start in enumerate(range(0, len(times), size), 1):

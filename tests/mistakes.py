@@ -1,4 +1,4 @@
-"""What a user's mistake is answered with."""
+"""Helper for tests of user errors."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from nodewise.core.errors import UserError
 
 
 def user_error(call: Callable[..., object], *arguments: object, **options: object) -> str:
-    """Return the text of the UserError that a call raises, which must be one line."""
+    """Return the text of the UserError that a call raises; check that it is one line."""
     with pytest.raises(UserError) as caught:
         call(*arguments, **options)
     text = str(caught.value)

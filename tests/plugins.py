@@ -1,4 +1,4 @@
-"""Another package's plug-ins, as an installation leaves them, and the examples of them."""
+"""Plug-ins of other packages: installed as pip would leave them, with the examples of the site."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import projects
 
 
 def declare(folder: Path, group: str, module: str) -> None:
-    """Declare the module `module` of `folder` as an entry point of `group`."""
+    """Declare the module `module` in `folder` as an entry point of `group`."""
     info = folder / f"{module}-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
@@ -16,7 +16,7 @@ def declare(folder: Path, group: str, module: str) -> None:
 
 
 def example(name: str, plain_page: str = "add.md") -> str:
-    """Return the example of a file from a page of the site, by default of "Add something"."""
+    """Return the example of a file from a page of the site, by default from "Add something"."""
     page = Path("site/pages", plain_page).read_text(encoding="utf-8")
     found = re.search(rf"\n`[\w/]*?{re.escape(name)}` [^`]*?:\n\n```\w+\n(.*?)```", page, re.DOTALL)
     assert found, f"the page has no example of {name}"
@@ -24,7 +24,7 @@ def example(name: str, plain_page: str = "add.md") -> str:
 
 
 def measure(plugin: Path, project: Path, how: str) -> None:
-    """Measure the templates in a copy of the project, where the plug-in is installed."""
+    """Measure the templates in a copy of the project in which the plug-in is installed."""
     own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
     path = os.pathsep.join([str(plugin), str(projects.copy(project) / "workflow")])
     started = projects.start(

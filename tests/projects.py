@@ -1,4 +1,4 @@
-"""A copy of the project, run with its own code as a user would run it."""
+"""Copies of the project, run with their own code as a user would run them."""
 
 import os
 import shutil
@@ -9,11 +9,11 @@ from pathlib import Path
 import yaml
 
 CONFIG = "config/small.yaml"
-TIMEOUT_S = 600  # a cell waits for another that is measured on this machine
+TIMEOUT_S = 600  # A cell may have to wait until another one on this machine is measured.
 
 
 def copy(to: Path) -> Path:
-    """Copy the project without history and without what was made from the rest."""
+    """Copy the project without its history and without generated files."""
     return Path(shutil.copytree(Path.cwd(), to, ignore=_left_out))
 
 
@@ -22,7 +22,7 @@ def write_study(project: Path, study: dict) -> None:
 
 
 def start(project: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
-    """Start a command, such as `nodewise` or `snakemake`, in a copy; all output is one pipe."""
+    """Start a command, such as `nodewise` or `snakemake`, in a copy; stderr goes to stdout."""
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(project / "workflow"),
@@ -43,7 +43,7 @@ def start_snakemake(project: Path, *arguments: str, **variables: str) -> subproc
 
 
 def finish(run: subprocess.Popen[str]) -> str:
-    """Wait for the end of what was started; return what it printed."""
+    """Wait until a started command ends; return what it printed."""
     try:
         return run.communicate(timeout=TIMEOUT_S)[0]
     finally:
@@ -51,7 +51,7 @@ def finish(run: subprocess.Popen[str]) -> str:
 
 
 def snakemake(project: Path, *arguments: str) -> str:
-    """Run Snakemake in a copy; return what it printed."""
+    """Run Snakemake in a copy, check that it succeeds and return what it printed."""
     run = start_snakemake(project, *arguments)
     said = finish(run)
     assert run.returncode == 0, said[-8000:]
@@ -59,7 +59,7 @@ def snakemake(project: Path, *arguments: str) -> str:
 
 
 def prepare(project: Path, dataset: str) -> None:
-    """Prepare a dataset in a copy."""
+    """Prepare a dataset in a copy of the project."""
     out = f"results/datasets/{dataset}"
     run = start(project, "nodewise", "prepare-dataset", dataset, "--out", out)
     said = finish(run)

@@ -1,8 +1,8 @@
-"""Numbers in the prose of a page that no table, record or declared file gave.
+"""Find numbers in the prose of a page that come from no table, record or declared file.
 
-A number is given where it stands in `<data>`, in a table, in a drawing or in code, in what a
-record or a chart says of itself (`_GIVEN`), or in an element that names its source: `data-table`,
-tables of the site, or `data-file`, a file that declares it. All else was typed.
+A number has a source if it is in `<data>`, in a table, in a drawing or in code, in a text that a
+record or a chart provides (`_GIVEN`), or in an element that names its source: `data-table` names
+tables of the site, `data-file` a file that declares the number. All others were typed by hand.
 """
 
 import re
@@ -15,13 +15,13 @@ _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "me
 _NO_PROSE_TAGS, _NO_PROSE = {"code", "pre", "svg", "script", "style"}, {"nw-formula"}
 _GIVEN_TAGS = {"data", "table", "select", "figcaption"}
 _GIVEN = {
-    *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # of charts, records and cells
+    *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # texts of charts, records and cells
     *("failure", "warning"),  # admonitions: reasons that records give
-    "nw-toc",  # repeats headings, which are judged where they stand
+    "nw-toc",  # It repeats headings, which are checked where they stand.
 }
 _GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
 
-# a number is a word of its own: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 have none
+# A number is a word of its own: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 have none.
 _NUMBER = re.compile(r"(?<![\w.:,^~-])(?<!\w[-/])\d+(?:[.,:]\d+)*(?!\w)")
 _ALLOWED = {
     "a figure, section, algorithm or worker by its number": re.compile(
@@ -37,12 +37,14 @@ _ALLOWED = {
 
 
 class _Prose(HTMLParser):
-    """The text of an article outside of whatever gives its numbers, block by block."""
+    """The text of an article, block by block, without elements that are sources of numbers."""
 
     def __init__(self, page: str, template: bool) -> None:
         super().__init__()
-        self.open: list[tuple[str, bool]] = []  # tags, and whether they give what is in them
-        self.template = template  # all of the text is prose, wherever pages are given numbers
+        # open tags, and whether numbers inside them have a source
+        self.open: list[tuple[str, bool]] = []
+        # In a template all text is prose: elements that pages fill with data are empty there.
+        self.template = template
         self.blocks = [""]
         self.sources: list[Attributes] = []
         self.feed(page)
@@ -73,7 +75,7 @@ def _is_no_prose(tag: str, named: Attributes) -> bool:
 
 
 def _is_given(tag: str, named: Attributes) -> bool:
-    """Return whether the numbers inside of an element come from what it shows or names."""
+    """Return whether the numbers inside an element come from what it shows or names."""
     classes = set(named.get("class", "").split())
     return bool(
         tag in _GIVEN_TAGS
@@ -84,15 +86,16 @@ def _is_given(tag: str, named: Attributes) -> bool:
 
 
 def typed_numbers(page: str, *, template: bool = False) -> list[str]:
-    """Return every number of the article that nothing gave, with words around it.
+    """Return every number of the article that has no source, with the words around it.
 
-    Of a template, without what is substituted, it is every number that is not code or a formula.
+    For a template, whose placeholders are left out, these are all numbers outside of code and
+    formulas.
     """
     return [found for block in _Prose(page, template).blocks for found in _in_block(block)]
 
 
 def sources(page: str) -> list[Attributes]:
-    """Return the attributes of the elements that name where their numbers come from."""
+    """Return the attributes of elements that name the source of their numbers."""
     return _Prose(page, template=True).sources
 
 

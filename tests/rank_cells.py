@@ -1,6 +1,6 @@
-"""Cells of strategies whose ranks find each other through a library of their own, MPI or Horovod.
+"""Cells of strategies whose ranks connect through a library of their own, MPI or Horovod.
 
-Each emulated node is in a network of its own, where nothing but its one interface leads to others.
+Each emulated node has its own network, in which only one interface leads to other nodes.
 """
 
 import subprocess
@@ -18,9 +18,9 @@ _EXTENT = {"warmup_steps": 1, "steps": 3, "split_steps": 2}
 
 
 def project_of(strategy: str, folder: Path) -> Path:
-    """Return a copy of the project in `folder`, its dataset in place, its study of `strategy`.
+    """Return a copy of the project in `folder`, with its dataset and a study of `strategy`.
 
-    Its experiments are `local`, `emulated` and, on emulated nodes, `endless`.
+    The experiments of the study are `local`, `emulated` and, also on emulated nodes, `endless`.
     """
     project = projects.copy(folder / "project")
     experiments = {
@@ -65,7 +65,7 @@ def finish(project: Path, experiment: str, run: subprocess.Popen[str]) -> Record
 
 
 def assert_sent_as_in_a_ring(record: Record) -> None:
-    """Check that each rank sent, over the network, what the ring law says."""
+    """Check that each rank sent as many bytes over the network as the ring law says."""
     assert record.status == "ok", record.failure
     ring = 2 * (NODES - 1) / NODES * record.result.payload_bytes * record.result.steps
     for worker in record.result.workers:
@@ -74,7 +74,7 @@ def assert_sent_as_in_a_ring(record: Record) -> None:
 
 
 def assert_a_killed_worker_is_named(project: Path, strategy: str) -> None:
-    """Kill one rank in its timed steps: the cell ends within 15 s and leaves nothing."""
+    """Kill one rank in its timed steps; check that the cell ends within 15 s and leaves nothing."""
     before = traces(str(project))
     run = start(project, strategy, "endless")
     killed = workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)[2]

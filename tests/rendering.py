@@ -1,4 +1,4 @@
-"""The charts, pages and site of a study that a test wrote, made as the workflow makes them."""
+"""Draw charts and render pages of a study that a test wrote, as the workflow does."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,7 +27,7 @@ def render(
 
 
 class Texts(HTMLParser):
-    """The text and the elements of a piece of HTML; its `plain` text has ordinary spaces."""
+    """The text and the tags of a piece of HTML; `plain` is the text with ordinary spaces."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
