@@ -19,7 +19,7 @@ LONG_S = 300
 LONG_MARKERS = ("slow", "alone")
 
 # Use the same examples in every run, so that no run fails by chance. `make test-random` searches
-# # for others.
+# for others.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("random", deadline=None, max_examples=300)
 settings.load_profile("fixed")

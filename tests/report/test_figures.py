@@ -116,7 +116,7 @@ MANY = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 @pytest.fixture(scope="module")
 def many_specs(tmp_path_factory):
-    """Return specifications with more batches, node counts, links and payloads than fit in a plot."""
+    """Return specifications with more batches, node counts, links and payloads than fit a plot."""
     cells = [make.cell(batch=batch, n=n) for batch in MANY for n in (1, 2, 3)]
     cells += [make.cell(experiment="wide", batch=b, n=n) for b in (32, 64) for n in range(1, 10)]
     records = [make.record(cell) for cell in cells]

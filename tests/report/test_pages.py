@@ -149,7 +149,7 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
 
 
 def test_results_on_a_user_s_own_data_have_an_address_of_words(tmp_path):
-    """The address is the model's name; a second dataset of the same model adds its own name."""
+    """Only results on a second dataset of the same model have that dataset's name as well."""
     loads = ("models/examples/mine.py:load", "models/examples/other.py:load")
     records = [
         make.record(

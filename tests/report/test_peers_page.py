@@ -32,7 +32,7 @@ def run(number, way, step_s, nodes=2, **other):
 
 
 def test_a_ratio_is_taken_within_a_round():
-    """The machine becomes twice as slow from round to round; the ratio is the same in all of them."""
+    """The machine becomes twice as slow from round to round; the ratio stays the same."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
     (ratio,) = findings.ratios(runs, findings.step_seconds)

@@ -332,7 +332,7 @@ LAYERS = [
 @pytest.mark.parametrize(
     ("strategy", "nodes", "batch", "layers", "sent"),
     [
-        # Inputs and gradients of 16 examples and all outputs are sent; the other weights are summed.
+        # Sent are inputs and gradients of 16 examples and all outputs; the rest is summed.
         ("split_dense", 2, 16, LAYERS, 4 * (16 * (900 + 2 * 100) + 1_120)),
         # With so many examples, sending the weights takes fewer bytes.
         ("split_dense", 2, 128, LAYERS, 4 * 91_120),
