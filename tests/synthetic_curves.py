@@ -1,7 +1,8 @@
-"""Curves whose law is known, measured with noise: what fitted intervals are held against.
+"""Synthetic curves with known laws and noise, to which fitted intervals are compared.
 
-Truths are drawn at random: some have no jitter and no excess input, communication takes anything
-from a twentieth of computing to three times as long, latency up to half of it on two nodes.
+True coefficients are drawn at random. Some curves have no jitter or no excess input. Communication
+on two nodes takes from a twentieth of the compute time to three times as long; up to half of it is
+latency.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from nodewise.predict.points import Points
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),
-    RingAllReduce(),  # what most clusters run
+    RingAllReduce(),  # listed twice, because most clusters use it
     HalvingDoubling(),
     BinomialTree(),
     Star(),
@@ -36,17 +37,18 @@ BATCHES = ((64,), (32, 64, 128, 256))
 NOISE = (0.02, 0.04, 0.08)
 MISFITS = (0.0, 0.0, 0.0, 0.02)
 ASKED = (8, 16, 64)
-TYPICAL, UNMEASURED = 64, 96  # examples: batches that are asked for
+# examples per worker: a batch that is always measured, and one that never is
+TYPICAL, UNMEASURED = 64, 96
 
-_PART_FLOOR = 0.01  # of the step: how well a part near 0 is measured
+_PART_FLOOR = 0.01  # relative to the step time: the accuracy of parts near 0
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is measured: nodes × batches, with parts or not, and how well.
+    """What is measured: nodes × batches, with or without parts, and how accurately.
 
-    `noise` is the relative standard deviation of a time, `misfit` that of what the law leaves out:
-    alike for all batches on so many nodes.
+    `noise` is the relative standard deviation of a time. `misfit` is that of the law's error, which
+    is the same for all batches on a number of nodes.
     """
 
     nodes: tuple[int, ...]
@@ -58,7 +60,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Truth:
-    """A law with its coefficients; the deviations of batches are those of a design."""
+    """A law with true coefficients; `deviations` are those of batches from the line of compute."""
 
     law: PartsLaw
     values: dict[str, float]
@@ -66,19 +68,19 @@ class Truth:
     payload: float
 
     def at(self, at: At) -> dict[str, Floats]:
-        """Return the coefficients at points."""
+        """Return the true coefficients at the given points."""
         values = {name: np.full(at.nodes.shape, value) for name, value in self.values.items()}
         values["compute_deviation_s"] = np.array([self.deviations[int(b)] for b in at.batch])
         return values
 
     def step_s(self, nodes: tuple[int, ...], batch: int) -> Floats:
-        """Return the true step times on so many nodes."""
+        """Return the true step times in seconds on the given numbers of nodes."""
         at = At.of(nodes, batch, self.payload)
         return np.asarray(self.law.step_s(self.at(at), at))
 
 
 def random_design(rng: np.random.Generator) -> Design:
-    """Return a design, all of them equally likely."""
+    """Return a random design; all designs are equally likely."""
     return Design(
         NODES[rng.integers(len(NODES))],
         BATCHES[rng.integers(len(BATCHES))],
@@ -89,7 +91,7 @@ def random_design(rng: np.random.Generator) -> Design:
 
 
 def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ...]) -> Truth:
-    """Return a truth of a law."""
+    """Return a law with random coefficients."""
     compute = 0.05 * np.exp(rng.normal())
     fixed = rng.uniform(0.05, 0.5) * compute
     per_example = (compute - fixed) / TYPICAL
@@ -115,7 +117,7 @@ def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ..
 
 
 def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
-    """Return what the design measures of a truth."""
+    """Return noisy measurements of a truth, as the design says."""
     nodes, batch = (a.ravel() for a in np.meshgrid(design.nodes, design.batches))
     at = At.of(nodes, batch, truth.payload)
     values = truth.at(at)
@@ -137,7 +139,7 @@ def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
 
 @dataclass(frozen=True)
 class Trial:
-    """A truth, and what was measured of it."""
+    """A truth, and the points that were measured of it."""
 
     truth: Truth
     design: Design
@@ -145,7 +147,7 @@ class Trial:
 
 
 def trial(seed: int, number: int) -> Trial:
-    """Return trial number so-and-so; laws take turns."""
+    """Return the trial with a number; laws take turns."""
     rng = np.random.default_rng([seed, number])
     design = random_design(rng)
     truth = random_truth(rng, LAWS[number % len(LAWS)], (*design.batches, UNMEASURED))
@@ -153,9 +155,9 @@ def trial(seed: int, number: int) -> Trial:
 
 
 def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
-    """Return a row per number of nodes in `ASKED`: what the fit of a law said of the truth.
+    """Return a row per number of nodes in `ASKED` that compares the fit of a law with the truth.
 
-    Widths and errors are relative to the truth. `above`: the truth is above the interval.
+    Widths and errors are relative to the truth. `above` means that the truth is above the interval.
     """
     fitted = fit(law, trial.points, draws=draws)
     at = At.of(ASKED, batch, trial.truth.payload)

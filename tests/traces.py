@@ -1,4 +1,4 @@
-"""A cell from outside: its workers, what it could leave, and whether it may be emulated here."""
+"""Observe a cell from outside: its workers, what it leaves, and whether it may be emulated here."""
 
 import os
 import time
@@ -11,8 +11,9 @@ from nodewise.cluster import cgroup
 from nodewise.study.estimate import Machine
 
 GONE_WITHIN_S = 10
-_REFERENCE_S = 0.0064  # the reference step of the core that bounds of CPU time were set on, at rest
-_COUNTS = {"nf_conntrack_count"}  # a state of the kernel, no setting
+# reference step in s, at rest, of the core for which limits of CPU time were set
+_REFERENCE_S = 0.0064
+_COUNTS = {"nf_conntrack_count"}  # a counter of the kernel, not a setting
 
 
 def _why_not() -> str | None:
@@ -24,7 +25,7 @@ def _why_not() -> str | None:
 
 
 _REASON = _why_not()
-# root may make the groups wherever continuous integration runs; a skip would hide a fault there
+# Root may create cgroups wherever continuous integration runs; skipping would hide a fault.
 _MUST_RUN = "CI" in os.environ and os.getuid() == 0
 needs_emulated_nodes = pytest.mark.skipif(
     _REASON is not None and not _MUST_RUN, reason=str(_REASON)
@@ -32,15 +33,15 @@ needs_emulated_nodes = pytest.mark.skipif(
 
 
 def slower() -> float:
-    """Return how many times longer this core takes than the one that bounds of CPU time are of.
+    """Return how many times slower this core is than the one for which limits of CPU time were set.
 
-    At least 1: on a faster core the bound stays as it is.
+    The result is at least 1: faster cores have the same limits.
     """
     return max(1.0, Machine.here().reference_s / _REFERENCE_S)
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process runs; one that has ended may wait for its parent to notice."""
+    """Return whether a process runs; zombies do not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -48,13 +49,13 @@ def runs(pid: int) -> bool:
 
 
 def processes(marker: str) -> list[psutil.Process]:
-    """Return the processes that have `marker` in their command or their environment."""
+    """Return the processes whose command or environment contains `marker`."""
     found = []
     for process in psutil.process_iter():
         folder = Path("/proc", str(process.pid))
         try:
             told = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-        except OSError:  # ended just now, or not ours to see
+        except OSError:  # The process has just ended, or belongs to another user.
             continue
         if marker.encode() in told and process.pid != os.getpid():
             found.append(process)
@@ -62,14 +63,14 @@ def processes(marker: str) -> list[psutil.Process]:
 
 
 def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psutil.Process]:
-    """Wait until emulated nodes are held to their share and train; return their workers by rank."""
+    """Wait until emulated nodes are throttled and train; return their workers, by rank."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         time.sleep(0.2)
         ours = {process.pid for process in processes(marker)}
         for folder in cgroup.find_base().glob("nodewise-*"):
             if int(folder.name.split("-")[1]) in ours and _throttled(folder / "node~0"):
-                time.sleep(1)  # the warm-up is one step
+                time.sleep(1)  # The warm-up is one step.
                 return [
                     psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
                     for rank in range(nodes)
@@ -82,12 +83,16 @@ def _throttled(group: Path) -> bool:
         if (group / "cpu.max").exists():
             return not (group / "cpu.max").read_text().startswith("max")
         return int((group / "cpu.cfs_quota_us").read_text()) > 0
-    except OSError:  # gone meanwhile
+    except OSError:  # The group has been removed meanwhile.
         return False
 
 
 def traces(marker: str) -> dict[str, set[str]]:
-    """Return what is there of the processes with `marker`, and of all that have died."""
+    """Return the current traces of processes with `marker`, by kind.
+
+    They include cgroups whose launchers have ended, and the network interfaces, network settings
+    and MPI's shared memory of the whole machine.
+    """
     ours = processes(marker)
     pids = {process.pid for process in ours}
     namespaces = {_network(pid) for pid in pids} - {_network(os.getpid()), ""}
@@ -108,7 +113,7 @@ def traces(marker: str) -> dict[str, set[str]]:
 
 
 def assert_gone(before: dict[str, set[str]], marker: str) -> None:
-    """Wait until there is what was there `before`, and nothing else."""
+    """Wait until the traces are those of `before`, nothing more and nothing less."""
     deadline = time.monotonic() + GONE_WITHIN_S
     while (now := traces(marker)) != before:
         left = {kind: now[kind] ^ before[kind] for kind in now if now[kind] != before[kind]}
@@ -129,6 +134,6 @@ def _sysctls() -> list[str]:
         if path.is_file() and path.name not in _COUNTS:
             try:
                 lines.append(f"{path}: {path.read_text()}")
-            except OSError:  # can be written only
+            except OSError:  # It can only be written.
                 continue
     return lines
