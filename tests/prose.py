@@ -43,7 +43,7 @@ class _Prose(HTMLParser):
         super().__init__()
         # open tags, and whether numbers inside them have a source
         self.open: list[tuple[str, bool]] = []
-        # In a template all text is prose: elements that pages fill with data are empty there.
+        # In a template, text is prose even inside elements that pages fill with data.
         self.template = template
         self.blocks = [""]
         self.sources: list[Attributes] = []

@@ -21,7 +21,7 @@ def ordinary_user(uid: int) -> None:
 
 
 def _let_others_read_python() -> None:
-    """Make Python accessible if it is in a folder that only root may enter.
+    """Make Python and the project accessible if they are in folders that only root may enter.
 
     Workers are started with this Python. The change is made in a mount namespace of this process,
     so that no other process sees it.

@@ -1,4 +1,4 @@
-"""Every release format gives the right examples in a fixed random order, or a one-line error."""
+"""Every release format gives the right examples in its own order, or a one-line error."""
 
 import zipfile
 

@@ -1,4 +1,4 @@
-"""A block is out of bounds if, and only if, the machine was not quiet."""
+"""A block exceeds a threshold if, and only if, the machine was not quiet."""
 
 import pytest
 from hypothesis import given

@@ -250,7 +250,7 @@ def test_the_graph_of_a_training_step_agrees_with_the_closed_forms(name):
     assert uncounted == set()
 
 
-# --- models that are no list of layers ---
+# --- models that are not lists of layers ---
 
 
 def specs_of(train, examples):

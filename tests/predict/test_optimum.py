@@ -226,7 +226,7 @@ def test_a_law_of_one_batch_is_not_asked_about_another():
         find_optimum(fitted, shared, [2, 4], payload=PAYLOAD)
 
 
-# --- no best number, one out of sight ---
+# --- no best number, or one beyond the numbers compared ---
 
 
 SLOW = VALUES | {"latency_s": 1.0}  # Messages take longer than computing.

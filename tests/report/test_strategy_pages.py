@@ -31,7 +31,8 @@ from nodewise.strategies.bytes_sent import Trained
 from nodewise.study.config import Config
 from rendering import Texts, draw_all, render
 
-LETTER, SMALL_LETTER = 6.8, 5.9  # width of a letter in units of the drawing: on average, at most
+# upper limits of a letter's average width, in units of the drawing
+LETTER, SMALL_LETTER = 6.8, 5.9
 WORDS = "nw-way__words"  # the class of sentences
 STYLE_SHEET = Path("site/assets/style.css")
 SVG = "{http://www.w3.org/2000/svg}"

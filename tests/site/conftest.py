@@ -1,6 +1,6 @@
 """Built sites, of synthetic and of the committed records, and a real browser that opens them.
 
-One experiment of the synthetic records is unusual on purpose: the names of its model, its failure
+One experiment of the synthetic records is unusual on purpose: the name of its model, its failure
 and its log contain text that would be markup if it were not escaped.
 """
 

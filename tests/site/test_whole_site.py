@@ -96,7 +96,7 @@ def test_names_formulas_and_marked_numbers_are_not_taken_for_typed_ones(fine):
     assert prose.typed_numbers(f"<article><p>{fine}</p></article>") == []
 
 
-# --- text of others ---
+# --- text from records and users ---
 
 
 def test_no_page_has_the_odd_model_as_markup_and_some_show_it(site, html):

@@ -92,7 +92,7 @@ def test_stages_train_like_one_process(done, case):
 
 @pytest.mark.parametrize(("case", "back"), [("pipeline", 1), ("pipeline_frozen", 0)])
 def test_only_activations_and_the_gradients_that_are_needed_are_sent(done, case, back):
-    """No gradient is sent back to stages that are frozen, and all before them are frozen."""
+    """No gradient is sent back to a stage if it and all stages before it are frozen."""
     activations = 6 * 24 * 16 * 4  # steps × examples × units × bytes
     first, last = done(case).seen
     for bytes_, expected in (

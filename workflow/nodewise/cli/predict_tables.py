@@ -10,7 +10,7 @@ from nodewise.core.units import write_number, write_plain
 from nodewise.predict.ask import Row
 from nodewise.predict.fit_file import FitFile
 
-_LISTED = 8  # numbers of nodes or batches that are listed one by one in a cell
+_LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
 
 
