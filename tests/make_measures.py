@@ -15,7 +15,7 @@ NOT_MEASURING = [
     # used by `nodewise doctor` only
     *("cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"),
     "measure/step_memory.py",  # used by `nodewise describe-model` only
-    "strategies/*/law.py",  # used by fits and by the page of the strategy only
+    "strategies/*/law.py",  # used by the page of the strategy only
 ]
 DIGESTS = Path("tests/measures.sha256")
 

@@ -2,8 +2,8 @@
 
 Names contain the process id of the test run. Therefore a run can remove what a killed run left
 behind, and two runs on one machine do not disturb each other. Each private network has its own
-bridge, so that all of them may use the same addresses. Only the address of this machine differs
-between runs.
+bridge, so that all of them may use the same addresses. The link to this machine uses addresses that
+differ between runs.
 """
 
 import os

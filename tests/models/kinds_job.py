@@ -160,7 +160,7 @@ def train(
 
 
 def keep_what_is_there_once(module: Any) -> None:
-    """Make later calls of the functions ONCE of a strategy's module return their first result."""
+    """Make functions of a strategy's module that are in ONCE always return their first result."""
 
     def kept(make: Callable[..., Any]) -> Callable[..., Any]:
         found: list[Any] = []

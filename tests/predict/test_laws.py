@@ -151,7 +151,7 @@ def test_compressed_gradients_by_hand():
 @pytest.mark.parametrize("stages", [1, 2, 3, 5])
 @pytest.mark.parametrize("micro_batches", [1, 2, 7])
 def test_a_pipeline_takes_as_long_as_its_schedule(stages, micro_batches):
-    """Simulate the schedule: a stage computes what it received and sends it on, then repeats."""
+    """Simulate the schedule: a stage sends each result on before it computes the next one."""
     batch, c0, c1, alpha, beta, activations = 6, 0.5, 0.25, 0.125, 2e-3, 10.0
     examples = stages * batch / micro_batches
     sending = 2 * (alpha + activations * examples * beta) if stages > 1 else 0.0
@@ -236,7 +236,7 @@ def test_mean_value_analysis_is_exact(law, demands, workers):
 
 
 def test_at_the_knee_queueing_costs_what_the_bound_does_not_see():
-    """Z = 1 s, d = 0.2 s: at the knee of 6 workers the bound says 5 steps per second, not 4.04."""
+    """Z = 1 s, d = 0.2 s: at the knee of 6 workers the bound is 5 steps/s, the true rate 4.04."""
     p = none(ParameterServer) | {"compute_fixed_s": 1.0, "seconds_per_byte": 0.1}
     bound, queue = ParameterServerBound(full_duplex=False), ParameterServer(full_duplex=False)
     assert 6 / bound.evaluate(p, 6, 1, 1) == pytest.approx(5.0)
