@@ -21,7 +21,7 @@ include: "workflow/rules/charts.smk"
 include: "workflow/rules/pages.smk"
 
 
-# With an executor that submits jobs, only cells are submitted.
+# If an executor submits jobs, only cells are submitted.
 localrules:
     all,
     prepare_dataset,
@@ -39,7 +39,8 @@ localrules:
 
 
 rule all:
-    # Every result, not only the site: Snakemake does not miss a file that only older files need.
+    # List every result, not only the site: Snakemake does not remake a missing file if all files
+    # that need it exist.
     input:
         RECORDS,
         CALIBRATIONS,
@@ -57,7 +58,7 @@ onstart:
         advise_on_large_study()
 
 
-# A cell without a result is no failure of the workflow; it is named here.
+# A cell without a result does not fail the workflow; it is listed here.
 onsuccess:
     if CELLS:
         shell("nodewise missing --config {CONFIG:q}")

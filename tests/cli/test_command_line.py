@@ -1,4 +1,4 @@
-"""Every command says in one line what the user or the system did wrong, and how it is called."""
+"""Every command reports an error of the user or the system in one line; its help has an example."""
 
 import errno
 import os
@@ -40,9 +40,9 @@ def test_an_interrupted_command_says_so_in_one_line(tmp_path):
     config = tmp_path / "config.yaml"
     os.mkfifo(config)
     with subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE) as command:
-        with config.open("wb"):  # opens when the command has opened it to read
+        with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
             command.send_signal(signal.SIGINT)
-        # The end of the file wakes a command that began to read before it saw the signal.
+        # Closing the pipe wakes a command that began to read before it noticed the signal.
         said = command.stderr.read()
     assert (command.returncode, said) == (130, b"nodewise: interrupted\n")
 

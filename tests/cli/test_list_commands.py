@@ -1,4 +1,4 @@
-"""The list of strategies: complete, and true to what a configuration is checked against."""
+"""The list of strategies is complete and agrees with the checks of a configuration."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`nodewise measure`: from options to a cell, and what is said of those that do not fit."""
+"""`nodewise measure` turns options into a cell; options that do not fit get a clear message."""
 
 import os
 import shlex
@@ -61,13 +61,13 @@ def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_pat
     assert bound.variant.startswith("async_sgd_bound_2_")
     assert soft.variant.startswith("async_sgd_updates_2_")
     assert plain.variant is None
-    # neither of two commands at once has written its record yet
+    # As with two commands at once: neither has written its record yet.
     assert [single._first_free(plain).repeat for _ in range(2)] == [0, 1]
 
 
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
 COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
-OWN = [  # files of the same name, functions of the same file
+OWN = [  # two functions of the same file, and a file of the same name in another folder
     "workflow/nodewise/report/figures/calibration.py:all_reduce_times",
     "workflow/nodewise/report/figures/calibration.py:all_reduce",
     "workflow/nodewise/predict/calibration.py:examine",
@@ -233,6 +233,6 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
 
 
 def test_numpy_and_its_threads_come_after_the_environment_is_settled():
-    """A process with several threads can neither enter a node nor fork workers."""
+    """A process with several threads can neither enter a node's namespace nor fork workers."""
     code = "import nodewise.measure.cell, sys; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,7 @@
-"""What a command cannot write is one line on stderr that names it, exit code 2, no traceback.
+"""A command that cannot write its output prints one line that names the file; the exit code is 2.
 
-Every command that writes, with the real disk's refusals: a file in the way, a disk that may only be
-read, a full one. The disks are small ones of memory, mounted where only the command sees them.
+Every command that writes is tested with real errors: a file in the way, a read-only disk, a full
+disk. The disks are small tmpfs mounts that only the command sees.
 """
 
 import os
@@ -54,10 +54,10 @@ MADE = {
     "draw-charts": "made/charts",
     "render-pages": "made/docs",
 }
-# They write once, after long work and by the same function: test_leftovers.py has measure-cell meet
-# a full disk then.
+# These commands write once, after long work and with the same function. test_leftovers.py tests
+# measure-cell on a full disk.
 LONG = {"measure-cell", "calibrate", "measure"}
-# what they write here fits on the smallest disk
+# Their output fits on the smallest disk.
 SMALL = {
     *("build-horovod", "compare", "describe-model", "import", "measure-noise-scale"),
     "prepare-weights",
@@ -70,7 +70,7 @@ def test_no_command_is_forgotten():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A folder like the project's, with a small dataset and with results in `made`."""
+    """Return a folder like the project's, with a small dataset and with results in `made`."""
     folder = tmp_path_factory.mktemp("project")
     for name in ("config", "models", "site"):
         shutil.copytree(name, folder / name)
@@ -93,7 +93,7 @@ def arguments(command: str, out: str) -> list[str]:
 
 
 def run(project: Path, command: list[str], before: str = "") -> tuple[int, str]:
-    """Run a command in `project`, after some shell `before`; return its exit code and stderr."""
+    """Run a command in `project` after some shell commands; return its exit code and stderr."""
     alone = ["unshare", "--mount", *(["--map-root-user"] if os.getuid() else [])] if before else []
     done = subprocess.run(
         [*alone, "sh", "-c", f'{before}\nexec "$@"', "sh", NODEWISE, *command],
@@ -107,7 +107,7 @@ def run(project: Path, command: list[str], before: str = "") -> tuple[int, str]:
 
 
 def one_line(code: int, said: str) -> str:
-    """Return what follows `nodewise: ` in the only line, apart from notes on progress."""
+    """Check that an error is one line after notes on progress; return it without `nodewise: `."""
     assert code == 2, said
     *notes, line = said.splitlines()
     assert "Traceback" not in said
@@ -159,7 +159,7 @@ def test_a_full_disk(project, tmp_path, command):
 
 
 def test_output_that_nobody_can_take(project):
-    """A log on a full disk takes neither the result nor the complaint."""
+    """On a full disk neither the result nor the error message can be written."""
     for redirection in ("> /dev/full", "> /dev/full 2>&1"):
         command = f"exec {NODEWISE} models {redirection}"
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Turning root into an ordinary user, as if this process had been started by one."""
+"""Turn root into an ordinary user, as if an ordinary user had started this process."""
 
 import ctypes
 import os
@@ -16,14 +16,15 @@ def ordinary_user(uid: int) -> None:
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
-    # a process that changed its user may not write its own files in /proc otherwise
+    # Otherwise a process that changed its user may not write its own files in /proc.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
 
 
 def _let_others_read_python() -> None:
-    """Put Python, which starts workers, where others may go, if it is in root's own folder.
+    """Make Python and the project accessible if they are in folders that only root may enter.
 
-    In a mount namespace of this process: nobody else sees it.
+    Workers are started with this Python. The change is made in a mount namespace of this process,
+    so that no other process sees it.
     """
     needed = {Path(sys.base_prefix), Path(sys.prefix), Path.cwd()}
     closed = {

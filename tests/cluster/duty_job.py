@@ -1,11 +1,12 @@
-"""Run as a script: nodes held by a duty cycle; prints what was seen as lines of JSON.
+"""Run as a script: hold nodes to their share by a duty cycle; print observations as JSON lines.
 
 python duty_job.py WORK NODES SHARE SECONDS [--cores N] [--user ID] [--namespace]
 
-WORK is what each node does: `busy`, `mixed` (computes and sleeps by turns), `crowd` (as busy,
-beside a hundred threads that sleep), `asleep` or `dies` (node 0 is killed after a second). The
-first line names the processes, then one a second says what the nodes got. After SECONDS the limits
-are lifted, and a last line says what the nodes got in the half second after that.
+WORK is what each node does: `busy`, `mixed` (alternates between computing and sleeping), `crowd`
+(like busy, with a hundred sleeping threads beside it), `asleep` or `dies` (node 0 is killed after a
+second). The first line names the processes. Then one line per second says which share each node
+got. After SECONDS the limits are lifted, and a last line says what each node got in the next half
+second.
 """
 
 import argparse
@@ -29,7 +30,7 @@ AFTER_S = 0.5
 
 
 class Job:
-    """What the launcher does: limit, watch and lift."""
+    """Limits, watches and releases the nodes, as a launcher does."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.cycle = duty_cycle.DutyCycle()

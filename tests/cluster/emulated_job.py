@@ -1,11 +1,11 @@
-"""Run as a script: a job without TensorFlow on two emulated nodes; prints what it saw as JSON.
+"""Run as a script: a job without TensorFlow on two emulated nodes; prints observations as JSON.
 
-python emulated_job.py share LOGS     how much CPU a busy worker gets, free and held back
-python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a core
-python emulated_job.py machines LOGS  the same with two workers in each of two machines
-python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
-python emulated_job.py vanish LOGS     worker 1 is killed in a meeting, which notices it by its link
-python emulated_job.py sleep LOGS    sleep until something ends it, told by a line on stdout
+python emulated_job.py share LOGS      CPU share of a busy worker, unlimited and limited
+python emulated_job.py straggler LOGS  the same, with node 1 limited to a tenth of a core
+python emulated_job.py machines LOGS   the same, with two workers in each of two machines
+python emulated_job.py rate LOGS       seconds to send 5 MB from node 0 to node 1
+python emulated_job.py vanish LOGS     worker 1 is killed in a meeting; its link vanishes with it
+python emulated_job.py sleep LOGS      print a line on stdout, then sleep until the job is ended
 """
 
 import json
@@ -63,7 +63,7 @@ def main(what: str) -> None:
 
 
 def left_machine(node: int) -> int:
-    """Return how many bytes have left a machine of several workers."""
+    """Return how many bytes have left an emulated machine with several workers."""
     with IPRoute() as links:
         (index,) = links.link_lookup(ifname=f"out{node}")
         return links.get_links(index)[0].get_attr("IFLA_STATS64")["tx_bytes"]
@@ -91,13 +91,13 @@ def busy_share() -> float:
 
 
 def machines(rank: int, channel: Channel) -> Message:
-    """Send from worker 0 to its neighbour, then from worker 0 to one in the other machine."""
+    """Send from worker 0 to its neighbour, then to a worker in the other machine."""
     channel.meet("throttled")
     return {"inside": stream(rank, 1, channel), "between": stream(rank, 2, channel)}
 
 
 def stream(rank: int, to: int, channel: Channel) -> float:
-    """Send from worker 0; return the seconds that `to` took to receive."""
+    """Send from worker 0; return how many seconds worker `to` took to receive, else 0."""
     address, seconds = (f"10.77.0.{to + 1}", 5000 + to), 0.0
     if rank == to:
         with socket.create_server(address) as server:
@@ -141,5 +141,6 @@ WORK = {
 }
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    # A shell starts background jobs with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     main(sys.argv[1])

@@ -1,12 +1,12 @@
-"""Run as a script: nodes with links and nothing else; prints what it saw as JSON.
+"""Run as a script: nodes that have links and nothing else; prints its observations as JSON.
 
-python links_job.py transfer       5 MB from node 0 to node 1, and what the links counted
-python links_job.py flood          nodes 0 and 1 send more to node 2 than slow links take
-python links_job.py latency MS     how long a byte takes there and back between two nodes
-python links_job.py refused        why no private network is permitted, or null
-python links_job.py shared         two processes talk, in a private network or not
-python links_job.py ports          the free ports where 2223 is taken
-python links_job.py look           what nodewise doctor says
+python links_job.py transfer       send 5 MB from node 0 to node 1; what the links counted
+python links_job.py flood          nodes 0 and 1 send more to node 2 than slow links can carry
+python links_job.py latency MS     round-trip time of a byte between two nodes
+python links_job.py refused        the reason why no private network is permitted, or null
+python links_job.py shared         whether two processes talk, in a private network or not
+python links_job.py ports          the free ports when port 2223 is taken
+python links_job.py look           the output of nodewise doctor
 """
 
 import json
@@ -26,7 +26,7 @@ FLOOD_S = 1.0
 
 
 def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
-    """Run `work(rank, channel)` on `count` connected nodes; return results and the links' use."""
+    """Run `work(rank, channel)` on `count` connected nodes; return results and link counters."""
     use = []
 
     def met(name, pids):
@@ -82,7 +82,7 @@ def flood():
 
 def send_too_much(rank, channel):
     if rank < 2:
-        # one alone would wait: what it may have under way fits into the queue of its link
+        # One socket alone would only wait: what it may have in flight fits into the link's queue.
         sockets = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(8)]
         for one in sockets:
             one.setblocking(False)

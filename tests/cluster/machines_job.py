@@ -1,6 +1,7 @@
-"""Train the same global batches with workers, two in each emulated machine: `main(out, workers)`.
+"""Train the same global batches on workers, two in each emulated machine: `main(out, workers)`.
 
-A single worker is a process of this machine. Worker RANK saves its weights as OUT/RANK.npz.
+A single worker runs as an ordinary process of this machine. Worker RANK saves its weights as
+OUT/RANK.npz.
 """
 
 from functools import partial
@@ -46,4 +47,4 @@ def train_on(rank: int, addresses: tuple[str, ...], *, workers: int, out: Path) 
         rows = slice(step * GLOBAL_BATCH + rank * own, step * GLOBAL_BATCH + (rank + 1) * own)
         strategy.step((tf.constant(x[rows], tf.float32), tf.constant(y[rows], tf.float32)))
     np.savez(out / f"{rank}.npz", *strategy.weights())
-    strategy.barrier()  # a peer that has ended would be missed
+    strategy.barrier()  # Peers would fail if a worker ended before they are done.

@@ -2,8 +2,8 @@
 
 python ordinary_user.py UID GROUP NAMESPACES SCRIPT ARGUMENTS...
 
-GROUP is a cgroup to move into first, or "-". NAMESPACES is how many namespaces of a kind the user
-may make, or "-" for as many as this machine permits.
+GROUP is a cgroup to move into first, or "-". NAMESPACES is how many namespaces of each kind the
+user may create, or "-" for as many as this machine permits.
 """
 
 import ctypes
@@ -21,7 +21,10 @@ CLONE_NEWUSER = 0x10000000
 
 
 def permit_namespaces(most: str) -> None:
-    """Live on as on a machine where an administrator has set these limits: only below here."""
+    """Limit how many namespaces this process and its children may create.
+
+    This imitates a machine on which an administrator has set these limits.
+    """
     uid, gid = os.getuid(), os.getgid()
     ctypes.CDLL(None).unshare(CLONE_NEWUSER)
     for name, text in (
@@ -36,7 +39,7 @@ def permit_namespaces(most: str) -> None:
 
 if __name__ == "__main__":
     uid, group, namespaces, script = sys.argv[1:5]
-    runpy.run_path(script)  # imports what it needs, without being run
+    runpy.run_path(script)  # This imports all that the script needs but does not run its main part.
     if group != "-":
         Path(group, "cgroup.procs").write_text("0")
     become.ordinary_user(int(uid))

@@ -1,4 +1,4 @@
-"""A Slurm cluster for tests: the real daemons, each node in a network namespace of its own."""
+"""A Slurm cluster for tests: real daemons, each node in its own network namespace."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ SlurmdParameters=config_overrides
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-# names, Slurm's configuration and /run are the node's own
+# Each node has its own host name, Slurm configuration and /run.
 _NODE = """
 hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount --bind "$2/etc" /etc/slurm &&
 mount -t tmpfs tmpfs /run && exec slurmd -D -N "$1"
@@ -52,9 +52,10 @@ Inside = Callable[..., list[str]]
 
 @contextmanager
 def cluster(folder: Path, size: int) -> Iterator[Inside]:
-    """Start a cluster of node1, node2, …; yield what puts a command into its first node.
+    """Start a cluster of nodes node1, node2, …; yield a function that wraps commands.
 
-    `inside("squeue", at=…)` is the command that runs squeue there, in a folder.
+    `inside("squeue", at=folder)` returns the command that runs squeue in the first node, in that
+    folder.
     """
     with (
         ssh_hosts.network(size, ssh_hosts.prefix("sl"), NET) as namespaces,
@@ -100,7 +101,7 @@ def _daemons(folder: Path, namespaces: list[str]) -> Iterator[Inside]:
 
 
 def said(inside: Inside, *command: str) -> str:
-    """Return what a command prints in the first node."""
+    """Return what a command prints on stdout in the first node."""
     return subprocess.run(inside(*command), capture_output=True, text=True, check=False).stdout
 
 

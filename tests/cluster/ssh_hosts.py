@@ -1,8 +1,9 @@
 """Hosts for tests: real SSH daemons in network namespaces, on one private network.
 
-Names have the process id of the test run: what a killed run left behind is removed by the next one,
-and two runs on one machine do not meet. Private networks are bridges apart, on which all may have
-the same addresses; the one address of this machine itself is the run's own.
+Names contain the process id of the test run. Therefore a run can remove what a killed run left
+behind, and two runs on one machine do not disturb each other. Each private network has its own
+bridge, so that all of them may use the same addresses. The link to this machine uses addresses that
+differ between runs.
 """
 
 import os
@@ -19,7 +20,7 @@ from pyroute2 import IPRoute, NetlinkError, NetNS, netns
 
 NET = "10.211.7"
 _OWN = 16 * (os.getpid() % 8192)
-# of the addresses that are set aside for tests of networks (RFC 2544), 16 for each run
+# Addresses reserved for tests of networks (RFC 2544): 16 for each run.
 HERE, GATEWAY, NOBODY = (str(ip_network("198.18.0.0/15")[_OWN + last]) for last in (1, 2, 13))
 _NAMES = re.compile(r"(?:nw|sl)(\d+)-\w+")
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
@@ -33,12 +34,12 @@ def key(path: Path) -> Path:
 
 
 def prefix(kind: str) -> str:
-    """Return how the names of this run's namespaces and interfaces begin: kind is nw or sl."""
+    """Return the prefix of names of this run's namespaces and interfaces; `kind` is nw or sl."""
     return f"{kind}{os.getpid()}-"
 
 
 def start(log: Path, *command: str) -> "subprocess.Popen[bytes]":
-    """Start a daemon that ends with this process, however that ends."""
+    """Start a daemon that ends with this process, however this process ends."""
     with log.open("ab") as file:
         return subprocess.Popen([*_DIES_WITH_US, *command], stdout=file, stderr=file)
 
@@ -51,7 +52,7 @@ def remove_stale() -> None:
     with IPRoute() as here:
         for link in here.get_links():
             if _is_stale(link.get_attr("IFLA_IFNAME")):
-                with suppress(NetlinkError):  # gone with the other end
+                with suppress(NetlinkError):  # Removed together with its other end.
                     here.link("del", index=link["index"])
 
 
@@ -62,7 +63,10 @@ def _is_stale(name: str) -> bool:
 
 @contextmanager
 def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
-    """Lay a private network; yield a namespace for each host, which has `net`.2, .3, … there."""
+    """Create a private network; yield the namespace of each host.
+
+    The hosts have the addresses `net`.2, `net`.3, ….
+    """
     remove_stale()
     names = [f"{prefix}{number}" for number in range(1, hosts + 1)]
     bridge = f"{prefix}br"
@@ -88,7 +92,7 @@ def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
 
 @contextmanager
 def gateway(namespace: str) -> Iterator[None]:
-    """Let this machine reach a host, and no other: the host is GATEWAY to it."""
+    """Connect this machine to one host only; the host has the address GATEWAY."""
     with IPRoute() as here:
         index = _plug(here, namespace, f"{namespace}g", "eth1", GATEWAY, 28)
         here.addr("add", index=index, address=HERE, prefixlen=28)
@@ -101,7 +105,10 @@ def gateway(namespace: str) -> Iterator[None]:
 def _plug(
     here: IPRoute, namespace: str, ours: str, theirs: str, address: str, prefixlen: int = 24
 ) -> int:
-    """Lay a cable from here to a namespace, which has `address` at its end; return our end."""
+    """Create a veth pair between this machine and a namespace; return the index of our end.
+
+    The end in the namespace has `address`.
+    """
     peer = {"ifname": theirs, "net_ns_fd": namespace}
     here.link("add", ifname=ours, kind="veth", peer=peer)
     with NetNS(namespace) as there:
@@ -115,7 +122,7 @@ def _plug(
 
 
 def kill_all(namespace: str) -> None:
-    """Kill all that runs on a host, as if it lost its power."""
+    """Kill all processes of a host, as if it lost power."""
     there = Path(f"/var/run/netns/{namespace}").stat().st_ino
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
@@ -125,7 +132,7 @@ def kill_all(namespace: str) -> None:
 
 @contextmanager
 def cut(namespace: str) -> Iterator[None]:
-    """Cut a host off from the network during the block."""
+    """Disconnect a host from the network inside the `with` block."""
     with IPRoute() as here:
         index = here.link_lookup(ifname=f"{namespace}a")[0]
         here.link("set", index=index, state="down")
@@ -137,7 +144,7 @@ def cut(namespace: str) -> Iterator[None]:
 
 @contextmanager
 def limited(namespace: str, rate_mbit: int) -> Iterator[None]:
-    """Limit both directions of a host's link during the block."""
+    """Limit the rate of a host's link in both directions inside the `with` block."""
     with IPRoute() as here, NetNS(namespace) as there:
         ends = [(here, f"{namespace}a"), (there, "eth0")]
         for at, name in ends:
@@ -153,9 +160,9 @@ def limited(namespace: str, rate_mbit: int) -> Iterator[None]:
 
 @contextmanager
 def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
-    """Start a daemon on each of three hosts; yield a client's configuration.
+    """Start an SSH daemon on each of three hosts; yield the configuration file of a client.
 
-    Host one is the gateway to two and three.
+    The client reaches hosts two and three through host one.
     """
     user = key(folder / "user")
     (folder / "authorized").write_text(user.with_suffix(".pub").read_text())
@@ -174,7 +181,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
         f"Host *\n Port {_PORT}\n User root\n IdentitiesOnly yes\n"
         f" UserKnownHostsFile {folder / 'known'}\n IdentityFile {user}\n"
     )
-    # a /run of its own: sshd wants a folder there
+    # sshd needs a folder in /run: mount a separate /run for each host.
     serve = 'mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f "$0"'
     started = []
     try:
@@ -205,7 +212,10 @@ def _wait_for(config: Path, name: str) -> None:
 
 
 def agents(folder: Path) -> list[int]:
-    """Return the processes in a folder: on each host an agent, its guard and the worker."""
+    """Return the ids of nodewise's processes in a folder.
+
+    On each host these are an agent, its guard and a worker.
+    """
     found = (process.info for process in psutil.process_iter(["pid", "cwd", "cmdline"]))
     ours = (one for one in found if one["cwd"] == str(folder))
     return [one["pid"] for one in ours if one["cmdline"][1:3] == ["-m", "nodewise.measure.agent"]]

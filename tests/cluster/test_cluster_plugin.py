@@ -1,4 +1,4 @@
-"""A kind of cluster of another package: checked, measured, and shown on the site like any other."""
+"""A kind of cluster from another package is checked, measured and shown on the site."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ render(folder)
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    """Return a folder in which a package with the kind `toy` is installed."""
+    """Return a folder in which a package that provides the kind `toy` is installed."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "toy_cluster.py").write_text(plugins.example("toy_cluster.py"))
     plugins.declare(folder, "nodewise.clusters", "toy_cluster")
@@ -37,7 +37,7 @@ def plugin(tmp_path_factory):
 
 
 def run(plugin, *command) -> subprocess.CompletedProcess[str]:
-    """Run Python where the plug-in is installed."""
+    """Run Python in an environment in which the plug-in is installed."""
     path = os.pathsep.join([str(plugin), "workflow", "tests"])
     return subprocess.run(
         [sys.executable, *map(str, command)],

@@ -1,4 +1,4 @@
-"""The kernel's files are understood on every kind of machine, and what doctor says is plain."""
+"""`nodewise doctor` reads the kernel's files on every kind of machine and prints clear advice."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ def test_version_2_alone_and_colons_in_a_name():
 
 
 def test_a_container_sees_its_own_part_of_the_tree():
-    """Without a namespace for groups its path is the host's, of which it sees the lower part."""
+    """Without a cgroup namespace the path is the host's; the container sees only part of it."""
     mountinfo = SYSTEMD_V1.replace("0:31 / ", "0:31 /docker/1f ")
     assert parse_hierarchies(mountinfo, "4:cpu,cpuacct:/docker/1f/job\n") == [v1("job")]
     assert parse_hierarchies(mountinfo, "4:cpu,cpuacct:/docker/1f\n") == [v1("")]
@@ -69,11 +69,11 @@ def test_no_cpu_controller_is_no_hierarchy():
 
 
 def test_only_what_a_launcher_of_this_pid_namespace_left_is_stale(tmp_path, monkeypatch):
-    """A container may share the tree of groups, and its launchers have numbers of their own."""
+    """Containers may share a cgroup tree although their process ids are unrelated."""
     removed = []
     monkeypatch.setattr(cgroup, "_remove", lambda folder: removed.append(folder.name))
     own, here = cgroup._own_name(), cgroup._pid_namespace()
-    gone = f"nodewise-4194303-1-{here}"  # beyond the largest pid
+    gone = f"nodewise-4194303-1-{here}"  # a process id beyond the largest possible one
     of_container = f"nodewise-1-1-{int(here) + 1}"
     for name in (own, gone, of_container, "nodewise-else"):
         (tmp_path / name).mkdir()
@@ -87,7 +87,7 @@ def machine(**kinds):
 
 
 def rows(text):
-    """Return yes or no of each kind of cluster."""
+    """Return the yes or no of each kind of cluster in doctor's output."""
     table = text.split("\n\n")[1].splitlines()[1:]
     return [line[21:24].strip() for line in table if not line.startswith(" ")]
 
@@ -145,7 +145,7 @@ def user(monkeypatch):
 
 @pytest.fixture
 def unified(tmp_path, monkeypatch):
-    """A tree of version 2 with a CPU controller, on a machine that systemd runs."""
+    """Return a cgroup tree of version 2 with a CPU controller, on a machine with systemd."""
     monkeypatch.setattr(machine_checks, "_SYSTEMD", tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory\n")
     return [Hierarchy(2, tmp_path, tmp_path)]
@@ -189,7 +189,7 @@ def test_root_takes_a_scope_in_version_2(unified, monkeypatch):
 
 
 def test_without_systemd_the_uppermost_group_has_to_give_the_controller(unified, monkeypatch):
-    """Below the root of all, in a container, it must not have processes for that."""
+    """If it is not the root of the whole tree, as in a container, it must have no processes."""
     mount = unified[0].mount
     monkeypatch.setattr(machine_checks, "_SYSTEMD", mount / "none")
     enable = f"echo +cpu | sudo tee {mount}/cgroup.subtree_control"
@@ -273,7 +273,7 @@ def test_the_command_looks_without_tensorflow_in_two_seconds_and_is_readable_whe
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    after = os.times()  # CPU time: tests run beside this one
+    after = os.times()  # CPU time, not wall time: other tests run at the same time.
     took_s = sum(after[2:4]) - sum(before[2:4])
     assert done.returncode == 0, done.stderr
     *text, modules = done.stdout.splitlines()
@@ -281,7 +281,7 @@ def test_the_command_looks_without_tensorflow_in_two_seconds_and_is_readable_whe
     assert took_s < 2
     assert all(len(line) <= 80 for line in text if not line.startswith("    "))
     assert "\x1b" not in done.stdout
-    assert rows("\n".join(text))  # whatever they say here
+    assert rows("\n".join(text))  # There is a table; what it says depends on this machine.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A duty cycle holds real processes to their share, says when it cannot, and lets go of them."""
+"""A duty cycle holds real processes to their share, reports when it cannot, and releases them."""
 
 import json
 import os
@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 SCRIPT = Path(__file__).with_name("duty_job.py")
 NOBODY = 65534
 WITHIN_S = 8
-# Others may use this machine: wait for them a while, and try again if they come back.
+# Other programs may use this machine: wait for them for a while, and retry if they come back.
 CALM_WITHIN_S = 20
 ATTEMPTS = 4
 
 
 class Job:
-    """The script, running: what it printed, and all processes that were ever part of it."""
+    """The running script: what it printed, and all processes that were ever part of it."""
 
     def __init__(self, *arguments):
         self.logs = tempfile.TemporaryDirectory()
@@ -55,7 +55,7 @@ class Job:
         return self
 
     def __exit__(self, *_):
-        """Whatever happened, nothing of it runs or is stopped."""
+        """Check that no process of the script runs or is stopped, whatever happened."""
         try:
             self.process.wait(WITHIN_S)
             _, left = psutil.wait_procs([self.controller, *self.nodes], WITHIN_S)
@@ -70,7 +70,7 @@ class Job:
 
 
 def measured(nodes, seconds):
-    """Return the shares that `nodes` get, as the kernel counts them, whatever the job says."""
+    """Return the shares that `nodes` get in this time, as the kernel counts them."""
 
     def spent():
         return [sum(node.cpu_times()[:2]) for node in nodes]
@@ -82,20 +82,20 @@ def measured(nodes, seconds):
 
 
 def wait_for_calm():
-    """Return when next to nothing else runs, or has run for too long to wait for its end."""
+    """Wait until hardly anything else runs on this machine, at most CALM_WITHIN_S seconds."""
     deadline = time.monotonic() + CALM_WITHIN_S
     while psutil.cpu_percent(1) > 10 and time.monotonic() < deadline:
         pass
 
 
 def attempt(*arguments):
-    """Run a job; return what its nodes got by the kernel's count, its last report, its error."""
+    """Run a job; return the shares that the kernel counted, the job's last report and stderr."""
     wait_for_calm()
     with Job(*arguments) as job:
         job.line()
         try:
             got = measured(job.nodes, 2.5)
-        except psutil.NoSuchProcess:  # refused by now, and told so below
+        except psutil.NoSuchProcess:  # The nodes were refused meanwhile; stderr says so.
             got = []
         lines, err = job.finish()
     reports = [line for line in lines if "shares" in line]
@@ -103,10 +103,11 @@ def attempt(*arguments):
 
 
 def held(*arguments):
-    """Run a job until its nodes are held; return as `attempt` does, without the error.
+    """Run a job until its nodes are held to their share; return their shares and the last report.
 
-    Skips the test if that was refused every time, the last time rightly so: the host took more time
-    from the cores of this machine than is said to be withheld from the nodes.
+    The test is skipped if the job was refused in every attempt and the last refusal was right: the
+    host took more time from the cores of this machine than the job says was withheld from the
+    nodes.
     """
     for _ in range(ATTEMPTS):
         before = psutil.cpu_times().steal
@@ -122,7 +123,7 @@ def held(*arguments):
 @pytest.mark.parametrize(("work", "nodes"), [("busy", 1), ("busy", 4), ("crowd", 2), ("crowd", 4)])
 def test_busy_nodes_get_their_share_and_no_more(work, nodes):
     got, report = held(work, nodes, 0.2, 4.5)
-    # what stopping and continuing costs a crowd of threads is told apart
+    # The cost of stopping and continuing a crowd of threads is reported separately.
     stopping = max(share["stopping"] for share in report["shares"])
     assert stopping < (0.01 if work == "busy" else 0.05) * slower()
     assert got == pytest.approx([0.2 + stopping] * nodes, rel=TOLERANCE)
@@ -138,7 +139,7 @@ def test_the_controller_uses_little_cpu_itself():
 def test_nodes_that_sleep_by_turns_are_not_called_held_back():
     _, report = held("mixed", 4, 0.2, 4.5)
     for share in report["shares"]:
-        assert 0.02 < share["got"] < 0.15  # they compute a twelfth of the time at full speed
+        assert 0.02 < share["got"] < 0.15  # They compute a twelfth of the time, at full speed.
 
 
 def test_a_node_that_wants_nothing_is_held():
@@ -200,7 +201,7 @@ def test_a_controller_that_is_killed_or_hangs_is_noticed(number):
 def test_a_killed_controller_leaves_no_node_stopped():
     with Job("busy", 1, 0.1, 50) as job:
         job.line()
-        job.process.send_signal(signal.SIGSTOP)  # so that it cannot end the node first
+        job.process.send_signal(signal.SIGSTOP)  # so that the launcher cannot end the node first
         job.controller.kill()
         job.process.send_signal(signal.SIGCONT)
         _, err = job.finish()

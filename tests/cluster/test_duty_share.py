@@ -1,4 +1,4 @@
-"""When a node counts as held to its share."""
+"""When does a node count as held to its share?"""
 
 import pytest
 
@@ -14,11 +14,12 @@ def share(**changes):
     "changes",
     [
         {},
-        {"got": 0.0},  # it did not want more
+        {"got": 0.0},  # The node did not want more.
         {"got": 0.185, "withheld": 0.015},
         {"got": 0.215},
         {"seconds_outside": 3},
-        {"got": 0.05, "withheld": 0.15, "seconds": 2.9, "seconds_outside": 2},  # too early to say
+        # It is too early to tell.
+        {"got": 0.05, "withheld": 0.15, "seconds": 2.9, "seconds_outside": 2},
     ],
 )
 def test_held(changes):
@@ -29,7 +30,7 @@ def test_held(changes):
     "changes",
     [
         {"got": 0.175, "withheld": 0.025},
-        {"got": 0.1, "withheld": 0.025},  # it wanted a part of its share, and did not get that
+        {"got": 0.1, "withheld": 0.025},  # The node wanted part of its share and did not get it.
         {"got": 0.225},
         {"seconds_outside": 4},
         {"got": 0.05, "withheld": 0.15, "seconds": 3.0, "seconds_outside": 3},

@@ -1,4 +1,4 @@
-"""Emulated nodes hold their share and their rate, and nothing of them outlives their cell."""
+"""Emulated nodes keep to their CPU share and link rate and leave nothing behind after a cell."""
 
 import json
 import signal
@@ -63,8 +63,8 @@ def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(
     wire_s = 5_000_000 * 8 / 100e6
     assert workers[2]["between"] == pytest.approx(wire_s, rel=0.2)
     assert workers[1]["inside"] < wire_s / 2
-    inside, _, between, _ = sent  # of both machines, after each stream
-    assert inside < 100_000  # nothing of what neighbours exchange leaves their machine
+    inside, _, between, _ = sent  # bytes that left each of the two machines, after each stream
+    assert inside < 100_000  # Traffic between neighbours does not leave their machine.
     assert between > 5_000_000
 
 
@@ -82,7 +82,7 @@ def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_p
 
 
 def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
-    """Its link goes with it, and the launcher may be asking about that just then."""
+    """The link vanishes with the worker, while the launcher may be reading its counters."""
     code, _, err = finish(tmp_path, "vanish")
     assert code != 0
     assert err.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
@@ -102,7 +102,7 @@ def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path
         assert job.stdout.readline() == "asleep\n"
         family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
         for process in family:
-            with suppress(psutil.NoSuchProcess):  # its guard was quicker
+            with suppress(psutil.NoSuchProcess):  # The guard has already killed it.
                 process.kill()
     psutil.wait_procs(family, 5)
     base = cgroup.find_base()

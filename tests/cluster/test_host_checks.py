@@ -1,4 +1,4 @@
-"""What `nodewise doctor` says of a host, by what its agent tells."""
+"""What `nodewise doctor` says about a host, given the answers of the host's agent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Workers are real processes: what they return is heard, what kills them is told, none stays."""
+"""Workers are real processes: results arrive, causes of death are reported, no process stays."""
 
 import errno
 import os
@@ -21,11 +21,11 @@ from nodewise.cluster.api import NotPermittedError
 from nodewise.core.errors import RefusedError
 from traces import runs
 
-pytestmark = pytest.mark.timeout(60)  # they wait for the end of processes
+pytestmark = pytest.mark.timeout(60)  # The tests wait for processes to end.
 
 
 def ignore(*what):
-    """Hear something and do nothing."""
+    """Ignore a message."""
 
 
 def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting=ignore):
@@ -34,7 +34,7 @@ def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting
         work,
         logs=tmp_path / "logs",
         time_limit_s=time_limit_s,
-        preload=["pytest"],  # which this module imports
+        preload=["pytest"],  # This module imports it, so workers need it.
         on_message=on_message,
         on_meeting=on_meeting,
     )
@@ -42,14 +42,14 @@ def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left():
-    """A worker leads its process group; the forkserver and its helper do not."""
-    before = group_leaders()  # such as the browser of other tests
+    """Check that no worker stays: only workers lead a process group, the forkserver does not."""
+    before = group_leaders()  # group leaders of others, such as the browser of other tests
     yield
     assert group_leaders() <= before
 
 
 def group_leaders():
-    """Return the children of this process that lead a process group."""
+    """Return the child processes of this process that lead a process group."""
     children = psutil.Process().children(recursive=True)
     return {child.pid for child in children if os.getpgid(child.pid) == child.pid}
 
@@ -98,7 +98,7 @@ def test_an_exception_names_the_rank_and_shows_its_last_lines(tmp_path):
 
 
 class UnavailableError(Exception):
-    """What TensorFlow raises in the peers of a worker that died."""
+    """The error that TensorFlow raises in the peers of a worker that died."""
 
 
 def be_killed_on_rank_2(rank, channel):
@@ -171,14 +171,14 @@ NOTICED = (BrokenPipeError, ConnectionResetError, TimeoutError)
 @pytest.mark.parametrize(
     ("work", "reason"),
     [
-        # not the peers that miss it
+        # It names the dead worker, not the peers that miss it.
         (be_killed_on_rank_2, "rank 2: killed by SIGKILL"),
-        # not a peer that noticed first
+        # It names the worker with the cause, not a peer that noticed it first.
         *((partial(notice_first, error=e), "rank 2: ValueError: no such layer") for e in NOTICED),
         (stop_on_rank_1, r"worker 1 stopped answering for [3-9] s \(the others waited for it\)"),
-        # of those that fail of themselves, the first
+        # Of several workers that fail on their own, it names the first.
         (fail_first_on_rank_1, "rank 1: ValueError: of itself, or for what the other did"),
-        # a parameter server hands in its result at once, and serves until the launcher ends it
+        # A parameter server returns its result at once and serves until the launcher ends it.
         (die_when_done_on_rank_1, "rank 1: killed by SIGKILL"),
         (leave_on_rank_0, "rank 0: ended with exit code 0 and no result"),
     ],
@@ -205,7 +205,7 @@ def start_a_child(rank, channel, *, folder, ours, code):
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp_path, code):
-    """Such as a pool of processes in a user's model, which a killed parent does not end."""
+    """For example a process pool in a user's model, which does not end if its parent is killed."""
     ours, other = socket.socketpair()
     name = str(Path(f"/proc/self/fd/{ours.fileno()}").readlink())
     work = partial(start_a_child, folder=tmp_path, ours=name, code=code)
@@ -258,7 +258,7 @@ def be_done_first_on_rank_0(rank, channel, *, folder):
 
 
 def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
-    """Leaving would break the connections that the others may still need."""
+    """A worker that left early would break connections that others may still need."""
     assert run(partial(be_done_first_on_rank_0, folder=tmp_path), tmp_path, size=2)[1]["alive"]
 
 
@@ -295,7 +295,7 @@ def test_a_meeting_tells_every_worker_whether_to_repeat(tmp_path):
     assert run(repeat, tmp_path, on_meeting=lambda *_: next(answers)) == [{"blocks": 3}] * 3
 
 
-# Of memory, a test gets 1 GB of address space more than an interpreter takes.
+# In tests of memory, a process gets 1 GB of address space beyond that of an interpreter.
 ROOM_BYTES = 1 << 30
 
 
@@ -305,7 +305,7 @@ def use_much_memory(rank, channel, *, how):
     held = bytearray(200_000_000)
     if how == "python":
         held += bytearray(2 * ROOM_BYTES)
-    time.sleep(2)  # in which the launcher looks
+    time.sleep(2)  # In this time the launcher reads how much memory the worker uses.
     print("terminate called after throwing an instance of 'std::bad_alloc'", flush=True)
     os.kill(os.getpid(), signal.SIGABRT)
 
@@ -403,11 +403,12 @@ def launcher(tmp_path):
 
 
 def everything_of(launcher, tmp_path):
-    """Wait until the launcher's workers work; return all that belongs to it, itself not."""
+    """Wait until the launcher's workers are working; return all processes below the launcher."""
     files = [tmp_path / f"pid{rank}" for rank in range(3)]
     wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
     family = psutil.Process(launcher).children(recursive=True)
-    assert len(family) >= 3 + 3 + 3  # workers, what they started; guard, forkserver and its helper
+    # the workers and their child processes; the guard, the forkserver and its helper
+    assert len(family) >= 3 + 3 + 3
     return family
 
 
@@ -487,7 +488,7 @@ def test_the_launcher_ends_with_its_parent(tmp_path, launcher):
 
 
 def test_a_launcher_that_waits_for_an_import_ends_with_its_parent(tmp_path, launcher):
-    """Importing TensorFlow takes the process that workers are forked from seconds."""
+    """Importing TensorFlow keeps the forkserver busy for seconds."""
     importing = tmp_path / "importing"
     (tmp_path / "slow_import.py").write_text(
         f"import pathlib, time\npathlib.Path({str(importing)!r}).touch()\ntime.sleep(7)\n"
@@ -531,7 +532,7 @@ def meet_and_sleep(rank, channel):
 
 @pytest.mark.parametrize("dying", [0, 2])
 def test_a_worker_that_dies_while_it_waits_for_the_others_is_named(tmp_path, dying):
-    """Until the launcher is done with a meeting, all workers wait in it."""
+    """All workers wait in a meeting until the launcher has finished it."""
 
     def kill(name, pids):
         os.kill(pids[dying], signal.SIGKILL)

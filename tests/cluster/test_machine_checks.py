@@ -1,4 +1,4 @@
-"""What this machine permits, to root and to an ordinary user; what each tried leaves nothing."""
+"""What this machine permits root and an ordinary user to do; no trial leaves anything behind."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from nodewise.cluster.worker_state import cpu_s
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 HERE = Path(__file__).parent
-UID = 12345  # nobody's
+UID = 12345  # a user id that nobody has
 ROOT = os.getuid() == 0
 MUST_RUN = "CI" in os.environ and ROOT
 
@@ -31,12 +31,12 @@ LOOK = (
 
 @cache
 def found():
-    """Return what the checks say, asked for when the first test needs it."""
+    """Return the results of the checks; they run when the first test needs them."""
     return json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
 
 
 def needs(kind):
-    """Skip where something is not permitted; not for root in continuous integration."""
+    """Skip a test where `kind` is not permitted, but not for root in continuous integration."""
     condition = f"not MUST_RUN and not found()[{kind!r}]['permitted']"
     return pytest.mark.skipif(condition, reason=f"{kind}: nodewise doctor says why not")
 
@@ -45,7 +45,7 @@ NEEDS_ROOT = pytest.mark.skipif(not ROOT, reason="only root can try what another
 
 
 def left():
-    """Return what a trial or a job could leave; not what other cells on this machine have now."""
+    """Return what trials or jobs may have left behind, without what running cells use now."""
     groups = {
         str(folder)
         for tree in cgroup.hierarchies()
@@ -54,7 +54,7 @@ def left():
         and cgroup._start_ticks(int(name[1])) != int(name[2])
     }
     links = {link.name for link in Path("/sys/class/net").iterdir()}
-    jobs = {  # a namespace lasts no longer than its last process
+    jobs = {  # A namespace lasts as long as its last process.
         process.pid
         for process in psutil.process_iter(["cmdline"])
         if {str(HERE / "links_job.py"), LOOK} & set(process.info["cmdline"] or [])
@@ -102,22 +102,22 @@ def test_root_in_continuous_integration_is_permitted_what_the_tests_need():
 
 @needs("links")
 def test_the_links_count_what_passes_them():
-    """Headers are counted as well, once for every large segment: less than a per cent."""
+    """Headers are counted too, once per large segment: less than 1 %."""
     sender, receiver = links_job("transfer")["use"]
     for transferred in (sender["sent_bytes"], receiver["received_bytes"]):
         assert transferred == pytest.approx(5_000_000, rel=0.01)
         assert transferred > 5_000_000
-    assert sender["received_bytes"] < 100_000  # acknowledgements
+    assert sender["received_bytes"] < 100_000  # only acknowledgements
     assert sender["drops"] == receiver["drops"] == 0
 
 
 @needs("links")
 def test_what_the_way_to_a_node_refuses_is_counted():
     *senders, receiver = links_job("flood")["use"]
-    for sender in senders:  # a burst, then 1 Mbit/s for a second, whatever it tried
+    for sender in senders:  # a burst, then 1 Mbit/s for one second, however much was sent
         assert 70_000 < sender["sent_bytes"] < 1.5 * (70_000 + 1e6 / 8)
-        assert sender["drops"] == 0  # on the way to it
-    assert receiver["drops"] > 0  # two links' worth sent to one
+        assert sender["drops"] == 0  # Drops are counted on the way to a node.
+    assert receiver["drops"] > 0  # Two links' worth of data was sent to one link.
 
 
 @needs("links")
@@ -138,7 +138,7 @@ def test_ports_that_others_listen_on_are_left_to_them():
 @needs("quota")
 @pytest.mark.parametrize("cpu", [0.2, 0.05])
 def test_a_group_counts_what_its_node_used_and_how_it_was_held_back(cpu):
-    """0.05: a share so small that the usual period would hold less than the kernel's least."""
+    """With 0.05 cores, the usual period would give a quota below the kernel's minimum."""
     groups = cgroup.CpuGroups(cgroup.find_base(), 1)
     with cgroup.made(groups):
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
@@ -157,12 +157,12 @@ def test_a_group_counts_what_its_node_used_and_how_it_was_held_back(cpu):
         assert after.throttled_periods - before.throttled_periods > 0.8 * periods
         held_back = after.seconds - before.seconds
         assert held_back == pytest.approx((1 - cpu) * elapsed, rel=0.2)
-        assert cpu_s(busy.pid) == 0.0  # it has ended
+        assert cpu_s(busy.pid) == 0.0  # The process has ended.
 
 
 @pytest.fixture
 def delegated():
-    """Yield a group for a user's launcher to start in, and where the user's groups then are."""
+    """Yield the cgroup in which a user's launcher starts; the groups are delegated to the user."""
     folder = cgroup.find_base() / f"test-of-nodewise-{os.getpid()}"
     start = folder
     version2 = (folder.parent / "cgroup.controllers").exists()
@@ -178,12 +178,12 @@ def delegated():
     yield start
     for group in (own, start, folder):
         if group.exists():
-            group.rmdir()  # fails if the job left a group in it
+            group.rmdir()  # This fails if the job has left a group in it.
 
 
 @pytest.fixture
 def logs():
-    """A folder into which a user can write; pytest's own are root's."""
+    """Yield a folder to which any user can write; pytest's own folders belong to root."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         yield folder
@@ -195,7 +195,7 @@ def test_a_user_with_a_group_of_their_own_gets_emulated_nodes(delegated, logs):
     seen = as_user("emulated_job.py", "share", logs, group=delegated)
     assert len(seen) == 2
     for node in seen:
-        assert node["free"] > 0.25  # others may use the machine, too
+        assert node["free"] > 0.25  # Other programs may use the machine, too.
         assert node["held"] == pytest.approx(0.2, rel=0.1)
     seconds = as_user("emulated_job.py", "rate", logs, group=delegated)[1]["seconds"]
     assert seconds == pytest.approx(5_000_000 * 8 / 100e6, rel=0.15)

@@ -32,7 +32,7 @@ def start(*arguments):
 
 
 def waited(process):
-    """Return how many seconds it says that it waited, once it has the machine."""
+    """Return how many seconds a process waited, by its own words, once it has the machine."""
     return float(process.stdout.readline().removeprefix("mine after "))
 
 
@@ -62,7 +62,7 @@ def test_workers_that_outlive_their_launcher_still_hold_the_machine():
 
 
 def test_one_that_waits_ends_with_its_parent():
-    """Nobody is left to want its record."""
+    """A waiting process whose parent is gone ends: nobody needs its record any more."""
     parent_code = (
         f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}]).wait()"
     )

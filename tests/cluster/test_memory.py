@@ -1,4 +1,4 @@
-"""Workers keep what a step frees: the kernel does not fill the same pages anew in every step."""
+"""Workers keep memory that a step frees: the kernel need not provide new pages in each step."""
 
 import subprocess
 import sys

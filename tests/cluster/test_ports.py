@@ -1,4 +1,4 @@
-"""Ports that nodes without a network of their own listen on."""
+"""Choosing free ports for nodes that have no network of their own."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Cells inside an allocation of real Slurm daemons: measured, or ended without a trace."""
+"""Cells inside an allocation of real Slurm daemons are measured or end without leaving traces."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from nodewise.results.record import read_record
 
 pytestmark = [
     pytest.mark.slow,
-    # a browser of other tests keeps the event loop that lays the network
+    # A browser of other tests occupies the event loop that sets up the network.
     pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(
@@ -33,7 +33,7 @@ EXECUTOR = "snakemake_executor_plugin_slurm"
 
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
-    """Return what puts a command into the first of three nodes."""
+    """Return a function that wraps commands to run in the first of three nodes."""
     with slurm_nodes.cluster(tmp_path_factory.mktemp("slurm"), 3) as inside:
         yield inside
 
@@ -54,7 +54,7 @@ def start(inside, project, *command: str):
 
 
 def begun(inside, project, out: str):
-    """Start a long cell; return it and its job when its workers are there."""
+    """Start a long cell; return its process and its job id once its workers run."""
     run = start(inside, project, *measure(LONG, out))
     wait_for(lambda: len(ssh_hosts.agents(project)) >= 6, run)
     return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
@@ -86,7 +86,7 @@ def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, 
 
 
 def write_study(project, name: str, nodes: int = 2, repeats: int = 1) -> str:
-    """Write a study of one cell, or of several launches of it; return the record of the first."""
+    """Write a study of one cell with `repeats` launches; return the path of the first record."""
     study = yaml.safe_load((project / "config/smoke.yaml").read_text())
     experiment = study["experiments"].pop("smoke_epochs") | {
         "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},

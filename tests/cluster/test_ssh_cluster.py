@@ -1,4 +1,4 @@
-"""Cells on hosts behind real SSH daemons: measured, refused with the reason, nothing left over."""
+"""Cells on hosts with real SSH daemons are measured or refused with a reason; nothing stays."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ PREFIX = ssh_hosts.prefix("nw")
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """Return the client's configuration for hosts one, two and three, behind one."""
+    """Return the client configuration for three hosts; two and three are reached through one."""
     folder = tmp_path_factory.mktemp("ssh")
     with (
         ssh_hosts.network(3, PREFIX) as namespaces,
@@ -52,10 +52,10 @@ def project(tmp_path_factory):
 
 
 def cluster(client: Path, there: Path, *names: str, **changes) -> str:
-    """Return the settings for `--cluster`; all hosts share the folder `there`."""
+    """Return the settings for `--cluster`; all hosts use the folder `there`."""
     settings = {
         "kind": "ssh",
-        # the others reach the gateway by another address than this machine
+        # The other hosts reach the gateway by another address than this machine does.
         "hosts": [
             {"host": name, "address": f"{ssh_hosts.NET}.2"} if name == "one" else name
             for name in names
@@ -73,7 +73,7 @@ def start(project, settings: str, out: str, how="--nodes 2 --steps 4"):
 
 
 def wait_for_workers(run, there: Path) -> None:
-    """Return when two hosts have each an agent, its guard and the worker."""
+    """Wait until each of two hosts runs an agent, its guard and a worker."""
     deadline = time.monotonic() + 120
     while len(ssh_hosts.agents(there)) < 6:
         assert run.poll() is None and time.monotonic() < deadline
@@ -111,7 +111,7 @@ def test_what_a_killed_test_run_left_behind_is_removed_by_the_next():
     )
     name, daemon = run.stdout.readline().split()
     ssh_hosts.remove_stale()
-    assert name in netns.listnetns()  # it runs
+    assert name in netns.listnetns()  # The run that owns it is still alive.
     run.kill()
     run.communicate()
     assert name in netns.listnetns()
@@ -132,7 +132,7 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
     assert "node1" in text
     assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
-    cores = counted(len(os.sched_getaffinity(0)), "thread")  # all that a host has
+    cores = counted(len(os.sched_getaffinity(0)), "thread")  # A host has all cores of this machine.
     assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
@@ -162,7 +162,7 @@ def build():
 
 def test_class_weights_and_callbacks_do_on_hosts_what_they_do_here(project, hosts, tmp_path):
     (project / "with_options.py").write_text(WITH_OPTIONS)
-    (project / "rates.py").write_text(RATES)  # which the other imports
+    (project / "rates.py").write_text(RATES)  # The other file imports it.
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 250 --epochs 3"
     of = "--model with_options.py:build --dataset data/templates/own_data.py:load"
     losses = []
@@ -178,7 +178,7 @@ def test_class_weights_and_callbacks_do_on_hosts_what_they_do_here(project, host
 
 
 def mistakes(hosts: Path, folder: Path) -> str:
-    """Return the configuration of a client that cannot connect to these hosts."""
+    """Return a client configuration that cannot connect to these hosts."""
     other = ssh_hosts.key(folder / "other")
     public = other.with_suffix(".pub").read_text()
     (folder / "known").write_text(f"[{ssh_hosts.GATEWAY}]:2022 {public}")
@@ -191,14 +191,14 @@ def mistakes(hosts: Path, folder: Path) -> str:
 
 
 def examined(settings: str) -> list[str]:
-    """Return what speaks against each host of a cluster."""
+    """Return the reasons why hosts of a cluster cannot be used."""
     found = host_checks.examine(Ssh.model_validate(yaml.safe_load(settings)).all_hosts())
     return [finding.text for finding in found if not finding.sound]
 
 
 @contextmanager
 def mounted(hosts: Path, name: str, *what: str) -> Iterator[None]:
-    """Mount something on one host during the block; nobody else sees it."""
+    """Mount something on one host inside the `with` block; no other host sees it."""
     there = ["ssh", "-F", str(hosts), name]
     subprocess.run([*there, "mount", *what], check=True)
     try:

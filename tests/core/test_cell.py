@@ -90,7 +90,7 @@ def test_an_extent_is_steps_or_epochs(extent):
 
 
 def test_the_fastest_link_is_one_that_the_kernel_can_be_told():
-    """It is told bytes per second in 32 bits."""
+    """The kernel stores bytes per second in 32 bits."""
     assert Link(rate_mbit=34_000).rate_mbit * 1e6 / 8 < 2**32
     with pytest.raises(ValidationError, match="less than or equal to 34000"):
         Link(rate_mbit=35_000)

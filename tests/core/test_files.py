@@ -61,7 +61,7 @@ with atomic(Path(sys.argv[1])) as temporary:
 
 
 class Writer:
-    """A process in the middle of writing `path`."""
+    """A process that is in the middle of writing `path`."""
 
     def __init__(self, path):
         self._process = subprocess.Popen(
@@ -141,7 +141,7 @@ for name, write in {
 
 
 def test_a_write_that_finds_no_room_names_the_file_and_leaves_nothing(tmp_path):
-    """A limit of the size of files stands for a full disk: writing fails in the middle."""
+    """A limit on the size of files imitates a full disk: writing fails in the middle."""
     run = [sys.executable, "-c", LIMITED, tmp_path]
     told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
     assert told.split() == [str(tmp_path / "text"), str(tmp_path / "array")]
@@ -151,7 +151,8 @@ def test_a_write_that_finds_no_room_names_the_file_and_leaves_nothing(tmp_path):
 def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):
     path = tmp_path / "record.json"
     with pytest.raises(OSError, match=r"record\.json") as raised, atomic(path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as write() raises it
+        # like the error of write(), which names no file
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert raised.value.filename == str(path)
     assert names(tmp_path) == set()
 

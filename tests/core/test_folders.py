@@ -1,4 +1,4 @@
-"""A generated folder is replaced as a whole, and nothing that was not generated is touched."""
+"""A generated folder is replaced as a whole; files that were not generated are never touched."""
 
 import pytest
 

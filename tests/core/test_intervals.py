@@ -1,4 +1,4 @@
-"""Intervals hold the truth as often as they say, whatever is repeated."""
+"""Intervals contain the true value as often as they claim, whatever is repeated."""
 
 import math
 import statistics
@@ -24,10 +24,11 @@ def test_the_interval_holds_the_median_and_ignores_the_order_of_repeats(seconds,
 @pytest.mark.parametrize("repeats", [5, 7, 10, 31, 200])
 def test_the_interval_of_many_repeats_holds_the_truth_as_often_as_it_says(repeats):
     random = np.random.default_rng(5)
-    samples = random.exponential(1, (600, repeats))  # whatever the distribution
+    # The interval must not assume a normal distribution.
+    samples = random.exponential(1, (600, repeats))
     ends = np.array([median_interval(pd.Series(sample)) for sample in samples])
     held = ((ends[:, 0] <= np.log(2)) & (np.log(2) <= ends[:, 1])).mean()
-    assert held > 0.87  # 0.9 or more, less 2.5 standard errors of 600
+    assert held > 0.87  # at least 0.9, minus 2.5 standard errors of 600 samples
 
 
 @pytest.mark.parametrize("repeats", range(1, 5))
@@ -106,4 +107,5 @@ def test_a_lone_node_whose_launches_differ_widens_its_own_interval_only():
 def test_the_interval_of_many_launches_excludes_the_tails():
     seconds = pd.Series(np.random.default_rng(1).normal(1, 0.1, 200))
     low, high = median_interval(seconds)
-    assert high - low < 0.06  # 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029 for a normal sample
+    # For a normal sample the width is 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029.
+    assert high - low < 0.06

@@ -1,4 +1,4 @@
-"""The address of a mirror: its credentials are split off and never shown."""
+"""Credentials are split off the address of a mirror and never shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The progress bar shows only to people who wait at a terminal."""
+"""The progress bar is shown only to people who wait at a terminal."""
 
 import io
 import sys

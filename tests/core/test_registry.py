@@ -1,4 +1,4 @@
-"""A registry has what a folder and other packages register, and says what it does not have."""
+"""A registry contains what its folder and other packages register; unknown names are reported."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ GROUP = "toys.things"
 
 @pytest.fixture
 def things(tmp_path, monkeypatch):
-    """Return the registry of a package `toys` in `tmp_path`, with modules that register."""
+    """Return the registry of a package `toys` in `tmp_path` whose modules register values."""
     folder = tmp_path / "toys"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -32,7 +32,7 @@ def things(tmp_path, monkeypatch):
 
 
 def install(tmp_path, module, text):
-    """Install a package that registers `module` as a plug-in."""
+    """Install a package that declares `module` as a plug-in."""
     (tmp_path / f"{module}.py").write_text(text)
     plugins.declare(tmp_path, GROUP, module)
 

@@ -1,4 +1,4 @@
-"""YAML and JSON files are read by one reader each, whose complaints are one line."""
+"""YAML and JSON files each have one reader, which reports every mistake in one line."""
 
 import os
 import time

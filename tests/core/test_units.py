@@ -1,4 +1,4 @@
-"""Numbers as people write them, and the kinds of numbers."""
+"""Numbers are formatted for people, and the kinds of numbers have labels."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Specs of a user's own functions: what is allowed, and what is said of everything else."""
+"""Specs of users' own functions: which are allowed, and how all others are reported."""
 
 import os
 import sys
@@ -141,7 +141,8 @@ def test_the_files_of_a_spec_are_its_own_and_those_beside_it_that_it_imports():
     assert set(source_files("mine/nets.py:build")) == files
     assert set(source_files("mine.nets:build")) == files
     assert source_files("nowhere_f.nets:build") == []
-    assert source_files("mine/lost.py:build") == ["mine/lost.py"]  # Snakemake says so
+    # Snakemake reports a missing file.
+    assert source_files("mine/lost.py:build") == ["mine/lost.py"]
     assert source_files("json.decoder:JSONDecoder")[0].endswith("json/decoder.py")
 
 

@@ -1,4 +1,4 @@
-"""Archives are read in memory, entry by entry; a damaged entry is named."""
+"""Archives are read in memory, entry by entry; a damaged entry is reported by name."""
 
 import io
 import tarfile
@@ -13,7 +13,7 @@ from nodewise.data.formats.archive import open_zip, tar_gz_files
 
 
 def zip_path(tmp_path, entries, method=zipfile.ZIP_DEFLATED):
-    """Write a zip file of pairs (name or ZipInfo, content), just as they are told."""
+    """Write a zip file with the given pairs of (name or ZipInfo, content), unchecked."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", method) as archive:
         for entry, content in entries:
@@ -22,7 +22,7 @@ def zip_path(tmp_path, entries, method=zipfile.ZIP_DEFLATED):
 
 
 def tar_path(tmp_path, entries):
-    """Write a .tar.gz file of pairs (name or TarInfo, content)."""
+    """Write a .tar.gz file with the given pairs of (name or TarInfo, content)."""
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for entry, content in entries:
@@ -113,7 +113,7 @@ ZIP, TAR = make.zipped(FILES), make.tarred(FILES)
 
 def test_a_zip_of_a_later_version_is_a_value_error(tmp_path):
     content = bytearray(ZIP)
-    content[ZIP.rindex(b"PK\x01\x02") + 6] = 64  # needs version 6.4 to be unpacked
+    content[ZIP.rindex(b"PK\x01\x02") + 6] = 64  # version 6.4 is needed to extract it
     (tmp_path / "later.zip").write_bytes(content)
     with pytest.raises(ValueError, match=r"version 6\.4"):
         read_zip(tmp_path / "later.zip")

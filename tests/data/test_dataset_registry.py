@@ -1,4 +1,4 @@
-"""The registry says everything that is needed to trust a file, and refuses what it cannot mean."""
+"""The registry has what is needed to verify each file and refuses entries that make no sense."""
 
 from pathlib import Path
 
@@ -69,14 +69,14 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
         ("name", ".hidden"),
         ("name", "/etc/passwd"),
         ("name", "a\n"),
-        ("name", "test-labels.gz"),  # the name of another file
-        ("role", "train_labels"),  # the role of another file
+        ("name", "test-labels.gz"),  # the name of another file in the entry
+        ("role", "train_labels"),  # the role of another file in the entry
         ("content_sha256", "abc"),
         ("content_sha256", "A" * 64),
         ("content_bytes", 0),
         ("content_bytes", 2**31),
         ("folder", "../x"),
-        ("urls", []),  # that would need a note
+        ("urls", []),  # A file without addresses needs a note.
         ("urls", ["ftp://example.org/a.gz"]),
         ("urls", ["file:///etc/passwd"]),
         ("urls", ["https://user:secret@example.org/a.gz"]),

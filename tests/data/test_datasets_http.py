@@ -1,4 +1,4 @@
-"""Downloads from a real HTTP server: right, slow, hostile, gone; and runs killed in the middle."""
+"""Downloads from a real HTTP server that works, is slow, hostile or gone; and interrupted runs."""
 
 import base64
 import gzip
@@ -23,7 +23,7 @@ FIRST = NAMES["train_images"]
 
 
 class Server:
-    """Serves `files` (path -> bytes, or a function of the request handler); notes every request."""
+    """Serves `files` (path -> bytes, or a function of the handler) and records each request."""
 
     def __init__(self):
         self.files = {}
@@ -122,7 +122,7 @@ def test_a_mirror_by_http(server, tmp_path):
     assert run(tmp_path, mirror=f"{server.url}/data/", source="official").origin == "mirror"
     assert len(server.requests) == 4
     run(tmp_path, mirror=f"{server.url}/data/", source="official")
-    assert len(server.requests) == 4  # the second time from the cache
+    assert len(server.requests) == 4  # The second time the files come from the cache.
 
 
 def test_official_addresses_are_tried_in_order(server, tmp_path, caplog):
@@ -132,7 +132,8 @@ def test_official_addresses_are_tried_in_order(server, tmp_path, caplog):
     assert manifest.origin == "official"
     assert f"sample: {server.url}/first/{FIRST}: answers HTTP 500" in caplog.text
     text = (tmp_path / "out" / "manifest.json").read_bytes()
-    again = run(tmp_path, urls=("http://127.0.0.1:9",))  # now from the cache, which remembers
+    # Now they come from the cache, which remembers their origin.
+    again = run(tmp_path, urls=("http://127.0.0.1:9",))
     assert again == manifest
     assert (tmp_path / "out" / "manifest.json").read_bytes() == text
 
@@ -151,7 +152,7 @@ def test_an_official_release_is_downloaded_where_no_release_is_near(server, othe
     entry["releases"][0]["file"]["urls"] = [f"{server.url}/binary.tar.gz"]
     entry["releases"].append(make_datasets.image_release(b"elsewhere", "all"))
     server.files["/binary.tar.gz"] = archive
-    for _ in range(2):  # the second time from the cache
+    for _ in range(2):  # The second time the file comes from the cache.
         manifest = run(tmp_path, mirror=other.url, **entry)
         assert (manifest.origin, manifest.note) == ("official", None)
         assert [path for path, _ in server.requests] == ["/binary.tar.gz"]
@@ -356,7 +357,8 @@ def test_a_run_killed_in_the_middle_of_a_download_keeps_the_whole_files(server, 
     assert again.returncode == 0, errors
     assert told.strip()
     assert not leftovers(tmp_path)
-    assert len(server.requests) == 4 + 1  # the whole files were kept, the half one came again
+    # Complete files were kept; only the incomplete one was downloaded again.
+    assert len(server.requests) == 4 + 1
 
 
 def test_two_runs_at_once_agree(server, tmp_path):
@@ -366,5 +368,5 @@ def test_two_runs_at_once_agree(server, tmp_path):
     told = [(run.communicate(timeout=60), run.returncode) for run in runs]
     assert [code for _, code in told] == [0, 0, 0], told
     assert len({out for (out, _), _ in told}) == 1
-    assert len(server.requests) == 4  # one run downloaded, the others waited for it
+    assert len(server.requests) == 4  # One run downloaded; the others waited for it.
     assert not leftovers(tmp_path)

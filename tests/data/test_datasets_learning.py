@@ -1,4 +1,4 @@
-"""Stand-ins are worth training on: a small network learns what a linear model cannot."""
+"""Synthetic data is worth training on: a small network beats a linear model."""
 
 import os
 
@@ -28,7 +28,7 @@ def accuracy(layers, train, test):
     [
         ("digits", 0.7, 0.95, 0.04),
         ("garments", 0.7, 0.95, 0.04),
-        ("objects", 0.12, 0.5, 0.2),  # colours mislead: a linear model sees little
+        ("objects", 0.12, 0.5, 0.2),  # Colours mislead a linear model, so it learns little.
     ],
 )
 def test_a_small_network_beats_a_linear_model(kind, lowest, highest, better):

@@ -1,4 +1,4 @@
-"""Reviews become the tokens that BERT reads; the rules are worked out by hand here."""
+"""Reviews become tokens as BERT's tokenizer makes them; expected values were derived by hand."""
 
 import os
 
@@ -31,17 +31,18 @@ def told(*pieces, length=12):
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [
-        ("unaffable", ["un", "##aff", "##able"]),  # the longest piece first, from the left
+        ("unaffable", ["un", "##aff", "##able"]),  # the longest piece first, from left to right
         ("Unaffable THE", ["un", "##aff", "##able", "the"]),  # lower case
-        ("Café cafe\u0301", ["cafe", "cafe"]),  # without accents, in either writing
-        ("it's, today!", ["it", "'", "s", ",", "today", "!"]),  # punctuation stands alone
+        ("Café cafe\u0301", ["cafe", "cafe"]),  # without accents, precomposed or combining
+        # Punctuation marks are separate words.
+        ("it's, today!", ["it", "'", "s", ",", "today", "!"]),
         ("todays", ["today", "##s"]),
-        ("thex a", ["[UNK]", "a"]),  # a word that cannot be spelt is unknown as a whole
+        ("thex a", ["[UNK]", "a"]),  # A word with an unknown piece is unknown as a whole.
         ("123 12 3", ["12", "##3", "12", "[UNK]"]),
-        ("a中a", ["a", "中", "a"]),  # Chinese characters stand alone
-        ("a\t\n  a\u00a0a", ["a", "a", "a"]),  # all white space is the same
+        ("a中a", ["a", "中", "a"]),  # Chinese characters are separate words.
+        ("a\t\n  a\u00a0a", ["a", "a", "a"]),  # All kinds of white space count alike.
         ("", []),
-        ("a" * 300, ["[UNK]"]),  # longer than any word
+        ("a" * 300, ["[UNK]"]),  # longer than the longest word
     ],
 )
 def test_the_rules_of_word_pieces(text, pieces):
@@ -105,7 +106,7 @@ def test_a_prepared_corpus(prepared):
     expected = {
         " ".join(told("the", word, "film", "##s", *["."] * dots, length=8)): label
         for label, word in enumerate(("bad", "good"))
-        for dots in range(3)  # more are cut
+        for dots in range(3)  # Texts with more dots are cut to the same tokens.
     }
     expected["[CLS] the good film [SEP] [PAD] [PAD] [PAD]"] = 1
     assert found == expected

@@ -1,4 +1,4 @@
-"""Every form of release: the right examples in an order of their own, or one line: why not."""
+"""Every release format gives the right examples in its own order, or a one-line error."""
 
 import zipfile
 
@@ -11,7 +11,7 @@ from nodewise.data import load, prepare
 
 
 def prepared(root, entry, files, *, source="any", name="out", seed=1, fresh=True):
-    """Prepare from a mirror that has just `files`, with an empty cache if `fresh`."""
+    """Prepare from a mirror that contains only `files`, with an empty cache if `fresh`."""
     mirror = make.write_files(root / f"mirror-{name}", files)
     prepare(
         "sample",
@@ -88,7 +88,7 @@ def test_a_cifar_binary_that_is_none(tmp_path, change, told):
 
 
 def seen(x, y):
-    """Return (part, label, number) of every picture of `make.colour`, from its colour."""
+    """Return (part, label, number) of each picture of `make.colour`, decoded from its colour."""
     colours = np.asarray(x, np.float64).mean(axis=(1, 2)) / (200, 80, 40)
     found = np.rint(colours).astype(int)
     assert np.array_equal(found[:, 1], y)
@@ -100,7 +100,7 @@ def test_two_folders_are_training_and_test(tmp_path):
     train, test = seen(data.x_train, data.y_train), seen(data.x_test, data.y_test)
     assert sorted(train) == [(0, label, number) for label in range(3) for number in range(4)]
     assert sorted(test) == [(1, label, number) for label in range(3) for number in range(2)]
-    assert train != sorted(train)  # not class by class
+    assert train != sorted(train)  # The examples are shuffled, not sorted by class.
     assert data.manifest.note == "smaller"
 
 
@@ -193,7 +193,7 @@ def test_a_grey_picture_gets_three_equal_colours(tmp_path):
 
 
 def both():
-    """Return an entry with an official release and another, and the files of each."""
+    """Return an entry with an official and another release, and the files of each release."""
     binary = make.tarred(make.binary_batches())
     images = make.pictures(("all/train", "all/test"), (4, 2))
     drop = ["all/train/cat/0000.jpg", "all/train/dog/0000.jpg"]
@@ -213,7 +213,7 @@ def test_the_best_release_that_is_there_is_taken(tmp_path, caplog):
     assert data.manifest.origin == "mirror"
     assert [file.name for file in data.manifest.files] == ["images.zip"]
     assert "binary.tar.gz: no such file" in caplog.text
-    assert "127.0.0.1" not in caplog.text  # what is near comes before the official address
+    assert "127.0.0.1" not in caplog.text  # Releases at hand come before the official address.
 
 
 def test_a_better_release_in_the_mirror_comes_before_a_cached_one(tmp_path):
@@ -302,7 +302,7 @@ def test_an_entry_that_its_release_does_not_fit(tmp_path, kind, change, told):
     assert told in refused(tmp_path, entry | change, files)
 
 
-# -- texts: what is refused before any is tokenised
+# -- texts: these are refused before tokenisation
 
 
 BAD = "reviews/neg/cv001.txt"

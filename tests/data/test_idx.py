@@ -1,4 +1,4 @@
-"""IDX: what is written is read back; anything else is refused."""
+"""IDX files: what is written is read back; anything else is refused."""
 
 import gzip
 import struct

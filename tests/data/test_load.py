@@ -1,4 +1,4 @@
-"""Loading: memory-mapped, read-only, and only what fits its manifest."""
+"""Datasets are loaded memory-mapped and read-only, and only if they match their manifest."""
 
 import json
 import subprocess

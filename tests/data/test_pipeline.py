@@ -1,4 +1,4 @@
-"""Which examples a worker trains on, and what its pipeline makes of them."""
+"""Which examples a worker trains on, and how its pipeline processes them."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def cell(**changes):
 
 
 def seen(of, rank, epochs=1, recipe=PLAIN, warm_up=0):
-    """Return the labels of each step that worker `rank` trains, as lists."""
+    """Return, for each step of worker `rank`, the list of labels."""
     stream = pipeline.batches(of, DATA, recipe, rank, warm_up=warm_up)
     steps = warm_up + epochs * pipeline.steps_per_epoch(of, EXAMPLES)
     return [y.numpy().tolist() for _, y in itertools.islice(stream, steps)]

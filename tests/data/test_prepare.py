@@ -1,4 +1,4 @@
-"""Preparing a dataset: the right bytes from the first source that has them, or a clear line."""
+"""Preparing a dataset takes the right bytes from the first source that has them, or fails."""
 
 import gzip
 import hashlib
@@ -18,7 +18,7 @@ ARRAYS = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"}
 
 
 class Place:
-    """A registry, a mirror, a cache and an output folder below one temporary folder."""
+    """A registry, a mirror, a cache and an output folder in one temporary folder."""
 
     def __init__(self, root, told=None, **changes):
         self.root = root
@@ -41,7 +41,7 @@ class Place:
         return prepare("sample", **(arguments | changes))
 
     def refused(self, **changes):
-        """Prepare, and return the one line that says why not."""
+        """Prepare, and return the one-line reason why that is refused."""
         return user_error(self.prepare, **changes)
 
     def mirrored(self, role):
@@ -87,7 +87,7 @@ def test_the_arrays_are_the_content_of_the_files(place):
 
 
 def digest_of(data):
-    """Return the digest of the arrays, made here in its own way."""
+    """Return the digest of the arrays, computed here independently."""
     digest = hashlib.sha256()
     for name in ("x_train", "y_train", "x_test", "y_test"):
         array = getattr(data, name)
@@ -176,7 +176,7 @@ def test_one_line_is_logged_for_each_failed_source(place, caplog):
     place.mirrored("train_images").unlink()
     place.prepare()
     lines = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert len(lines) == 3  # the mirror, the official address, the stand-in
+    assert len(lines) == 3  # one each for the mirror, the official address and the stand-in
     assert all("\n" not in line for line in lines)
     assert lines[0] == f"sample: {place.mirrored('train_images')}: no such file"
 
@@ -187,7 +187,7 @@ def test_a_mirror_folder_that_is_not_there_falls_through(place, caplog):
 
 
 def damage(kind, packed, content):
-    """Return `packed`, damaged, and what the message must say."""
+    """Return `packed` with a kind of damage, and a text that the error message must contain."""
     return {
         "checksum": (gzip.compress(content[:-1] + bytes([content[-1] ^ 1])), "SHA-256"),
         "cut": (packed[: len(packed) // 2], "breaks off"),
@@ -236,7 +236,7 @@ def test_a_corrupt_file_in_the_cache_is_set_aside_and_fetched_again(place, caplo
 def test_a_corrupt_cache_is_never_replaced_by_a_stand_in(place):
     place.prepare()
     place.cached("train_labels").write_bytes(b"x")
-    for _ in range(2):  # a second try must not slip through
+    for _ in range(2):  # A second attempt must not succeed, either.
         line = place.refused(mirror=None)
         assert "train-labels.gz.bad (a damaged copy)" in line
         assert "fix or remove" in line
@@ -245,7 +245,7 @@ def test_a_corrupt_cache_is_never_replaced_by_a_stand_in(place):
 
 
 def with_content(tmp_path, role, content):
-    """Return a place whose registry knows the checksum of `content`: only its meaning is wrong."""
+    """Return a place whose registry has the checksum of `content`: only its meaning is wrong."""
     return Place(tmp_path, make_datasets.contents() | {role: content})
 
 

@@ -1,4 +1,4 @@
-"""Shards are disjoint, complete, even, and the same on every worker."""
+"""Shards are disjoint, complete, of equal size, and the same on every worker."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Stand-ins are deterministic, balanced, and neither trivial nor noise."""
+"""Synthetic datasets are reproducible, balanced, and neither trivial nor pure noise."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_what_is_drawn(kind):
     counts = np.bincount(labels)
     assert len(counts) == KINDS[kind].classes
     assert counts.max() - counts.min() <= 1
-    assert (np.diff(labels.astype(int)) != 0).mean() > 0.8  # shuffled
+    assert (np.diff(labels.astype(int)) != 0).mean() > 0.8  # The labels are shuffled.
     assert len(np.unique(images.reshape(1013, -1), axis=0)) == 1013
     assert images.min() == 0
     assert images.max() > 240
@@ -43,7 +43,7 @@ def test_what_is_drawn(kind):
 @pytest.mark.parametrize("kind", GREY)
 def test_the_drawing_is_in_the_middle(kind):
     images, _ = drawn(kind)
-    # The drawing is in the middle, the edge of the frame mostly empty.
+    # The drawing is in the middle; the edge of the frame is mostly empty.
     assert images[:, 7:21, 7:21].mean() > 3 * images[:, :2].mean()
 
 
@@ -52,7 +52,7 @@ def test_colours_say_nothing_of_the_class(kind):
     images, labels = drawn(kind, 1000)
     colour = images.mean(axis=(1, 2))
     means = np.array([colour[labels == label].mean(axis=0) for label in np.unique(labels)])
-    chance = (len(means) / len(images)) ** 0.5  # how far means of random examples are apart
+    chance = (len(means) / len(images)) ** 0.5  # the distance of means of random examples
     assert means.std(axis=0).max() < 2 * chance * colour.std(axis=0).min()
 
 
@@ -80,14 +80,14 @@ def test_reviews_are_tokens_between_a_start_and_an_end():
     assert ids.shape == (400, 512)
     assert (ids.dtype, labels.dtype) == (np.uint16, np.uint8)
     assert np.bincount(labels).tolist() == [200, 200]
-    assert ids.max() < 30_522  # the entries of the vocabulary of bert-base-uncased
+    assert ids.max() < 30_522  # the size of the vocabulary of bert-base-uncased
     lengths = (ids != 0).sum(axis=1)
     for row, length in zip(ids, lengths, strict=True):
         assert row[0] == reviews.START
         assert row[length - 1] == reviews.END
         assert (row[1 : length - 1] >= reviews.WORDS.start).all()
         assert (row[length:] == 0).all()
-    assert 0.3 < (lengths == 512).mean() < 0.95  # many are cut, many are padded
+    assert 0.3 < (lengths == 512).mean() < 0.95  # Many texts are cut, many are padded.
 
 
 def test_the_same_seed_draws_the_same_reviews():

@@ -1,4 +1,4 @@
-"""A user's own data: what is kept of all that `fit` takes, and what is said of the rest."""
+"""Users' own data: everything that `fit` accepts is kept as `fit` would use it, or refused."""
 
 import keras
 import numpy as np
@@ -60,7 +60,7 @@ class WithoutWeights(Batches):
 
 
 class Iterated:
-    """An iterable of batches, with a length; it has no end by itself."""
+    """An iterable of batches that has a length but never ends by itself."""
 
     def __len__(self):
         return 3
@@ -109,16 +109,16 @@ SETS = {
 
 
 class Spy(keras.Model):
-    """A model that keeps the batches that `fit` hands to its training step."""
+    """A model that records the batches that `fit` passes to its training step."""
 
     def train_step(self, data):
-        """Keep the batch."""
+        """Record the batch."""
         self.batches = [*getattr(self, "batches", []), data]
         return {"loss": 0.0}
 
 
 def batches_of_fit(examples):
-    """Return the batches that `fit` hands to `train_step`, in the order of the examples."""
+    """Return the batches that `fit` passes to `train_step`, in the order of the examples."""
     spy = Spy()
     spy.compile(run_eagerly=True)
     arrays = examples if isinstance(examples, tuple) else (examples,)
@@ -144,7 +144,7 @@ def test_what_is_stored_is_what_fit_hands_to_a_training_step(prepare, tmp_path, 
     assert (manifest.train_examples, manifest.test_examples, data.test) == (EXAMPLES, 0, None)
     read = 0
     given = SETS[kind]
-    if kind == "strings":  # `fit` takes those of NumPy as tensors only
+    if kind == "strings":  # `fit` accepts strings only as tensors, not as NumPy arrays.
         given = tf.constant(given[0]), given[1]
     for batch in batches_of_fit(given):
         tf.nest.assert_same_structure(batch, data.train, check_types=True)

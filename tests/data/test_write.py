@@ -1,4 +1,4 @@
-"""Writing arrays of one's own: checked, whole, and read back as they were."""
+"""Users' arrays are checked, written as a whole and read back unchanged."""
 
 import json
 
@@ -112,7 +112,7 @@ def test_a_manifest_that_cannot_be(tmp_path, kind, changes, told):
 
 
 def structures(examples):
-    """Return a strategy of nested tuples and dicts of arrays of so many examples."""
+    """Return a Hypothesis strategy of nested tuples and dicts of arrays of `examples` rows."""
     kinds = st.one_of(
         drawn.boolean_dtypes(),
         drawn.integer_dtypes(),

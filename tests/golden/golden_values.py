@@ -2,8 +2,8 @@
 
     python tests/golden/golden_values.py tables fits data
 
-renews the committed files from the code as it is. Say in the commit why they change.
-The weights after ten steps are renewed by
+recomputes the committed files with the current code. State the reason in the commit message. The
+weights after ten steps are renewed by
 `NODEWISE_RENEW=1 pytest tests/strategies/test_equivalence.py`.
 """
 
@@ -54,7 +54,7 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
 
 
 def table_digests() -> dict[str, dict[str, str]]:
-    """Return table -> column -> SHA-256 of its values as text; no two columns are alike by luck."""
+    """Return table -> column -> SHA-256 of its values as text."""
     return {
         name: {
             column: hashlib.sha256(table[column].to_csv(index=False).encode()).hexdigest()
@@ -65,7 +65,7 @@ def table_digests() -> dict[str, dict[str, str]]:
 
 
 def fits() -> dict[str, pd.DataFrame]:
-    """Return the fits of the committed records, and how they are judged."""
+    """Return the fits of the committed records and the judgement of these fits."""
     config, tables = committed()
     points = tables["curve_points"]
     known = read_calibrations(config.calibration_files())
@@ -76,12 +76,12 @@ def fits() -> dict[str, pd.DataFrame]:
 
 
 def pictures() -> dict[str, np.ndarray]:
-    """Return a few synthetic pictures of each kind; processors may round a pixel differently."""
+    """Return a few synthetic pictures of each kind; processors may round pixels differently."""
     return {kind: draw(kind, 20, 1, 0, lambda made: None)[0][:3] for kind in KINDS}
 
 
 def integers() -> dict[str, str]:
-    """Return the SHA-256 of what is exact everywhere: labels, token ids, shards, batches."""
+    """Return the SHA-256 of what is exact on every machine: labels, token ids, shards, batches."""
     return dict(_integers())
 
 
@@ -102,8 +102,8 @@ def _integers() -> Iterator[tuple[str, str]]:
 
 
 def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield a warm-up batch, then the first of an epoch and the first of the next one."""
-    import make_records as make  # here: TensorFlow is needed for this only
+    """Yield a warm-up batch, then the first batch of each of two epochs."""
+    import make_records as make  # Imported here because only this function needs TensorFlow.
     from nodewise.data import Dataset
     from nodewise.data.pipeline import batches
     from nodewise.models.training import Recipe
@@ -119,7 +119,7 @@ def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]
 
 
 def renew(what: str) -> None:
-    """Write the committed files of one kind anew."""
+    """Recompute and write the committed files of one kind: tables, fits or data."""
     match what:
         case "tables":
             TABLES.write_text(json.dumps(table_digests(), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Tables, fits and data are what they were; golden_values.py tells how to renew them."""
+"""Tables, fits and data are unchanged; golden_values.py explains how to renew them."""
 
 import json
 
@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytestmark = pytest.mark.timeout(120)  # the tables of all committed records
+pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes long.
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
-# On some curves the cost of this baseline is so flat that rounding decides where a fit of it stops.
+# On some curves the cost of this baseline is so flat that rounding decides where its fit stops.
 FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 5e-3}
 
 
@@ -38,7 +38,7 @@ def test_synthetic_pictures_are_unchanged():
         assert set(expected.files) == set(made)
         for kind in expected.files:
             difference = np.abs(made[kind].astype(int) - expected[kind].astype(int))
-            assert difference.max() <= 1  # processors round some pixels to the next level
+            assert difference.max() <= 1  # Processors round some pixels to the next level.
             assert (difference > 0).mean() < 0.01
 
 

@@ -1,4 +1,4 @@
-"""A restless block is repeated, unless what was measured could be lost by that."""
+"""A block on a busy machine is repeated, unless a repetition could lose what was measured."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ PLENTY_S = 1e6
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that the tests move."""
+    """A clock that the tests set."""
     now = SimpleNamespace(seconds=1000.0)
     monkeypatch.setattr(quiet_machine.time, "monotonic", lambda: now.seconds)
     return now
@@ -25,7 +25,7 @@ def clock(monkeypatch):
 def blocks_until_done(
     clock, monkeypatch, *outside: list[str], limit=quiet_thresholds.MAX_BLOCKS, limit_s=LIMIT_S
 ) -> int:
-    """Return how many blocks a launch has that sees `outside` of the thresholds, block by block."""
+    """Return how many blocks a launch takes; `outside` is what exceeds thresholds in each block."""
     seen = [Conditions.model_validate(make.conditions(10) | {"outside": said}) for said in outside]
     watched = iter(seen)
     monkeypatch.setattr(
@@ -59,4 +59,5 @@ def test_it_is_not_repeated_where_one_is_the_limit(clock, monkeypatch):
 def test_it_is_kept_if_another_might_not_end_in_time(clock, monkeypatch):
     blocks = 3 * [RESTLESS]
     monkeypatch.setattr(quiet_thresholds, "MAX_BLOCKS", 9)
-    assert blocks_until_done(clock, monkeypatch, *blocks) == 3  # 360 s of 600, and 240 s for one
+    # 360 s of 600 s have passed; another block may take up to 240 s.
+    assert blocks_until_done(clock, monkeypatch, *blocks) == 3

@@ -1,4 +1,4 @@
-"""A calibration of two real emulated nodes sees their share, their link and their bytes."""
+"""A calibration of two real emulated nodes measures their share, their link and their bytes."""
 
 import json
 import os
@@ -44,7 +44,7 @@ PLAN = Plan(
 
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory) -> Launch:
-    """Return a launch on a machine at rest, if one of a few is; that none was is a warning."""
+    """Return a launch on a quiet machine; warn if none of six launches was quiet."""
     settle_environment()
     for _ in range(6):
         said = list(_run(PLAN, tmp_path_factory.mktemp("logs")))
@@ -66,7 +66,7 @@ def test_busy_nodes_have_their_share(launch):
 def test_the_link_has_its_rate_less_the_headers(launch):
     left = 50e6 * launch.transfer.payload_share
     assert 0.9 < launch.transfer.payload_share < 0.98
-    seen = launch.conditions  # the host takes from senders what it takes from the cores
+    seen = launch.conditions  # The host takes time from senders as it takes time from the cores.
     taken = seen.stolen_s / (seen.window_s * psutil.cpu_count())
     assert launch.transfer.bits_per_s == pytest.approx(left, rel=0.05 + taken)
 
@@ -98,7 +98,8 @@ def test_nothing_is_left_of_a_killed_calibration(tmp_path):
         [sys.executable, *command, "--out", out, "--logs", tmp_path / "logs"],
         env=os.environ | {"OF_TEST": str(tmp_path)},
     ) as calibration:
-        workers_in_timed_steps(str(tmp_path), 1, 300)  # other cells may be measured first
+        # Another cell on this machine may have to finish first.
+        workers_in_timed_steps(str(tmp_path), 1, 300)
         children = psutil.Process(calibration.pid).children()
         (launcher,) = (child for child in children if groups_of(child.pid))
         family = psutil.Process(calibration.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""Which launches a calibration has, and what it writes when one gives no result."""
+"""Which launches a calibration plans, and what it writes if a launch gives no result."""
 
 import os
 from collections import Counter
@@ -48,7 +48,7 @@ def two_cores(monkeypatch):
 
 
 def calibrate(tmp_path, monkeypatch, answer, **options):
-    """Calibrate with launches that only say what `answer` says; return the plans, and the bar."""
+    """Calibrate with launches that only send what `answer` yields; return plans and progress."""
     plans, shares = [], []
 
     def run(plan, logs):
@@ -144,7 +144,7 @@ def test_hosts_are_counted_to_the_last_and_planned_by_a_first_look_at_their_link
     assert pair == round(3 * make.stream("a", "b", 100).bits_per_s / 8)
     slow = max(block.payload_bytes for plan in rest if plan.nodes == 4 for block in plan.blocks)
     fast = max(block.payload_bytes for plan in rest if plan.nodes == 2 for block in plan.blocks)
-    assert slow < fast  # the link of node3 is slow
+    assert slow < fast  # The link of node3 is slow.
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
     streams = read_calibration(tmp_path / "out.json").streams
     assert len(streams) == 10
@@ -214,7 +214,7 @@ def test_a_launch_of_a_restless_machine_is_repeated_up_to_a_limit(tmp_path, monk
 
 
 def leave(plan, logs, log, tell):
-    """Be a launch that ends without a word."""
+    """Imitate a launch that ends without a message."""
     log.touch()
     os._exit(1)
 

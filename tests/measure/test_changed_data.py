@@ -1,4 +1,4 @@
-"""Launchers refuse prepared data whose bytes changed, in one line that names the file."""
+"""Launchers refuse prepared data whose bytes have changed; one line names the file."""
 
 import subprocess
 import sys

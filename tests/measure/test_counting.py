@@ -1,4 +1,4 @@
-"""Every step is counted, and what a worker sends belongs to the steps that caused it."""
+"""Every step is counted, and sent bytes count for the steps that caused them."""
 
 import contextlib
 import itertools
@@ -18,14 +18,14 @@ STEPS, SENT_PER_STEP = 3, 5_000
 
 
 class Model:
-    """Has no metrics."""
+    """A model without metrics."""
 
     def reset_metrics(self):
         pass
 
 
 class Late:
-    """A step leaves its bytes in a queue; only a barrier puts them on the wire for sure."""
+    """A strategy whose steps queue bytes that only a barrier certainly sends."""
 
     model, train = Model(), api.Strategy.train
 
@@ -81,7 +81,7 @@ def test_bytes_still_queued_when_the_last_step_returns_are_counted():
 
 
 class Hasty:
-    """One of two workers; each step puts bytes on the other's wire, and waits for nobody."""
+    """One of two workers; each step sends bytes to the other one and waits for nobody."""
 
     model, train = Model(), api.Strategy.train
 
@@ -97,7 +97,7 @@ class Hasty:
 
 
 def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch):
-    """The other one is quick, both with its first timed step and with what comes after the last."""
+    """The other worker is quick: with its first timed step and with a step after the last one."""
     meeting, received, counted = threading.Barrier(2), [0, 0], {}
     me = threading.local()
 
@@ -122,7 +122,7 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
 
 
 class AtOnce:
-    """Trains its steps in two goes, of which the first takes the longer."""
+    """A strategy that trains its steps in two chunks, of which the first takes longer."""
 
     model = Model()
 
@@ -141,4 +141,4 @@ def test_steps_trained_at_once_are_counted_one_by_one():
     assert (epoch["steps"], epoch["logs"]) == (STEPS, {"loss": 5.0})
     (first,) = sent
     assert first["event"] == "first_step"
-    assert before - 4 <= first["at"] <= time.monotonic() - 4  # the second took 4 s after that
+    assert before - 4 <= first["at"] <= time.monotonic() - 4  # The second step ended 4 s later.

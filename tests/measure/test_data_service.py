@@ -1,4 +1,4 @@
-"""Nodes that do nothing but prepare examples feed the nodes that train."""
+"""Nodes that only prepare examples serve the nodes that train."""
 
 import itertools
 
@@ -19,7 +19,7 @@ from nodewise.results.record import read_record
 pytestmark = pytest.mark.slow
 
 BLOCKS = 3
-EXAMPLES = BLOCKS * 1000 - 300  # the last block is not a whole one
+EXAMPLES = BLOCKS * 1000 - 300  # The last block is incomplete.
 service = tf.data.experimental.service
 
 
@@ -130,5 +130,5 @@ def test_a_cell_is_fed_by_nodes_of_their_own(project):
     for worker in measured.result.workers:
         assert worker.shard_examples == 0
         assert min(worker.input_us) > 0
-        # what a worker trains on comes to it over a connection
+        # A worker receives what it trains on over a connection.
         assert worker.bytes_received > 6 * 64 * 28 * 28 / 4

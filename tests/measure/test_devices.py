@@ -1,4 +1,4 @@
-"""Which devices a worker on a host gets."""
+"""Which devices each worker of a host gets."""
 
 import os
 
@@ -13,7 +13,7 @@ from nodewise.measure import devices
     ("variable", "found"),
     [
         ("0,1,2,3", ["0", "1", "2", "3"]),
-        ("3, 5", ["3", "5"]),  # Slurm gave the job these
+        ("3, 5", ["3", "5"]),  # as Slurm assigns them to a job
         ("GPU-8932f937-d72c,MIG-11", ["GPU-8932f937-d72c", "MIG-11"]),
         ("-1", []),
         ("NoDevFiles", []),

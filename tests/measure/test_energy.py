@@ -1,4 +1,4 @@
-"""Energy: what meters count, and what is estimated where there are none."""
+"""Energy is counted by meters, or estimated if there are none."""
 
 import sys
 from types import SimpleNamespace
@@ -81,7 +81,7 @@ def test_graphics_cards_are_read(tmp_path, monkeypatch):
 
 
 def energy_of(tmp_path, watts, **changes):
-    """Return energy and its kind in the table, of a cell whose results are changed."""
+    """Return the energy and its kind, from the table of a cell with a changed result."""
     record = make.record(make.cell(n=2))
     workers = [w.model_copy(update={"cpu_s": 3.0}) for w in record.result.workers]
     result = record.result.model_copy(update={"workers": workers} | changes)
@@ -96,7 +96,7 @@ def test_without_meters_energy_is_cpu_time_times_declared_watts(tmp_path):
 
 def test_nodes_that_do_not_train_count_for_the_timed_steps_only(tmp_path):
     extent = make.cell(n=2).extent
-    # a split step more is run before those that are timed: it traces them
+    # One more split step runs before the timed ones: it traces them.
     timed = extent.steps / (extent.warmup_steps + extent.steps + extent.split_steps + 1)
     joules, _ = energy_of(tmp_path, 10.0, others_cpu_s=4.0)
     assert joules == pytest.approx(60 + 40 * timed)

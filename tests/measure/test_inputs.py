@@ -1,4 +1,4 @@
-"""A cell trains on the data and from the weights that it names, and that its study permits."""
+"""A cell trains on exactly the data and weights that it names and that its study permits."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def weights(name="densenet121_imagenet", origin="official"):
 
 @pytest.fixture
 def config(tmp_path):
-    """Return what writes a configuration that permits a `source`."""
+    """Return a function that writes a configuration that permits a `source`."""
 
     def write(source):
         path = tmp_path / "smoke.yaml"

@@ -1,6 +1,6 @@
-"""However a cell ends, its record says so in time, nothing of it stays, and the next one succeeds.
+"""However a cell ends, its record says so in time, nothing is left, and the next one succeeds.
 
-Cells on emulated nodes, run by the real commands in a copy of the project.
+The cells run on emulated nodes, with the real commands, in a copy of the project.
 """
 
 import os
@@ -41,7 +41,7 @@ BY_HAND = (
     *("--out", RECORD, "--logs", LOGS),
 )
 
-# What a user's model may do.
+# This is appended to the model file: each node prints when it builds the model.
 TELLING = """
 import os as _os, json as _json
 
@@ -76,7 +76,7 @@ def study(steps: int, time_limit_s: float) -> dict:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A copy of the project with its dataset in place."""
+    """Return a copy of the project with its dataset prepared."""
     project = projects.copy(tmp_path_factory.mktemp("leftovers") / "project")
     projects.write_study(project, study(SHORT, 60))
     projects.snakemake(project, DATASET)
@@ -85,7 +85,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture
 def project(prepared, tmp_path):
-    """A fresh copy with an endless cell; afterwards nothing is left."""
+    """Yield a fresh copy with an endless cell; check afterwards that nothing is left."""
     project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
     declare(project, ENDLESS)
     before = traces(str(project))
@@ -95,7 +95,7 @@ def project(prepared, tmp_path):
 
 @pytest.fixture
 def crashed(project):
-    """The same, of which something is going to be killed; afterwards the next run succeeds, too."""
+    """Yield such a copy for tests that kill something; check that the next run succeeds, too."""
     before = traces(str(project))
     yield project
     assert_nothing_left(project, before)
@@ -107,7 +107,7 @@ def crashed(project):
 
 def assert_nothing_left(project: Path, before: dict[str, set[str]]) -> None:
     assert_gone(before, str(project))
-    # a killed writer may leave its temporary file, which nothing reads
+    # A killed writer may leave its temporary file, which nothing reads.
     assert {name for name in hidden(project) if not name.endswith(".tmp")} <= {".lock"}
 
 
@@ -116,19 +116,19 @@ def declare(project: Path, steps: int, time_limit_s: float = 60) -> None:
 
 
 def temporary(project: Path) -> Path:
-    """Return the folder for temporary files of what runs in `project`."""
+    """Return the folder for temporary files of processes that run in `project`."""
     folder = project.with_name("temporary")
     folder.mkdir(exist_ok=True)
     return folder
 
 
 def is_snakemakes(path: Path) -> bool:
-    """Whether this is the empty folder that Snakemake keeps while it runs."""
+    """Return whether a path is the empty folder that Snakemake keeps while it runs."""
     return path.name.startswith("snakemake") and not any(path.iterdir())
 
 
 def hidden(project: Path) -> set[str]:
-    """Return the names of the hidden files among what was made."""
+    """Return the names of hidden files below the results."""
     return {path.name for path in (project / "results").rglob(".*")}
 
 
@@ -164,7 +164,7 @@ def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(pr
             assert run.poll() is None, said
             said += run.stdout.readline()
         time.sleep(1)
-        assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}-*"))  # no node of it yet
+        assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}-*"))  # It has no node yet.
         holder.communicate("\n")
     said += projects.finish(run)
     assert run.returncode == 0, said
@@ -199,7 +199,7 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     assert time.monotonic() - began < limit_s
     assert run.returncode == 0, said
     failure = read_record(project / RECORD).failure
-    # TensorFlow looks after its peers twice a minute; it may be the first to miss the stopped one
+    # TensorFlow checks its peers every 30 s and may be the first to miss the stopped worker.
     stopped_for = r"worker 1 stopped answering for \d+ s"
     missed = rf"{stopped_for} \(the others waited for it\)"
     assert re.fullmatch(f"{missed}|not finished within {limit_s} s: {stopped_for}", failure.reason)
@@ -210,7 +210,7 @@ def test_a_killed_launcher_takes_everything_along(project):
     run = start(project, *BY_HAND)
     workers(project)
     run.kill()
-    run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
+    run.communicate(timeout=GONE_WITHIN_S)  # Until they end, the workers keep its output open.
     assert not (project / RECORD).exists()
 
 
@@ -225,7 +225,7 @@ def test_a_killed_snakemake_takes_everything_along(crashed):
 
 def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
-    run = start(project, "setsid", *command)  # a process group of its own, as in a terminal
+    run = start(project, "setsid", *command)  # a separate process group, as in a terminal
     forkserver = workers(project)[0].parent()
     forkserver.parent().suspend()
     os.killpg(run.pid, signal.SIGINT)
@@ -273,9 +273,9 @@ exit $code
 
 
 def start_on_a_full_disk(project: Path, *command: str):
-    """Run `command` where the study's folder is a full disk; then list its files, but for logs.
+    """Run `command` with the study's folder on a full disk; then list its files except logs.
 
-    The disk is one of memory, and only this child sees it.
+    The disk is a tmpfs mount that only this child process sees.
     """
     alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
     return start(project, *alone, "sh", "-c", FULL_DISK, "sh", *command)

@@ -1,4 +1,4 @@
-"""One cell by hand, as a user would: the templates as they are, in a copy of the project."""
+"""Measure one cell by hand, as a user would: with the templates, in a copy of the project."""
 
 import time
 from datetime import UTC, datetime
@@ -109,7 +109,7 @@ def test_what_cannot_be_described_is_told_in_one_line(project):
 
 
 def failure_of(project, name: str) -> tuple[Failure, str]:
-    """Train the model of `name`.py, which fails; return what its record and the command say."""
+    """Train the model of `name`.py, which fails; return the failure in its record, and output."""
     what = f"--model {name}.py:build --dataset {DATA} --out {name}.json"
     code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
     assert code == 1, said

@@ -1,4 +1,4 @@
-"""Who changes the code that measures is asked whether old measurements still hold."""
+"""A change of the measuring code makes its author decide whether old measurements still hold."""
 
 from make_measures import DIGESTS, MEASURING, PACKAGE, digests
 

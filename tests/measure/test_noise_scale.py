@@ -1,4 +1,4 @@
-"""The noise scale of the MLP, measured by the command on real or drawn examples."""
+"""The noise scale of the MLP, measured by the command on real or synthetic examples."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def measure(*arguments):
 
 
 def prepare(folder, examples):
-    """Return the manifest of Fashion-MNIST if it can be had, else of as many drawn examples."""
+    """Return the manifest of Fashion-MNIST if it is available, else of synthetic examples."""
     mirror = os.environ.get("NODEWISE_DATASETS")
     if mirror and examples is None:
         datasets.prepare(
@@ -63,7 +63,7 @@ def test_noise_and_signal_are_seen_at_every_point(result):
 
 
 def test_while_it_trains_gradients_get_noisier(result):
-    """The mean gradient shrinks as the loss does; examples go on to differ."""
+    """The mean gradient shrinks with the loss, while the gradients of examples still differ."""
     measured = read_noise_scale(result)
     scales = [np.divide(*map(np.mean, measured.estimates(p))) for p in measured.points]
     assert 1 < scales[0] < scales[-1] < 60_000

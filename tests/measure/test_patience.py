@@ -1,4 +1,4 @@
-"""How long a silent peer is waited for: a slow step of a slow node is no stuck one."""
+"""How long a silent peer is waited for: a slow step of a slow node does not count as stuck."""
 
 from pathlib import Path
 from types import SimpleNamespace

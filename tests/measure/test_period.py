@@ -1,4 +1,4 @@
-"""A clock that is set while something is measured changes no duration and no record's order."""
+"""Setting the system clock during a measurement changes no duration and no order of records."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ NOW = datetime(2026, 11, 25, 10, tzinfo=UTC)
 
 
 class SteppedClock(datetime):
-    """A clock on the wall that is an hour earlier whenever it is asked again."""
+    """A system clock that is an hour earlier each time it is read."""
 
     asked = 0
 

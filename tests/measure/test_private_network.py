@@ -1,4 +1,4 @@
-"""A cell's servers are out of reach: its processes live in a network of their own."""
+"""A cell's servers cannot be reached from outside: its processes run in a private network."""
 
 import os
 import subprocess
@@ -56,7 +56,7 @@ def test_the_network_is_private_and_its_bytes_are_counted():
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can try what another user may do")
 def test_an_ordinary_user_gets_one_too():
-    """Inside the namespace the user is root, which keeps the right to enter it across an exec."""
+    """Inside the namespace the user is root; the right to enter it survives an exec."""
     done = run_as("65534")
     assert done.stdout == "fine 0\n", done.stderr
 

@@ -1,4 +1,4 @@
-"""What a record says of the machine that measured it."""
+"""What a record says about the machine that measured it."""
 
 import platform
 import shlex

@@ -1,4 +1,4 @@
-"""A block is outside the thresholds if, and only if, the machine was not what it should be."""
+"""A block exceeds a threshold if, and only if, the machine was not quiet."""
 
 import pytest
 from hypothesis import given
@@ -48,7 +48,7 @@ def test_foreign_load_is_judged_by_the_whole_machine(foreign_cpu_s, cores):
 
 
 class Idle:
-    """A cluster of which nothing is limited."""
+    """A cluster that limits no node."""
 
     shares = ()
 
@@ -57,7 +57,7 @@ class Idle:
 
 
 def watched(monkeypatch, **spent):
-    """Return what is outside the thresholds after 10 s on 2 cores of a host of 64."""
+    """Return which thresholds are exceeded after 10 s on 2 cores of a host with 64."""
     at = {"at_s": 0.0, "busy_s": 0.0, "stolen_s": 0.0, "own_s": 0.0}
     readings = iter(
         [quiet_machine._Machine(**at), quiet_machine._Machine(**at | {"at_s": 10.0} | spent)]

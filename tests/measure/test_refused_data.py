@@ -1,4 +1,4 @@
-"""Own data that cannot be used: its cells are refused with the reason, and a study goes on."""
+"""Cells with unusable own data are refused with the reason; the study continues."""
 
 import json
 import subprocess
@@ -37,18 +37,18 @@ REASON = "mine.py:load: must return (train, test), where test may be None, not a
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with a study whose data cannot be used."""
+    """Return a folder with a study whose data cannot be used."""
     (tmp_path / "mine.py").write_text("def build(): ...\n\ndef load():\n    return 1, 2, 3\n")
     (tmp_path / "models").symlink_to(Path("models").resolve())
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
     monkeypatch.chdir(tmp_path)
     for name in ("CUDA_VISIBLE_DEVICES", "TF_CPP_MIN_LOG_LEVEL"):
-        monkeypatch.setenv(name, "")  # the command sets them
+        monkeypatch.setenv(name, "")  # The command sets them in this process.
     return tmp_path
 
 
 def measured_cell(cell):
-    """Return the record of a cell of the study, on prepared data."""
+    """Measure a cell of the study on prepared data; return its record."""
     done = subprocess.run(
         [NODEWISE, "measure-cell", cell, "--config", "study.yaml", "--logs", "logs",
          "--manifest", "data/manifest.json", "--out", "record.json"],

@@ -1,4 +1,4 @@
-"""TensorFlow is imported before the time of a test counts."""
+"""Import TensorFlow before the time limit of a test begins."""
 
 import pytest
 

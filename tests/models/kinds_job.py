@@ -1,9 +1,8 @@
 """Train small models of many kinds: as Keras does, and with strategies on several workers.
 
-`main(out, kinds, case)` trains each of `kinds`, modules of tests/kinds, on the same global batches
-in the same order, all whole ones that there are. Worker RANK saves OUT/KIND~RANK.npz: the weights
-after them, and the loss that a history would show. OUT/KIND.txt says why a kind was refused or
-failed.
+`main(out, kinds, case)` trains each of `kinds` (modules of tests/kinds) on all whole global batches
+of its data, always in the same order. Worker RANK saves OUT/KIND~RANK.npz: the final weights, and
+the loss that a Keras history would show. OUT/KIND.txt says why a kind was refused or failed.
 """
 
 import contextlib
@@ -25,10 +24,11 @@ GLOBAL_BATCH, SEED = 12, 3
 
 
 class Fit(NamedTuple):
-    """Keras' own `fit`, with other gradients if asked.
+    """Train with Keras' own `fit`, on request with changed gradients.
 
-    Those of embeddings are filled up if `dense`. Then all are multiplied by `factor`, and applied
-    `times` in a row. With `first_of` n workers, the examples are those of the first of them.
+    If `dense`, gradients of embeddings are first made dense. Then all gradients are multiplied by
+    `factor` and applied `times` in a row. With `first_of` n workers, the model trains on the
+    examples of the first worker only.
     """
 
     dense: bool = False
@@ -38,16 +38,16 @@ class Fit(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """Models that are trained by Keras, each on its part of the batch; weights are averaged."""
+    """Train several models with Keras, each on its part of the batch, and average their weights."""
 
     models: int
 
 
 class Case(NamedTuple):
-    """A strategy on `nodes` nodes.
+    """Train with a strategy on `nodes` nodes.
 
-    With `same_examples`, all have those of the first one. With `split`, there is also a step in
-    parts, which does not stay.
+    With `same_examples`, all workers get the examples of the first one. With `split`, a split step
+    is also run; its effect is undone before training.
     """
 
     strategy: str
@@ -57,12 +57,15 @@ class Case(NamedTuple):
     split: bool = False
 
 
-# What a process can have once only: a strategy of the next kind is given the first one.
+# Objects that a process can create only once: later kinds reuse those of the first kind.
 ONCE = ("Ring", "Ranks", "Horovod", "_start", "Peers", "_on_devices")
 
 
 def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
-    """Train the kinds one after the other; who fails ends its processes, so that others follow."""
+    """Train the kinds one after the other.
+
+    A kind that fails ends its processes; the remaining kinds then train in new ones.
+    """
     workers, servers, at_once = 1, 0, len(kinds)
     if isinstance(case, Case):
         entry = STRATEGIES[case.strategy]
@@ -83,7 +86,7 @@ def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
 def _launch(
     out: Path, kinds: list[str], case: Fit | Averaged | Case, cluster: Local, size: int
 ) -> tuple[int, str]:
-    """Train kinds in the same processes; return how many were, and why the next one was not."""
+    """Train kinds in the same processes; return how many succeeded and why the next one failed."""
     begun: list[int] = []
     replicas: set[str] = set()
 
@@ -149,7 +152,7 @@ def train(
         named = {
             f"{number:03}": np.asarray(weight.numpy()).astype("float32")
             for number, weight in enumerate(weights)
-            if "rnn_state" not in weight.path  # those of a worker's own examples
+            if "rnn_state" not in weight.path  # states that belong to a worker's own examples
         }
         np.savez(out / f"{kind}~{rank}.npz", loss=loss, **named)
         keras.backend.clear_session()
@@ -157,7 +160,7 @@ def train(
 
 
 def keep_what_is_there_once(module: Any) -> None:
-    """Have later calls of what is ONCE in a strategy's module return what the first one did."""
+    """Make functions of a strategy's module that are in ONCE always return their first result."""
 
     def kept(make: Callable[..., Any]) -> Callable[..., Any]:
         found: list[Any] = []
@@ -175,9 +178,9 @@ def keep_what_is_there_once(module: Any) -> None:
 
 
 def building(module: Any, batch: int) -> Callable[[], Any]:
-    """Return what builds the kind's model, as of a user's own model.
+    """Return the function that builds the kind's model, as for a user's own model.
 
-    The few that need it are told how many examples a batch has.
+    The few `build` functions with a parameter get the number of examples per batch.
     """
     from nodewise.models import user_model
 
@@ -187,13 +190,13 @@ def building(module: Any, batch: int) -> Callable[[], Any]:
 
 
 def given_to_fit(module: Any, batch: int) -> tuple[Any, dict[str, Any]]:
-    """Return the kind's model, and its options of `fit`."""
+    """Return the kind's model and its options for `fit`."""
     made = module.build(batch) if inspect.signature(module.build).parameters else module.build()
     return made if isinstance(made, tuple) else (made, {})
 
 
 def examples(module: Any) -> Any:
-    """Return the kind's examples as `fit` gives them to train_step, as one batch of tensors."""
+    """Return the kind's training examples as one batch, as `fit` passes it to train_step."""
     import tensorflow as tf
 
     data = tf.nest.map_structure(tensor, module.load()[0])
@@ -201,7 +204,7 @@ def examples(module: Any) -> Any:
 
 
 def tensor(array: Any) -> Any:
-    """Return an array as `fit` gives it to train_step."""
+    """Return an array in the form in which `fit` passes it to train_step."""
     import tensorflow as tf
 
     if isinstance(array, tf.RaggedTensor):
@@ -217,12 +220,12 @@ def count(data: Any) -> int:
 
 
 def steps(data: Any) -> int:
-    """Return the steps of an epoch: examples that make no whole batch are left out."""
+    """Return the steps per epoch; examples that fill no whole batch are left out."""
     return count(data) // GLOBAL_BATCH
 
 
 def part(data: Any, step: int, worker: int, workers: int) -> Any:
-    """Return a worker's part of a step's global batch."""
+    """Return a worker's part of the global batch of a step."""
     import tensorflow as tf
 
     own = GLOBAL_BATCH // workers
@@ -301,14 +304,15 @@ def averaged(module: Any, size: int) -> tuple[list[Any], float]:
 def by(
     case: Case, rank: int, cluster: Local, module: Any, channel: Channel
 ) -> tuple[list[Any], float] | None:
-    """Return what a worker has trained; None for a server."""
+    """Return the weights and the loss after training in this worker; None for a server."""
     import tensorflow as tf
 
     from nodewise.strategies import api
 
     entry = STRATEGIES[case.strategy]
     nodes = 1 if entry.whole_batches else case.nodes
-    with tf.Graph().as_default():  # a strategy must find TensorFlow as it is at the start
+    # Build the spec in another graph: a strategy must find TensorFlow unused.
+    with tf.Graph().as_default():
         spec = tf.nest.map_structure(
             lambda one: (
                 tf.TensorSpec((GLOBAL_BATCH // nodes, *one.shape[1:]), one.dtype)
@@ -338,7 +342,7 @@ def by(
     data = examples(module)
     worker = 0 if case.same_examples else rank
     batches = [part(data, step, worker, nodes) for step in range(steps(data))]
-    for batch in batches[:2]:  # these do not stay
+    for batch in batches[:2]:  # The effect of these steps is undone by `restore` below.
         trained.step(batch)
     if trained.replicas_agree:
         channel.send({"replica": trained.weights_sha256()})
@@ -347,7 +351,7 @@ def by(
         with contextlib.suppress(api.NotTimedError):
             trained.split_step(batches[0])
     trained.restore(initial)
-    trained.barrier()  # else who is slow would pull what others have pushed
+    trained.barrier()  # Otherwise a slow worker would pull what others have already pushed.
     epochs = getattr(module, "EPOCHS", 1)
     called = callbacks(trained, module, len(batches), rank, nodes, channel)
     for epoch in range(epochs):
@@ -366,7 +370,7 @@ def by(
 def callbacks(
     trained: Any, module: Any, steps: int, rank: int, workers: int, channel: Channel
 ) -> Any:
-    """Return the callbacks of a worker's model, begun; None if it has none."""
+    """Return the callbacks of a worker's model, already begun; None if it has none."""
     import numpy as np
     import tensorflow as tf
 

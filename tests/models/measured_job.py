@@ -1,4 +1,4 @@
-"""Measure kinds from the file of a user to a record, one by one, as `nodewise measure` does."""
+"""Measure kinds of models one by one, from user file to record, as `nodewise measure` does."""
 
 import contextlib
 import json
@@ -25,14 +25,17 @@ def load():
 
 
 def main(folder: Path, kinds: dict[str, bool], strategy: str, nodes: int) -> None:
-    """Train an epoch of each kind, and test it if that is to be; print its status and failure."""
+    """Train one epoch of each kind and print its status and failure.
+
+    The values of `kinds` say whether the kind is also tested.
+    """
     found = {}
     with contextlib.chdir(folder):
         for kind, tested in kinds.items():
             batch = BATCH if kind == "stateful" else ""
             Path(f"mine_{kind}.py").write_text(FILE.format(kind=kind, tested=tested, batch=batch))
         manifests = {kind: Path("data") / kind / "manifest.json" for kind in kinds}
-        # this process must not have used TensorFlow when it forks workers
+        # A process that has used TensorFlow cannot fork workers: prepare the data in another one.
         context = multiprocessing.get_context("spawn")
         preparing = context.Process(target=prepare, args=(list(kinds),))
         preparing.start()

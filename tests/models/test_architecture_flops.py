@@ -1,7 +1,7 @@
-"""Operations counted by us against those that TensorFlow's profiler counts in the graph.
+"""Our counts of operations against those of TensorFlow's profiler.
 
-The profiler knows no Einsum, which attention is made of where it has no dropout; here its
-operations are added, from the shapes in the graph.
+The profiler does not count Einsum, which attention uses where it has no dropout. Here these
+operations are added, computed from the shapes in the graph.
 """
 
 import importlib
@@ -24,20 +24,20 @@ from nodewise.models.layers import layers_of
 from nodewise.models.registry import registry
 
 WITHIN = 0.05
-WITHIN_TRAINING = 0.1  # small models: what is not a product is a tenth of a backward pass
+WITHIN_TRAINING = 0.1  # In small models, a tenth of a backward pass is not matrix products.
 LARGE = {"bert_base", "densenet121", "resnet50"}
 MODELS = [
     pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in sorted(registry())
 ]
 
-TRACED = [  # twice, with a backward pass
+TRACED = [  # These are traced twice, with a backward pass.
     pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE | {"cifar10_cnn"}))
     for name in sorted(registry())
 ]
 
 
 def profiled(model):
-    """Return the operations of one example by the profiler, and those of Einsums it leaves out."""
+    """Return a model's operations per example: those that the profiler counts, and its Einsums."""
     examples = [tf.TensorSpec((1, *one.shape[1:]), one.dtype) for one in model.inputs]
     function = tf.function(lambda *x: model(list(x) if len(x) > 1 else x[0], training=False))
     graph = function.get_concrete_function(*examples).graph
@@ -48,7 +48,7 @@ def profiled(model):
 
 
 def einsum_flops(op):
-    """Return two operations for each combination of indices."""
+    """Return the operations of an Einsum: two for each combination of indices."""
     indices = op.get_attr("equation").decode().partition("->")[0].split(",")
     sizes = {}
     for letters, tensor in zip(indices, op.inputs, strict=True):
@@ -58,7 +58,7 @@ def einsum_flops(op):
 
 @cache
 def built(name):
-    """Return a model of the registry, built once."""
+    """Return a model of the registry, built only once."""
     return models.load(name).build()
 
 
@@ -124,7 +124,7 @@ def test_what_a_description_says_of_itself():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_committed_description_is_what_the_model_is_today(name):
-    keras.utils.clear_session()  # names of layers are numbered from the first one again
+    keras.utils.clear_session()  # Names of layers are numbered from 1 again.
     again = f"nodewise describe-model {name} --out {DESCRIPTIONS / name}.json"
     assert describe(name) == facts(name).model_copy(update={"memory": None}), again
 
@@ -210,7 +210,7 @@ def test_recurrent_layers_count_every_time_step():
     model = keras.Sequential([keras.Input((steps, width)), layers.LSTM(units), layers.Dense(1)])
     _, lstm, _ = layers_of(model, "mine")
     products = steps * 2 * (width + units) * 4 * units
-    assert products < lstm.flops < 1.4 * products  # and what is done unit by unit
+    assert products < lstm.flops < 1.4 * products  # The rest is element-wise operations.
     assert 2 < lstm.training_flops / lstm.flops < 3.5
     assert lstm.uncounted == []
 
@@ -250,7 +250,7 @@ def test_the_graph_of_a_training_step_agrees_with_the_closed_forms(name):
     assert uncounted == set()
 
 
-# --- models that are no list of layers ---
+# --- models that are not lists of layers ---
 
 
 def specs_of(train, examples):
@@ -265,14 +265,14 @@ def specs_of(train, examples):
 def test_any_compiled_model_is_described_by_its_graph(kind):
     module = importlib.import_module(f"kinds.{kind}")
     data = module.load()[0]
-    data = data[0] if len(data) == 1 else data  # as `fit` gives it to train_step
+    data = data[0] if len(data) == 1 else data  # as `fit` passes it to train_step
     batches = [specs_of(data, examples) for examples in (4, 8)]
     described = architecture_of(module.build(), kind, ["text"], batches)
     (layer,) = described.layers
     assert described.trainable == described.total > 0
     assert layer.uncounted == []
     assert described.training_flops_per_example > 4 * described.trainable
-    assert (described.flops_per_example == 0) == (kind == "gan")  # it has no call
+    assert (described.flops_per_example == 0) == (kind == "gan")  # A GAN has no call().
 
 
 def test_ragged_and_text_inputs_are_described():

@@ -1,4 +1,4 @@
-"""A chain is cut so that its dearest stage is as cheap as can be, and then sends least."""
+"""A chain is cut so that its most expensive stage is as cheap as possible, then sends least."""
 
 from itertools import combinations, pairwise
 
@@ -17,7 +17,7 @@ def chains(draw):
 
 
 def judged(costs, crossing, cuts):
-    """Return the cost of the dearest stage, and what is sent."""
+    """Return the cost of the most expensive stage, and how much is sent between stages."""
     stages = [sum(costs[a:b]) for a, b in pairwise((0, *cuts, len(costs)))]
     return max(stages), sum(crossing[cut - 1] for cut in cuts)
 

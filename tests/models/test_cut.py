@@ -1,4 +1,4 @@
-"""Stages, one after the other, compute what the model computes; what cannot be cut is refused."""
+"""Stages in sequence compute what the whole model computes; other models are refused."""
 
 import keras
 import numpy as np
@@ -84,13 +84,13 @@ def test_a_cut_lies_between_residual_blocks_of_a_model_inside():
 def test_a_skip_over_everything_leaves_nothing_to_cut():
     x = keras.Input((4,))
     model = keras.Model(x, layers.Dense(2)(layers.Concatenate()([x, layers.Dense(3)(x)])))
-    assert len(cut(model, 2)) == 2  # behind the skip
+    assert len(cut(model, 2)) == 2  # The cut is behind the skip connection.
     with pytest.raises(RefusedError, match="2 stages at most"):
         cut(model, 3)
 
 
 def test_no_cut_where_a_mask_goes_along():
-    """The padding of token ids: a stage that saw only the embedded ones would attend to it, too."""
+    """The mask is the padding of token ids: a later stage without it would attend to padding."""
     x = keras.Input((5,), dtype="int32")
     embedded = layers.Embedding(9, 4, mask_zero=True)(x)
     attended = layers.MultiHeadAttention(1, 4)(embedded, embedded)

@@ -1,4 +1,4 @@
-"""The models in models/examples train on their own data, as the reference run has them."""
+"""The models in models/examples train on their own data, as configured in the reference run."""
 
 from pathlib import Path
 

@@ -1,18 +1,18 @@
-"""Models of any kind train with any strategy as one process does, or are refused in one line.
+"""With any strategy, models of any kind train as in one process, or are refused in one line.
 
-`make test-all` has one process, and one strategy of each family on two workers. `make test-matrix`
-has all strategies on two and three workers, and prints a table of them.
+`make test-all` tests one process, and one strategy of each family on two workers.
+`make test-matrix` tests all strategies on two and three workers and prints a table of them.
 
-What is promised, of weights and losses after all steps:
+The following holds for weights and losses after all steps:
 
 - Strategies that exchange gradients, and those of tf.distribute, equal `fit` on the global batch.
-  Where a worker's gradient depends on which examples it has (PER_WORKER), they equal
+  If a worker's gradient depends on which examples it has (PER_WORKER), they equal
   MultiWorkerMirroredStrategy.
 - Weights averaged after every step equal the average of models that Keras trains, each on its part.
-- One worker with parameter servers equals `fit`. On several workers that have the same examples
-  and wait for each other, every gradient is applied once: they equal a `fit` that applies each
-  gradient so many times. ParameterServerStrategy waits for nobody: there the workers only have to
-  end with the same weights, those of the servers.
+- One worker with parameter servers equals `fit`. Several workers that have the same examples and
+  wait for each other apply every gradient once: they equal a `fit` that applies each gradient
+  once per worker. Workers of ParameterServerStrategy do not wait: they only have to end with the
+  same weights, those of the servers.
 """
 
 import ast
@@ -30,7 +30,7 @@ import make_horovod
 
 
 def said(path):
-    """Return what a kind says of itself; importing it would import Keras."""
+    """Return the constants of a kind's module; importing the module would import Keras."""
     return {
         line.targets[0].id: line.value.value
         for line in ast.parse(path.read_text()).body
@@ -43,14 +43,14 @@ KINDS = {
     for path in sorted((Path(__file__).parents[1] / "kinds").glob("*.py"))
     if path.stem != "__init__"
 }
-TOLERANCE = 1e-5  # of the largest weight: float32 rounding
+TOLERANCE = 1e-5  # relative to the largest weight: float32 rounding
 NATIVE = ("mirrored", "multi_worker_mirrored")
 SERVED = ("parameter_server", "async_sgd")
-# Each thread has a generator of its own for what has no seed, and models in one thread share it.
+# Each thread has its own generator for layers without a seed; models in one thread share it.
 APART = ("mirrored", "parameter_averaging")
-OUT_OF_REACH = "random numbers of TensorFlow"  # nothing sets back the states of its generators
-# They send one flat array, so that an embedding's gradient is filled up: an optimizer with memory
-# then goes on with rows that a batch has not, where Keras leaves them.
+OUT_OF_REACH = "random numbers of TensorFlow"  # Nothing resets the states of its generators.
+# They send one flat array, so that an embedding's gradient is dense. An optimizer with memory then
+# also updates rows that are not in the batch, which Keras leaves unchanged.
 DENSE = ("compressed_sgd", "async_sgd")
 OPTIONS = {
     "compressed_sgd": (("method", "top_k"), ("share", 1.0), ("values", "float32")),
@@ -58,7 +58,7 @@ OPTIONS = {
     "async_sgd": (("bound", 0),),
 }
 
-# strategy -> what its refusal says -> kinds
+# strategy -> text of the refusal -> kinds
 AVERAGES = {
     "the loss has the reduction sum": {"summed"},
     "is synchronized, which only mirrored": {"synchronized"},
@@ -142,7 +142,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * WITHIN_S)]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
-    """Return a function: the folder with what a case trained of each kind."""
+    """Return a function that returns the folder with what a case trained of each kind."""
     done = {}
 
     def of(case):
@@ -157,13 +157,13 @@ def trained(tmp_path_factory, run_job):
 
 
 def kinds_of(case):
-    """Return the kinds that a case is trained with: some references are those of a few."""
+    """Return the kinds that a case trains; some references are needed for a few kinds only."""
     few = isinstance(case, Fit) and case.factor > 1
     return [kind for kind, told in KINDS.items() if "OWN_STEP" in told or not few]
 
 
 def reference(case, kind):
-    """Return what a case is to equal; None if nothing is promised but that its workers agree."""
+    """Return the case whose result must be equal; None if only the workers must agree."""
     nodes, dense = case.nodes, case.strategy in DENSE
     per_worker = KINDS[kind].get("PER_WORKER")
     served = case.strategy in SERVED and nodes > 1
@@ -172,7 +172,7 @@ def reference(case, kind):
     if per_worker == OUT_OF_REACH or unseeded or (served and alone):
         return None
     if case.strategy == "parameter_averaging":
-        # a model with callbacks has SGD, for which the average of weights is that of gradients
+        # Models with callbacks use SGD, for which averaging weights equals averaging gradients.
         return Fit() if "EPOCHS" in KINDS[kind] else Averaged(nodes)
     if served:
         return Fit(dense=dense, times=nodes, first_of=nodes)
@@ -184,7 +184,7 @@ def reference(case, kind):
 
 
 def workers(folder, kind):
-    """Return what each worker has trained, or why there is nothing."""
+    """Return the arrays that each worker has saved, or the reason why there are none."""
     failed = folder / f"{kind}.txt"
     if failed.exists():
         return failed.read_text()
@@ -196,7 +196,7 @@ def workers(folder, kind):
 
 
 def differences(found, expected, kind, *, with_loss=True):
-    """Return in which ways workers differ from one another or from what is expected."""
+    """Return how workers differ from the expected arrays; empty if they do not."""
     limit = KINDS[kind].get("TOLERANCE", TOLERANCE)
     largest = max(np.abs(array).max() for name, array in expected[0].items() if name != "loss")
     differ = []
@@ -213,7 +213,7 @@ def differences(found, expected, kind, *, with_loss=True):
 
 
 def verdict(trained, case, kind):
-    """Return `equal`, `agree` where no more is promised, or how a case is refused or differs."""
+    """Return `equal`, `agree` if workers only have to agree, or a case's refusal or difference."""
     found = workers(trained(case), kind)
     if isinstance(found, str):
         return found
@@ -222,12 +222,13 @@ def verdict(trained, case, kind):
         return differences(found, found[:1], kind, with_loss=False) or "agree"
     wanted = workers(trained(expected), kind)
     assert not isinstance(wanted, str), f"{expected}: {wanted}"
-    undivided = isinstance(expected, Fit) and expected.factor > 1  # so may be its loss
+    # The loss may be undivided as well.
+    undivided = isinstance(expected, Fit) and expected.factor > 1
     return differences(found, wanted, kind, with_loss=not undivided) or "equal"
 
 
 def refusal(case, kind):
-    """Return what a case is refused for; nothing if it is to train."""
+    """Return the text with which a case must be refused; empty if it must train."""
     if case == case_of("async_sgd", 1) and kind == "synchronized":
         return ""
     told = [text for text, kinds in REFUSED.get(case.strategy, {}).items() if kind in kinds]
@@ -260,7 +261,7 @@ def test_workers_draw_other_random_numbers(trained, case):
     assert first != second
 
 
-# no loss is compiled, or nothing can be called: `fit` cannot test them, either
+# `fit` cannot test these, either: no loss is compiled, or the model has no call().
 UNTESTED = {
     *("accumulating", "decorated", "gan", "inner_models", "nested_logs", "stateful", "unseen"),
     "x_alone",
@@ -291,7 +292,7 @@ def test_a_kind_is_measured_from_a_user_s_file_to_a_record(tmp_path, run_job, ki
 @pytest.mark.matrix
 @pytest.mark.parametrize("case", MATRIX, ids=lambda case: f"{case.strategy}-{case.nodes}")
 def test_every_strategy_is_one_process(trained, case, capsys):
-    """Print a row of the table for each kind, so that a table of one strategy is a column."""
+    """Print a row for each kind, so that the table of a strategy is one column."""
     began = time.monotonic()
     trained(case)
     took_s = time.monotonic() - began

@@ -1,7 +1,7 @@
-"""The small models learn: one pass over a part of their data, in the loop that is measured.
+"""The small models learn: one pass over part of their data, in the measured loop.
 
-No example is seen twice: a step's score, taken before its update, is one on unseen examples. The
-data is real if `NODEWISE_DATASETS` has it, else a drawn stand-in.
+No example is seen twice, so the score of a step, taken before its update, is a score on unseen
+examples. The data is real if `NODEWISE_DATASETS` has it, else synthetic.
 """
 
 import os
@@ -17,7 +17,7 @@ from nodewise.data import standins
 from nodewise.models import registry
 
 BATCH = 64
-# steps, the accuracy over the last quarter of them (chance: 0.1), and the stand-in to draw
+# model -> steps, least accuracy over the last quarter of them (chance: 0.1), synthetic data
 EXPECTED = {
     "cifar10_cnn": (100, 0.3, "objects"),
     "fashion_cnn": (150, 0.65, "garments"),
@@ -26,7 +26,7 @@ EXPECTED = {
 
 
 def examples(name, number, folder):
-    """Return training examples of the model's dataset, in random order, and their labels."""
+    """Return training examples of the model's dataset in random order, and their labels."""
     _, _, stand_in = EXPECTED[name]
     mirror = os.environ.get("NODEWISE_DATASETS")
     if not mirror:

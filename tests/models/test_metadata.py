@@ -1,4 +1,4 @@
-"""METADATA of a model file: read without running the file, and a mistake gets one clear line."""
+"""METADATA of a model file is read without running the file; a mistake gives one clear line."""
 
 from pathlib import Path
 

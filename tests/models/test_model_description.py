@@ -1,4 +1,4 @@
-"""Operations of layers by kind, and the schema of a model's description."""
+"""Operations of each kind of layer, and the schema of a model's description."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The models are those of the studies: counted, fed, trained for a step, filled with weights."""
+"""The models match the studies: their sizes, inputs, one training step, pretrained weights."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from nodewise.models import registry as models
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 
-CLASSES = {"natural_images": 8, "movie_reviews": 2}  # the other datasets have ten
+CLASSES = {"natural_images": 8, "movie_reviews": 2}  # The other datasets have ten classes.
 OPTIMIZERS = {
     "bert_base": ("Adam", 2e-4, None),
     "cifar10_cnn": ("Adam", 1e-3, None),
@@ -34,7 +34,7 @@ def parameters(variables):
 
 
 def examples(name, number):
-    """Return as many random examples as the dataset would store them, prepared, and labels."""
+    """Return random examples in the dataset's form, preprocessed for the model, and labels."""
     entry, module = registry()[name], models.load(name)
     shape = [28, 28, 1] if entry.dataset == "mnist" else facts(name).input_shape
     x = rng.integers(0, 256, (number, *shape)).astype(np.uint8)
@@ -67,7 +67,8 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     assert model.inputs[0].dtype == x.dtype.name
     assert model.output_shape == (None, CLASSES.get(entry.dataset, 10))
     assert model.outputs[0].dtype == "float32"
-    assert model.layers[-1].activation is keras.activations.linear  # logits, no probabilities
+    # The outputs are logits, not probabilities.
+    assert model.layers[-1].activation is keras.activations.linear
     optimizer = model.optimizer
     kind, rate, momentum = OPTIMIZERS[name]
     assert type(optimizer).__name__ == kind
@@ -88,7 +89,8 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     before = [np.array(variable.numpy()) for variable in model.weights]
     logs = replica.step((x, y))
     assert set(logs) == {"loss", "accuracy"}
-    assert len(sizes) in {n * len(model.trainable_variables) for n in (1, 2)}  # of traces
+    # the step was traced once or twice
+    assert len(sizes) in {n * len(model.trainable_variables) for n in (1, 2)}
     assert np.isfinite(logs["loss"])
     moved = [
         not np.array_equal(old, variable.numpy())
@@ -125,7 +127,7 @@ def test_pixels_are_scaled_as_the_pretrained_weights_want_them(name, package):
 
     x = rng.integers(0, 256, (2, *facts(name).input_shape)).astype(np.uint8)
     if name == "resnet50":
-        x[:] = x[..., :1]  # it gets grey pictures
+        x[:] = x[..., :1]  # This model gets grey pictures.
     scaled = models.load(name).build().layers[0](x)
     wanted = getattr(keras.applications, package).preprocess_input(x.astype(np.float32))
     np.testing.assert_allclose(scaled, wanted, atol=1e-4)
@@ -145,7 +147,7 @@ def test_digits_become_larger_and_have_three_equal_channels():
 
 
 def photos(number):
-    """Return smooth pictures, dark on the left."""
+    """Return smooth pictures that are dark on the left."""
     y, x = np.mgrid[:128, :128] / 127
     return np.stack([[200 * x + 20 * y, 100 * y + 100 * x, 255 * x]] * number).transpose(0, 2, 3, 1)
 
@@ -161,7 +163,7 @@ def test_augmentation_changes_each_picture_in_its_own_way():
     changed = changed.numpy()
     assert len({picture.tobytes() for picture in (*changed, pictures[0])}) == 201
     left, right = (half.mean(axis=(1, 2, 3)) for half in np.split(changed, 2, axis=2))
-    assert 70 < (left > right).sum() < 130  # half of them flipped
+    assert 70 < (left > right).sum() < 130  # Half of the pictures are flipped.
 
 
 def warp(pictures, **changes):
@@ -187,7 +189,8 @@ def test_zoom_and_shear_move_what_they_should():
     larger = (warp(picture, zoom_x=0.8, zoom_y=0.8) > 127).sum() / area
     wider = warp(picture, zoom_x=0.8)[0, ..., 0] > 127
     assert larger == pytest.approx(1 / 0.64, rel=0.05)
-    assert np.flatnonzero(wider.any(axis=1))[[0, -1]].tolist() == [40, 87]  # as high as before
+    # The height is unchanged.
+    assert np.flatnonzero(wider.any(axis=1))[[0, -1]].tolist() == [40, 87]
     assert wider.any(axis=0).sum() == pytest.approx(48 / 0.8, abs=1)
     sheared = warp(picture, shear=0.2)[0, ..., 0] > 127
     starts = sheared.argmax(axis=1)
@@ -208,7 +211,7 @@ def tiny(bert):
 
 
 def tensors_of(bert, model):
-    """Return random weights as the original release has them, by name."""
+    """Return random weights with the names and shapes of the original release."""
     tensors = {}
     for name, variable in bert.pretrained(model).items():
         shape = tuple(variable.shape)
@@ -226,7 +229,7 @@ def tensors_of(bert, model):
 
 
 def reference(tensors, classifier, ids, depth, heads):
-    """Return the logits of BERT, written down from its paper in NumPy and float64."""
+    """Return the logits of BERT, implemented from its paper in NumPy with float64."""
     t = {name.removeprefix("bert."): value.astype(float) for name, value in tensors.items()}
 
     def dense(x, name):
@@ -310,7 +313,7 @@ def test_bert_ignores_padding(bert):
     ids = review_ids(5, 24, used=9)
     logits = short(ids[:, :12]).numpy()
     np.testing.assert_allclose(long(ids).numpy(), logits, atol=1e-5)
-    ids[:, 9] = 7  # one word more is another review
+    ids[:, 9] = 7  # With one more word it is another review.
     assert np.abs(long(ids).numpy() - logits).max() > 1e-3
 
 
@@ -328,7 +331,7 @@ def test_bert_drops_out_in_its_trained_parts_only(bert):
 
 @pytest.mark.slow
 def test_names_and_shapes_of_bert_fill_the_published_file_to_the_byte(bert):
-    """The head that BERT was pre-trained with is in that file, too."""
+    """That file also contains the head with which BERT was pretrained."""
     model = bert.build()
     assert {id(v) for v in model.weights} - {id(v) for v in bert.pretrained(model).values()} == {
         id(v) for v in model.get_layer("classifier").weights

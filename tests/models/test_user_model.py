@@ -1,4 +1,4 @@
-"""What a function of the user's may return as a model, and what is said of everything else.
+"""What a user's function may return as a model, and how everything else is reported.
 
 That models of any kind train as in `fit` is tested in test_kinds.py.
 """
@@ -29,7 +29,7 @@ BATCH = tf.TensorSpec((8, 4), tf.float32), tf.TensorSpec((8,), tf.int64)
 
 @pytest.fixture
 def building(tmp_path, monkeypatch):
-    """Return a function: what builds the model of a file with this body of `build`."""
+    """Return a function that takes the body of `build` and returns the builder of its model."""
     monkeypatch.chdir(tmp_path)
 
     def of(body):
@@ -41,7 +41,7 @@ def building(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def _keras_hub():
-    """Import it before the time of a test counts."""
+    """Import Keras Hub before the time limit of a test begins."""
     import keras_hub  # noqa: F401
 
 
@@ -158,7 +158,7 @@ return model, {options}
 """
 
 
-# as sklearn's compute_class_weight and numpy's unique give them
+# as sklearn's compute_class_weight and numpy's unique return them
 NUMPY_WEIGHTS = "{'class_weight': dict(zip(np.array([0.0, 1.0]), np.array([1.0, 5.0], 'float32')))}"
 
 
@@ -287,7 +287,7 @@ def test_the_user_s_file_is_imported_when_the_model_is_built_and_not_before(buil
 
 
 def saved(compiled=True, **layer):
-    """Save a model that was trained for a step."""
+    """Save a model, trained for one step if it is compiled; return the model."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3, **layer)])
     if compiled:

@@ -1,4 +1,4 @@
-"""Pretrained weights: right, or random and said so; never a damaged file, never in silence."""
+"""Pretrained weights are right, or random with a warning; damaged files are never used."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ def test_a_file_of_a_mirror_is_checked_cached_and_described(tmp_path, mirror, al
         "sha256": manifest.sha256,
     }
     (mirror / "sample" / FILE).unlink()
-    assert run(tmp_path, mirror=mirror, **digests) == manifest  # now from the cache
+    assert run(tmp_path, mirror=mirror, **digests) == manifest  # Now the file comes from the cache.
 
 
 def test_weights_that_cannot_be_had_are_random_and_a_warning_says_so(tmp_path, caplog):
@@ -85,7 +85,7 @@ def test_weights_that_cannot_be_had_are_random_and_a_warning_says_so(tmp_path, c
     assert (manifest.origin, manifest.file, manifest.sha256) == ("random", None, None)
     assert "127.0.0.1:9" in manifest.reason
     assert "nowhere" in manifest.reason
-    *_, warning = caplog.messages  # before it, each source that was tried
+    *_, warning = caplog.messages  # Before it come warnings about each source that was tried.
     assert warning.startswith("sample: random weights in place of pretrained ones: sample.h5")
     assert "\n" not in warning
     told = read_weights(tmp_path / "out" / "manifest.json")
@@ -99,7 +99,7 @@ def test_official_forbids_random_in_place_of_pretrained(tmp_path, mirror):
     line = refusal(tmp_path, source="official")
     assert "forbids random in place of pretrained" in line
     assert "NODEWISE_DATASETS=DIR" in line
-    # what an earlier run wrote is not there to be taken for the result of this one
+    # The result of an earlier run must not be taken for the result of this one.
     assert not (tmp_path / "out" / "manifest.json").exists()
     assert not (tmp_path / "out" / FILE).exists()
 
@@ -243,6 +243,6 @@ def test_addresses_and_digests_are_those_that_keras_has(name):
 
 
 def keras_source(module):
-    """Return the text of a module of keras.applications, without importing TensorFlow."""
+    """Return the source code of a module of keras.applications, without importing TensorFlow."""
     keras = Path(find_spec("keras").origin).parent
     return (keras / "src" / "applications" / f"{module}.py").read_text()

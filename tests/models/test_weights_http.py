@@ -21,7 +21,7 @@ FILE = "model.safetensors"
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a folder; a path below `/half/` breaks off in the middle."""
+    """Serves a folder; a download of a path below `/half/` breaks off in the middle."""
 
     def do_GET(self):
         self.server.asked.append(self.path)
@@ -93,7 +93,7 @@ def test_official_addresses_are_tried_in_order_and_remembered(tmp_path, server):
     assert (tmp_path / "out" / FILE).read_bytes() == CONTENT
     server.asked.clear()
     assert run(tmp_path, good) == manifest
-    assert server.asked == []  # the second time from the cache
+    assert server.asked == []  # The second time the file comes from the cache.
 
 
 def test_a_mirror_comes_before_the_official_address(tmp_path, server):
@@ -116,7 +116,7 @@ def test_another_file_at_the_address_is_refused(tmp_path, server):
 
 
 def test_the_command(tmp_path, server):
-    """In a folder of its own, whose registry points to this server."""
+    """It runs in a temporary folder, whose registry points to this server."""
     (tmp_path / "project" / "data").mkdir(parents=True)
     write_registry(tmp_path / "project" / "data" / "weights.yaml", [f"{server.url}/sample/{FILE}"])
 

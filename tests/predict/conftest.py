@@ -1,4 +1,4 @@
-"""What tests of predictions share: a table that is fitted and asked by the commands."""
+"""Shared fixture of prediction tests: fit a table and query the fit with the commands."""
 
 import json
 
@@ -10,7 +10,7 @@ from nodewise.cli import app
 
 @pytest.fixture
 def ask(tmp_path):
-    """Return a function that fits the rows of a CSV file, and returns the JSON of a command."""
+    """Return a function that fits the rows of a CSV file and returns a command's JSON output."""
 
     def ask(header, rows, command, *options):
         table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"

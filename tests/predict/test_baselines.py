@@ -1,4 +1,4 @@
-"""The baselines: their own authors' words, put as the time of a step."""
+"""The baselines follow their authors' formulas, written as the time of a step."""
 
 import numpy as np
 import pytest
@@ -77,12 +77,12 @@ def test_pollux_lies_between_perfect_overlap_and_none(g, s, r, x, n):
     sync = s + r * (n - 2) if n > 1 else 0.0
     found = step(Pollux(), pollux(g, s, r, x), n)
     assert max(g, sync) * (1 - 1e-9) <= found <= (g + sync) * (1 + 1e-9)
-    # γ is at most 10: two equal times take 2^(1/10) of one at least
+    # γ is at most 10: two equal times take at least 2^(1/10) of one
     assert step(Pollux(), pollux(g, g, 0.0, x), 2) >= g * 2**0.1 * (1 - 1e-9)
 
 
 def test_pollux_has_the_exponent_that_it_says():
-    gamma = 1 + 9 * 0.5 / 1.5  # 4
+    gamma = 1 + 9 * 0.5 / 1.5  # = 4
     assert step(Pollux(), pollux(2.0, 1.0, 0.0, 0.5), 2) == pytest.approx(17 ** (1 / gamma))
 
 

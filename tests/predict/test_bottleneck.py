@@ -1,4 +1,4 @@
-"""What bounds a step has its right name, whatever the law."""
+"""The bottleneck of a step is named correctly under every law."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ VALUES = {
 
 
 def diagnosis(law, nodes, *, input_s=np.nan, **values):
-    """Return the row of `diagnosis` of one point, whose step is what the law says."""
+    """Return the diagnosis of one point whose step time follows the law; check its shares."""
     points = Points.of([nodes], [64], [PAYLOAD], [1.0])
     (line,), _ = points.lines
     names = tuple((p.name, line.label(p.scope)) for p in law.parameters)
@@ -74,7 +74,7 @@ def test_a_measured_wait_for_examples_is_no_computing():
     assert found["bound"] == "input-bound"
     assert found["input_share"] == pytest.approx(0.7)
     assert "waiting for its own examples" in found["evidence"]
-    # it is at most what computing took by the law
+    # The share is limited to what computing takes according to the law.
     assert diagnosis(RingAllReduce(), 1, input_s=3.0)["input_share"] == pytest.approx(1)
 
 

@@ -1,4 +1,4 @@
-"""`nodewise fit`, `predict` and `optimum`: curves that were measured elsewhere."""
+"""`nodewise fit`, `predict` and `optimum` with curves that were measured elsewhere."""
 
 import json
 import re
@@ -23,11 +23,12 @@ from nodewise.results.importers import import_curves
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
 TEMPLATE = Path("data/templates/measurements.csv")
-PAYLOAD, LATENCY, BETA, EXAMPLE_S = 4e6, 2e-4, 1e-8, 1e-3  # a ring on 100 MB/s
+# bytes, s, s/byte and s: a ring at 100 MB/s
+PAYLOAD, LATENCY, BETA, EXAMPLE_S = 4e6, 2e-4, 1e-8, 1e-3
 
 
 def ring_s(nodes: float, batch: float, payload: float = PAYLOAD) -> float:
-    """Return what a step takes by the ring's law."""
+    """Return the step time according to the law of a ring."""
     exchange = 2 * (nodes - 1) * LATENCY + 2 * (nodes - 1) / nodes * payload * BETA
     return EXAMPLE_S * batch + exchange
 
@@ -177,7 +178,7 @@ def test_what_the_points_do_not_tell_is_said(tmp_path, rows, note):
 
 
 def tree_rows(curve: str, *more: str) -> list[str]:
-    """Return a curve whose gradients go up a binomial tree, and the sums down again."""
+    """Return the rows of a curve with a binomial-tree all-reduce: gradients up, sums down."""
     law, nodes = LAWS.make("tree"), (1, 2, 3, 4, 8)
     truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
     truth |= {"compute_fixed_s": 0.064, "latency_s": LATENCY, "seconds_per_byte": BETA}
@@ -294,7 +295,7 @@ EXTREME = st.lists(
     collective="parameter_server",
     cluster="",
 )
-@example(  # on these, block principal pivoting exchanged the same coefficients for ever
+@example(  # With these rows, block principal pivoting exchanged the same coefficients forever.
     rows=[
         ("b", 16, 405108294, 1 / 3, 1 / 3),
         ("b", 16, 193631, 581792603.2486796, 1.0),
@@ -308,7 +309,8 @@ EXTREME = st.lists(
 )
 @given(rows=EXTREME, collective=st.sampled_from(COLLECTIVES), cluster=st.sampled_from(["", "x"]))
 def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster):
-    if collective == "parameter_server":  # queues are counted one worker after another
+    # Queues are computed for one worker after the other, which takes long for many.
+    if collective == "parameter_server":
         rows = [(curve, min(n, 16), b, t, c) for curve, n, b, t, c in rows]
     lines = [
         f"{curve},{n},{b},{t!r},{min(c, t)!r},{1e6 if curve == 'a' else 1e9},{collective},{cluster}"
@@ -380,7 +382,7 @@ DAMAGES = {
 
 
 def with_coefficients(whole, change):
-    """Return the text of a fit file with its coefficients changed."""
+    """Return the text of a fit file with changed coefficients."""
     (fit,) = whole["fits"]
     return json.dumps(whole | {"fits": [fit | {"coefficients": change(*fit["coefficients"])}]})
 

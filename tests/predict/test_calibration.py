@@ -1,4 +1,4 @@
-"""What follows from a calibration: truths are found again, verdicts tell faults, schemas hold."""
+"""Evaluation of calibrations: true values are recovered, faults are reported, schemas hold."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def first_of(calibration: Calibration, nodes: int) -> Launch:
 
 
 def changed(calibration: Calibration, **of_launch) -> Calibration:
-    """Return the calibration with its first launch of four nodes changed."""
+    """Return the calibration with changes in its first launch of four nodes."""
     old = first_of(calibration, 4)
     new = old.model_copy(update=of_launch)
     launches = [new if launch is old else launch for launch in calibration.launches]
@@ -50,7 +50,8 @@ def slower(launch: Launch, factor: float) -> Launch:
 @given(
     software=st.just(0.0) | st.floats(1e-4, 2e-2),
     latency=st.floats(5e-4, 2e-3),
-    bandwidth=st.floats(1e7, 1e9),  # the smallest payload shows the messages, the largest the wire
+    # The smallest payload shows the cost of messages, the largest the rate of the link.
+    bandwidth=st.floats(1e7, 1e9),
 )
 def test_exact_times_give_software_latency_and_bandwidth_back(software, latency, bandwidth):
     found = ring(make.calibration(law=(software, latency, 1 / bandwidth)))
@@ -74,7 +75,7 @@ def test_noise_widens_the_intervals_and_they_hold_the_truth():
         held += [row[f"{name}_low"] <= truth[name] <= row[f"{name}_high"] for name in truth]
         widths.append(row["latency_s_high"] - row["latency_s_low"])
     calm = wall(ring(make.calibration(noise=0.001, repeats=3)))
-    assert np.mean(held) > 0.8  # 0.9 of 60, less 2.6 standard errors
+    assert np.mean(held) > 0.8  # 0.9 minus 2.6 standard errors of 60 trials
     assert calm["latency_s_high"] - calm["latency_s_low"] < np.median(widths) / 10
 
 
@@ -86,7 +87,7 @@ def test_intervals_of_observed_points_hold_the_truth():
         times = ring(make.calibration(noise=0.05, seed=seed)).times
         seen = times[times["role"] == "observed"]
         held += ((seen["low"] <= true_s) & (true_s <= seen["high"])).tolist()
-    assert 0.85 < np.mean(held) < 0.95  # of two launches each
+    assert 0.85 < np.mean(held) < 0.95  # two launches of each point
 
 
 def test_one_payload_is_both_the_smallest_and_the_largest():
@@ -106,7 +107,8 @@ def test_two_node_counts_cannot_tell_software_from_latency_and_predict_nothing()
     row = wall(found)
     both = row["software_s"] + 2 * row["latency_s"]
     assert both == pytest.approx(make.SOFTWARE_S + 2 * make.LATENCY_S, rel=0.01)
-    for name in ("software_s", "latency_s"):  # anything from nothing to all of it
+    # Each of them may be anything between nothing and all of the sum.
+    for name in ("software_s", "latency_s"):
         assert row[f"{name}_high"] > 3 * max(row[f"{name}_low"], 1e-9)
     assert found.trial is None and found.predictions.empty
     assert ring(make.calibration((1, 2, 3))).trial is None

@@ -1,4 +1,4 @@
-"""Laws are chosen by what they foretell, where what ran leaves several."""
+"""If several laws fit what ran, the one that predicts best is chosen."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_what_is_expected_is_not_given_up_for_noise(seed):
 
 @pytest.mark.parametrize("name", USUAL_LAWS)
 def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
-    """Noise hides a law that differs little from the expected one, and none that differs much."""
+    """Noise may hide a law that differs little from the expected one, not one that differs much."""
     truth = LAWS.make(name)
     found = choose_law.choose(CHOICE, points_of(truth, noise=0.02))
     expected, right = found.errors[0], found.errors[CHOICE.index(truth)]

@@ -1,4 +1,4 @@
-"""Best node counts in closed form, against numeric minimisation of the laws themselves."""
+"""Best numbers of nodes in closed form, compared with numeric minimisation of the laws."""
 
 import numpy as np
 import pytest
@@ -39,13 +39,13 @@ LAWS = [
     ParameterServerBound(),
     ParameterServerBound(servers=3, full_duplex=False),
 ]
-FAR = 1e9  # nodes, in place of infinity
-MANY = 1e6  # where the search ends
+FAR = 1e9  # nodes, instead of infinity
+MANY = 1e6  # end of the search
 LEFT_OUT = {"compute_deviation_s", "jitter_s", "jitter_share", "input_per_example_s"}
 
 
 def between(low, high):
-    """Return numbers of all sizes between two powers of ten, and 0."""
+    """Return a Hypothesis strategy of numbers between two powers of ten, and 0."""
     return st.just(0.0) | st.floats(low, high).map(lambda x: 10**x)
 
 
@@ -58,7 +58,7 @@ def values_of(draw, law):
 
 
 def least(objective, end=MANY):
-    """Return the least value of a function of n from 1 to `end`, by search."""
+    """Return the least value of a function of n from 1 to `end`, found by search."""
     grid = np.geomspace(1, end, 200)
     start = int(np.argmin(objective(grid)))
     bounds = np.log(grid[[max(start - 1, 0), min(start + 1, len(grid) - 1)]])
@@ -69,7 +69,7 @@ def least(objective, end=MANY):
 
 
 def check(objective, best):
-    """See that nothing is less than at `best`, which is finite or as far as one likes."""
+    """Check that no value of the function is less than at `best`, which may be infinite."""
     assert best >= 1
     at_best = float(objective(min(float(best), FAR)))
     assert at_best <= least(objective) * (1 + 1e-9)
@@ -137,7 +137,7 @@ def test_the_ring_by_hand():
     assert best_at_global_batch(RingAllReduce(), p, 1000, 1e7) == pytest.approx(20)
     assert break_even(RingAllReduce(), p, 100, 1e7) == pytest.approx(0.2 / 0.198)
     assert best_at_worker_batch(RingAllReduce(), p, 100, 1e7) == np.inf
-    late = p | {"latency_s": 0.1}  # A = 2α: messages eat all that is saved
+    late = p | {"latency_s": 0.1}  # A = 2α: messages cost all the time that further nodes save.
     assert break_even(RingAllReduce(), late, 100, 1e7) == np.inf
     assert best_at_worker_batch(RingAllReduce(), late, 100, 1e7) == 1
 

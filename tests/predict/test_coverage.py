@@ -1,4 +1,4 @@
-"""90 % intervals hold the truth in about 90 % of synthetic truths, and are of use."""
+"""About 90 % of the 90 % intervals contain the synthetic truth, and they are narrow enough."""
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ def rows():
 
 @pytest.mark.parametrize("batch", ["own", "new"])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(rows, batch):
-    # 64 truths with p = 0.9 lie within 0.81 and 0.97 in 95 of 100 cases.
+    # With p = 0.9, the share of 64 truths is between 0.81 and 0.97 in 95 of 100 cases.
     assert 0.81 <= rows[batch]["covered"].mean() <= 0.97
 
 

@@ -1,4 +1,4 @@
-"""The factors of devices: they are those of what was published and measured."""
+"""The speed factors of devices agree with published and measured values."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""fit: what it finds where points tell it, and what it leaves open where they do not."""
+"""fit() finds what the points determine and reports what they leave open."""
 
 import doctest
 import importlib
@@ -33,7 +33,7 @@ PAYLOAD = 5e6
 
 
 def points(nodes=(1, 2, 3, 4), batches=(32, 128, 512), law=None, noise=0.0, seed=0, **values):
-    """Return points of the truth, each with an error of its own."""
+    """Return points that follow the true law, each with its own error."""
     law = law or RingAllReduce()
     n, b = (axis.ravel().astype(float) for axis in np.meshgrid(nodes, batches))
     chance = np.exp(noise * np.random.default_rng(seed).standard_normal(n.shape))
@@ -41,7 +41,7 @@ def points(nodes=(1, 2, 3, 4), batches=(32, 128, 512), law=None, noise=0.0, seed
 
 
 def together(one, two, **labels):
-    """Return the points of both; each label is a pair, of the one and of the other."""
+    """Return the points of both; a label is a pair of the values of `one` and of `two`."""
     labels = {name: np.repeat(pair, [len(one), len(two)]) for name, pair in labels.items()}
     axes = ("nodes", "batch", "payload", "step_s")
     return Points.of(*(np.append(getattr(one, x), getattr(two, x)) for x in axes), **labels)
@@ -129,8 +129,9 @@ def test_any_points_give_a_fit_whose_interval_holds_the_truth(nodes, asked):
     at = At.of([asked], 64, PAYLOAD)
     low, high = fitted.evaluate_interval(at)
     if len(nodes) == 1:
-        assert high[0] > 1.3 * low[0]  # one count of nodes cannot tell compute from the rest
-    if nodes != (1,):  # nothing at all is known of the link
+        # With one number of nodes, compute cannot be told from the rest.
+        assert high[0] > 1.3 * low[0]
+    if nodes != (1,):  # Points on one node tell nothing about the link.
         assert low[0] <= truth([asked], 64)[0] * 1.02
         assert high[0] >= truth([asked], 64)[0] * 0.98
 
@@ -146,7 +147,8 @@ def test_fewer_points_give_wider_intervals():
 
 def test_what_is_not_identified_is_said():
     fitted = fit(RingAllReduce(), points(nodes=(1, 2), batches=(64,)))
-    assert not fitted.identified("compute_fixed_s", "")  # one batch
+    # With one batch, the fixed and the variable part of compute cannot be told apart.
+    assert not fitted.identified("compute_fixed_s", "")
     several = fit(RingAllReduce(), points(nodes=(1, 2, 4, 8)))
     assert several.identified("compute_per_example_s", "")
     assert not several.identified("compute_per_example_s", "no such model")
@@ -178,7 +180,7 @@ def test_baselines_are_fitted_too(name):
     measured = points(nodes=(1, 2, 3, 4), batches=(64,))
     fitted = fit(LAWS[name](), measured, draws=0)
     errors = np.abs(np.log(fitted.evaluate(measured.at) / measured.step_s))
-    assert np.median(errors) < 0.5  # they cannot bend as a ring does
+    assert np.median(errors) < 0.5  # They cannot bend as the law of a ring does.
 
 
 def test_a_power_law_of_steps_of_minutes_stays_finite():
@@ -206,7 +208,7 @@ def test_nothing_to_fit():
 
 
 def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
-    """Else a best number of nodes would be the one whose batch happened to be measured."""
+    """Otherwise the best number of nodes would be the one whose batch happened to be measured."""
     nodes, batch = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4], [64.0, 128, 256, 512]))
     step_s = 1e-3 + 1e-4 * batch * np.where(batch == 128, 0.8, 1.0) + 1e-3 * (nodes - 1)
     fitted = fit(RingAllReduce(), Points.of(nodes, batch, 1e6, step_s), draws=50)
@@ -219,9 +221,9 @@ def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
     assert per_example[4] == pytest.approx(whole, rel=0.01)
     assert per_example[6:] == pytest.approx(whole, rel=0.05)
     spread = np.std(np.log(fitted.draw(At.of(np.ones(len(asked)), asked, 1e6))), axis=0)
-    assert spread[0] < 1.5 * spread[1]  # hardly less is known of 127 than of 128
+    assert spread[0] < 1.5 * spread[1]  # 127 is hardly more uncertain than 128.
     assert spread[3] > 2 * spread[1]
-    # neighbours are off together: none of them is faster by chance
+    # The deviations of neighbours are correlated: none of them is faster by chance.
     near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
     assert np.corrcoef(np.log(near.T))[0, 1] > 0.99
 
@@ -240,7 +242,7 @@ def test_batches_that_differ_by_rounding_are_one_line():
     st.floats(0, 0.95),
 )
 def test_least_squares_are_those_of_scipy_with_bounds(seed, signed, columns, alike):
-    """Columns of the matrix may be nearly alike."""
+    """Some columns of the matrix are nearly equal."""
     rng = np.random.default_rng(seed)
     count = len(signed)
     data = rng.normal(size=(2 * count, count))

@@ -1,4 +1,4 @@
-"""`nodewise forecast`: several nodes from one node and a link."""
+"""`nodewise forecast` predicts several nodes from one node and a link."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_quicker_links_are_quicker_and_a_rate_is_a_link():
 
 
 def test_what_a_strategy_hides_is_taken_off_the_shorter_of_computing_and_sending():
-    for payload in ("4e6", "4e7"):  # sending is the shorter one, then the longer one
+    for payload in ("4e6", "4e7"):  # First sending takes less time than computing, then more.
         asked = ("--link", "1gbit", "--nodes", "4", "--payload", payload)
         (plain,) = run(*asked)
         shorter = min(0.1, plain["step_time_s"] - 0.1)

@@ -1,4 +1,4 @@
-"""Another package's law is there, in Python and in JavaScript, without a change of nodewise."""
+"""A law of another package works in Python and in JavaScript without any change of nodewise."""
 
 import json
 import os

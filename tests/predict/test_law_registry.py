@@ -1,4 +1,4 @@
-"""What every registered law promises, those of other packages too."""
+"""Properties of all registered laws, including those of other packages."""
 
 from dataclasses import MISSING, fields
 
@@ -34,7 +34,7 @@ every_law = pytest.mark.parametrize("law", ALL, ids=repr)
 
 @st.composite
 def values_of(draw, law):
-    """Coefficients that a fit may give: 0 or more. A link inside a machine is never slower."""
+    """Draw coefficients that a fit may give: at least 0, and links inside a machine not slower."""
     p = {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
     inside = {name: name.removeprefix("inside_") for name in p if name.startswith("inside_")}
     return p | {name: min(p[name], p[between]) for name, between in inside.items()}

@@ -1,4 +1,4 @@
-"""The laws of training: what each says, by hand and against brute force."""
+"""The laws of training times, compared with results by hand and with brute force."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -41,13 +41,13 @@ def label(law):
 
 
 def none(law):
-    """Return values with every coefficient at 0."""
+    """Return coefficients that are all 0."""
     return {c.name: 0.0 for c in law.parameters}
 
 
 @st.composite
 def values_of(draw, law):
-    """Coefficients that a fit may give: 0 or more."""
+    """Draw coefficients that a fit may give: at least 0."""
     return {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
 
 
@@ -66,7 +66,7 @@ def test_ring_by_hand():
         "latency_s": 0.25,
         "seconds_per_byte": 2.0,
     }
-    # compute 1 + 0.5·4 = 3; messages 0, 2, 6; bytes sent of a payload of 8: 0, 8, 12
+    # compute 1 + 0.5·4 = 3; messages 0, 2, 6; sent bytes for a payload of 8: 0, 8, 12
     times = RingAllReduce().evaluate(p, nodes=[1, 2, 4], batch=4, payload=8)
     assert times.tolist() == [3, 3 + 0.5 + 16, 3 + 1.5 + 24]
 
@@ -103,7 +103,7 @@ def star_messages(nodes, payload):
     ids=label,
 )
 def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes):
-    """Count, in fractions, the messages that follow one another, and their bytes."""
+    """Count the messages in sequence and their bytes, with exact fractions."""
     sent = messages(nodes, Fraction(96))
     at = At.of(nodes, 1, 96)
     assert law.communicate_s(none(law) | {"latency_s": 1.0}, at) == len(sent)
@@ -143,7 +143,7 @@ def test_compressed_gradients_by_hand():
         "seconds_per_byte": 2.0,
         "codec_seconds_per_byte": 3.0,
     }
-    # of 100 bytes, messages of 10: coding 100 + 10n bytes, sending n − 1 messages
+    # 100 bytes, messages of 10 bytes: 100 + 10n bytes are coded, n − 1 messages are sent
     found = law.communicate_s(p, At.of([1, 2, 4], 1, 100.0))
     assert found == pytest.approx([3 * 110, 3 * 120 + 21, 3 * 140 + 63])
 
@@ -151,7 +151,7 @@ def test_compressed_gradients_by_hand():
 @pytest.mark.parametrize("stages", [1, 2, 3, 5])
 @pytest.mark.parametrize("micro_batches", [1, 2, 7])
 def test_a_pipeline_takes_as_long_as_its_schedule(stages, micro_batches):
-    """Run the schedule: a stage computes what it was sent, and sends it on before the next."""
+    """Simulate the schedule: a stage sends each result on before it computes the next one."""
     batch, c0, c1, alpha, beta, activations = 6, 0.5, 0.25, 0.125, 2e-3, 10.0
     examples = stages * batch / micro_batches
     sending = 2 * (alpha + activations * examples * beta) if stages > 1 else 0.0
@@ -179,10 +179,10 @@ def test_a_pipeline_takes_as_long_as_its_schedule(stages, micro_batches):
 
 
 def served_rate(workers, think, demands):
-    """Return the steps per second of a closed network, from the balance of all its states.
+    """Return the steps per second of a closed network, from the balance equations of its states.
 
-    Workers think and then visit the resources one after another; all times are exponential. This
-    knows nothing of mean-value analysis.
+    Workers think and then visit the resources one after another; all times are exponential. The
+    computation is independent of mean-value analysis.
     """
     places = len(demands) + 1
     mean = [think, *demands]
@@ -208,7 +208,7 @@ def served_rate(workers, think, demands):
             after[(place + 1) % places] += 1
             balance[index[tuple(after)], i] += rate
             balance[i, i] -= rate
-    balance[-1] = 1.0  # the shares of all states add up to 1
+    balance[-1] = 1.0  # The probabilities of all states add up to 1.
     shares = np.linalg.solve(balance, np.eye(len(states))[-1])
     return float(shares @ thinking)
 
@@ -236,7 +236,7 @@ def test_mean_value_analysis_is_exact(law, demands, workers):
 
 
 def test_at_the_knee_queueing_costs_what_the_bound_does_not_see():
-    """Z = 1 s, d = 0.2 s: 5 steps a second at the knee of 6 workers by the bound, 4.04 really."""
+    """Z = 1 s, d = 0.2 s: at the knee of 6 workers the bound is 5 steps/s, the true rate 4.04."""
     p = none(ParameterServer) | {"compute_fixed_s": 1.0, "seconds_per_byte": 0.1}
     bound, queue = ParameterServerBound(full_duplex=False), ParameterServer(full_duplex=False)
     assert 6 / bound.evaluate(p, 6, 1, 1) == pytest.approx(5.0)
@@ -263,7 +263,8 @@ def test_the_bound_is_a_bound(servers, full_duplex, p, payload):
 
 def test_between_whole_workers_times_are_between():
     p, law = some_values(ParameterServer), ParameterServer()
-    p["input_per_example_s"] = 0.0  # makes thinking depend on n, and so queueing
+    # It would make the think time depend on n, and with it the queueing.
+    p["input_per_example_s"] = 0.0
     low, between, high = law.evaluate(p, [2, 2.25, 3], 8, 1e6)
     assert between == pytest.approx(0.75 * low + 0.25 * high)
 
@@ -316,7 +317,7 @@ def test_only_compute_and_communication_overlap(law):
 
 
 def test_the_mean_of_the_largest_of_a_few():
-    """Exact where there are closed forms, tabulated figures elsewhere."""
+    """Compare with closed forms where they exist, and with tabulated values elsewhere."""
     assert expected_maximum(1) == pytest.approx(0.0, abs=1e-12)
     assert expected_maximum(2) == pytest.approx(1 / np.pi**0.5)
     assert expected_maximum(3) == pytest.approx(1.5 / np.pi**0.5)

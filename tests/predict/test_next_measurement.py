@@ -1,4 +1,4 @@
-"""`nodewise next`: what to measure, so that the best number of nodes is known."""
+"""`nodewise next` names the measurement that tells most about the best number of nodes."""
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
 

@@ -1,4 +1,4 @@
-"""What is asked of every fitted curve: optima, other links, savings of a published study."""
+"""Queries that are made of every fitted curve: optima, other links, savings of a study."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The best number of nodes: closed forms agree, truths are found, what is not known is stated."""
+"""The best number of nodes agrees with closed forms and known truths; unknowns are reported."""
 
 import itertools
 
@@ -35,9 +35,9 @@ ONCE = np.ones((1, 2))
 
 
 def known(law, values, draws=None, measured=((1, 2, 3, 4), (32, 64, 512))):
-    """Return a fit whose coefficients are given; `draws` are such values too.
+    """Return a fit with the given coefficients; `draws` are further sets of coefficients.
 
-    Every batch that was measured is on the straight line of compute, and so are others.
+    The compute time of every batch, measured or not, is on the straight line.
     """
     points = Points.of(*np.array(list(itertools.product(*measured)), float).T, PAYLOAD, 1.0)
     lines = [("compute_deviation_s", line) for line in points.lines[0]]
@@ -76,7 +76,7 @@ COEFFICIENTS = st.fixed_dictionaries(
 
 
 def assert_agrees(found, exact, law, values, batch_of, steps_of):
-    """The numeric optimum is the better whole neighbour of the closed form's real number."""
+    """Check that the numeric optimum is the better integer next to the real number `exact`."""
     last = int(found.nodes[-1])
     around = {1, *(int(np.clip(near, 1, last)) for near in (np.floor(exact), np.ceil(exact)))}
 
@@ -124,7 +124,8 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
 def test_break_even_of_a_ring_is_the_closed_form_s(values, batch):
     found = ask(values=values, batch=batch)
     exact = float(closed_forms.break_even(RingAllReduce(), values, batch, PAYLOAD))
-    assume(not np.isclose(exact, np.round(exact), rtol=1e-6))  # on the border both are right
+    # At the boundary both answers are right.
+    assume(not np.isclose(exact, np.round(exact), rtol=1e-6))
     first = max(2, int(np.floor(exact)) + 1) if np.isfinite(exact) else 65
     assert found.break_even == (first if first <= 64 else None)
 
@@ -225,10 +226,10 @@ def test_a_law_of_one_batch_is_not_asked_about_another():
         find_optimum(fitted, shared, [2, 4], payload=PAYLOAD)
 
 
-# --- no best number, one out of sight ---
+# --- no best number, or one beyond the numbers compared ---
 
 
-SLOW = VALUES | {"latency_s": 1.0}  # messages take longer than work
+SLOW = VALUES | {"latency_s": 1.0}  # Messages take longer than computing.
 ONE = "faster than one node of the same strategy."
 SHORTER = "an epoch gets ever shorter with more nodes, at least up to"
 
@@ -246,7 +247,7 @@ SHORTER = "an epoch gets ever shorter with more nodes, at least up to"
             "down to one",
         ),
         ({"values": SLOW}, 1, 1, f"No larger number of nodes is {ONE}"),
-        # two nodes send as much as they gain, a hundred do not
+        # Two nodes lose by sending as much as they gain; a hundred nodes do not.
         (
             {"values": VALUES | {"seconds_per_byte": 2e-7}, "nodes": range(1, 9)},
             *(1, None, f"None of the larger numbers compared is {ONE}"),
@@ -288,7 +289,7 @@ def test_the_last_number_compared_may_be_the_best_of_all():
 
 
 def test_numbers_between_those_compared_are_looked_at_too():
-    """1, 2 and 64 nodes: the best is between the last two, so that 64 are no interior optimum."""
+    """With 1, 2 and 64 nodes, the best is between 2 and 64, so that 64 is no interior optimum."""
     asked = {"global_batch": 1024, "values": VALUES | {"latency_s": 2e-3}}
     best = ask(**asked).best
     assert 2 < best < 64
@@ -301,7 +302,7 @@ def test_numbers_between_those_compared_are_looked_at_too():
 
 
 def test_what_only_rounding_tells_apart_is_equal():
-    """Without communication an epoch costs the same on any number of nodes: the fewest, then."""
+    """Without communication an epoch costs the same on any number of nodes; the fewest are best."""
     found = ask(
         "epoch_cost", values={"compute_per_example_s": 0.87 / 64}, law=NoExchange(), examples=1
     )

@@ -1,4 +1,4 @@
-"""`nodewise fit` of published curves and `nodewise predict --at`: many points at once."""
+"""`nodewise fit` with published curves and `nodewise predict --at` with many points at once."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def row(curve, n, quantity, unit, value, scaling="weak", **more):
     return row | about | {"source_url": "https://example.org", "algorithm": "unknown"} | more
 
 
-# Per curve: the rows of 1, 2, 4 and 8 devices, and what was true of 16 devices.
+# For each curve: the rows of 1, 2, 4 and 8 devices, and the true value on 16 devices.
 def curves():
     known = {"batch_per_device": 32}
     strong = {"scaling": "strong", "global_batch": 512}

@@ -1,7 +1,7 @@
-"""The published NTUA table: what the laws make of it, computed here from nothing but its rows.
+"""What the laws say about the published NTUA table, recomputed from its rows.
 
-Every figure is computed a second time in the plainest way, apart from the package's own code, and
-then compared with the figure as it is reported.
+Every number is computed a second time in the simplest way, without the package's own code, and
+compared with the reported number.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def wide():
-    """One row per (model, batch): step times t1, t2, t3, training times T1, T2, T3, payload s."""
+    """Return a row per (model, batch): step times t1 … t3, training times T1 … T3, payload s."""
     table = ntua()
     parts = [
         table.pivot(index=CURVE, columns="nodes", values=value).add_prefix(name)
@@ -51,7 +51,7 @@ def reported(results, scenario, law=OWN):
 
 
 def test_three_nodes_are_predicted_from_one_and_two(results):
-    """Twelve curves at once: one latency, one bandwidth, one spread; the level is 5 %."""
+    """All twelve curves share one latency, one bandwidth and one spread; the limit is 5 %."""
     median, mean, _ = reported(results, LARGEST)
     assert median <= 0.05
     assert mean <= 0.075
@@ -61,7 +61,7 @@ def test_three_nodes_are_predicted_from_one_and_two(results):
 
 
 def test_a_bandwidth_of_its_own_for_each_curve_does_worse(results, wide):
-    """B is the one of t(2) − t(1) = S/B; then t(3) = t(1) + 4/3·S/B."""
+    """B follows from t(2) − t(1) = S/B; then t(3) = t(1) + 4/3·S/B."""
     alone = score(wide["t1"] + 4 / 3 * (wide["t2"] - wide["t1"]), wide["t3"])
     assert alone[:2] == pytest.approx((0.053, 0.102), abs=5e-4)
     together = reported(results, LARGEST)
@@ -70,9 +70,9 @@ def test_a_bandwidth_of_its_own_for_each_curve_does_worse(results, wide):
 
 
 def test_amdahl_with_a_serial_share_beyond_one_is_the_straight_line(results, wide):
-    """Through both points of each run, Amdahl's formula needs shares up to 5.7: no shares at all.
+    """Through both points of a run, Amdahl's formula needs serial shares up to 5.7, above 1.
 
-    As step times that is the line t(3) = t(1) + 2(t(2) − t(1)), and scored under that name.
+    As step times this is the line t(3) = t(1) + 2(t(2) − t(1)); it is scored under that name.
     """
     share = 2 * wide["T2"] / wide["T1"] - 1
     assert share.max() == pytest.approx(5.7, abs=0.05)
@@ -93,7 +93,7 @@ def test_no_baseline_does_better(results):
 
 
 def test_natural_images_is_found_and_explained(results):
-    """Its input grows with the global batch: examples of other nodes, not the link, cost most."""
+    """Its input grows with the global batch: reading others' examples costs most, not the link."""
     table = results["diagnosis"]
     several = table[(table["nodes"] > 1) & (table["batch_per_worker"] >= 64)]
     odd = several[several["model"] == "densenet121"]
@@ -102,7 +102,7 @@ def test_natural_images_is_found_and_explained(results):
     assert not (several.loc[several["model"] != "densenet121", "overhead"] == "input-bound").any()
     fits = results["fits"].set_index(["parameter", "model"])
     low = fits.loc[("input_per_example_s", "densenet121"), "low"]
-    assert low > 0  # surely
+    assert low > 0  # It is certainly above 0.
     others = fits.loc["input_per_example_s"].drop("densenet121")
     assert (others["low"] == 0).all()
 
@@ -119,13 +119,13 @@ def sent(table):
 
 
 def several(table):
-    """Rows on 2 and 3 nodes, with `base`: the step time of the same curve on one node."""
+    """Return the rows on 2 and 3 nodes, with `base`: the curve's step time on one node."""
     base = table[table["nodes"] == 1].set_index(CURVE)["step_time_s"].rename("base")
     return table[table["nodes"] > 1].join(base, on=CURVE)
 
 
 def mean_log_error(table, bandwidths):
-    """Return the mean |log(fitted/observed)| at each bandwidth, by t(n) = t(1) + bytes/B."""
+    """Return the mean |log(fitted/observed)| at each bandwidth, with t(n) = t(1) + bytes/B."""
     fitted = table["base"].to_numpy() + sent(table).to_numpy() / np.atleast_1d(bandwidths)[:, None]
     return np.abs(np.log(fitted / table["step_time_s"].to_numpy())).mean(axis=1)
 
@@ -138,7 +138,7 @@ def test_one_bandwidth_explains_the_whole_table(results):
     assert len(rows) == 24
     assert bandwidth == pytest.approx(58e6, rel=5e-3)
     assert shared["low"] < bandwidth < shared["high"]
-    # no other bandwidth, near or far, has a smaller mean absolute log error
+    # No other bandwidth in a wide range has a smaller mean absolute log error.
     least = mean_log_error(rows, np.geomspace(1e6, 1e11, 30_000)).min()
     assert mean_log_error(rows, bandwidth)[0] <= least * (1 + 1e-4)
     expected = score(rows["base"] + sent(rows) / bandwidth, rows["step_time_s"])
@@ -147,7 +147,7 @@ def test_one_bandwidth_explains_the_whole_table(results):
 
 
 def test_bandwidth_from_the_other_models_predicts_nearly_as_well(results):
-    """What the shared bandwidth is worth where it was not fitted."""
+    """This shows what the shared bandwidth is worth for models to which it was not fitted."""
     median, mean, worst = reported(results, OTHER_MODELS)
     assert (median, mean) == pytest.approx((0.033, 0.096), abs=5e-4)
     assert worst == pytest.approx(0.498, abs=5e-4)
@@ -193,7 +193,7 @@ def test_every_published_time_is_in_the_predictions(results):
 
 
 def test_with_the_printed_labels_no_bandwidth_is_shared():
-    """Read as printed, a row has the examples, epochs and payload of another model."""
+    """With the printed labels, a row has the examples, epochs and payload of another model."""
     table = ntua()
     labels = table["printed_dataset"].str.lower().str.replace(" ", "_")
     models = read("ntua_table1").set_index("dataset").loc[labels.replace("cifar_10", "cifar10")]
@@ -209,7 +209,7 @@ def test_with_the_printed_labels_no_bandwidth_is_shared():
 
 
 def synthetic(bandwidth, noise, seed):
-    """Return a published table of three models on machines of one known bandwidth."""
+    """Return a table like the published one, of three models on a link of known bandwidth."""
     rng = np.random.default_rng(seed)
     rows = []
     for model, payload in (("small", 1e6), ("middle", 1e7), ("large", 1e8)):

@@ -1,4 +1,4 @@
-"""Predictions from similar published curves: right on what is easy, and never absurd."""
+"""Predictions from similar published curves are right in easy cases and never absurd."""
 
 from functools import cache
 

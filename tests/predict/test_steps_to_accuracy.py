@@ -1,4 +1,4 @@
-"""Steps by global batch: from runs of whole epochs, from the noise scale, or what is missing."""
+"""Steps needed at each global batch: from runs of whole epochs or from the noise scale."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ EXAMPLES = 6_400
 
 
 def accuracy_after(steps, global_batch):
-    """Return an accuracy that is 0.9 after S_min·(1 + B_c/G) steps, whatever G is."""
+    """Return an accuracy that is 0.9 after S_min·(1 + B_c/G) steps at any global batch G."""
     return 0.9 * (steps / (MINIMUM * (1 + CRITICAL / global_batch))) ** 0.5
 
 

@@ -1,4 +1,4 @@
-"""fit_study: from the tables of a study to its fits, predictions and judgement."""
+"""fit_study turns the tables of a study into fits, predictions and a judgement."""
 
 import itertools
 import json
@@ -65,7 +65,7 @@ def launches(
     per_machine=1,
     **names,
 ):
-    """Return rows of `cells`, one per launch: the truth times a factor of the launch."""
+    """Return rows of `cells`, one per launch: true times multiplied by a factor of the launch."""
     rng = np.random.default_rng(seed)
     rows = []
     for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
@@ -102,7 +102,7 @@ def launches(
 
 
 def tables(*parts):
-    """Return `curves` and `cells` of some launches, in the columns and types that tables have."""
+    """Return the tables `curves` and `cells` of launches, with their usual columns and types."""
     rows = pd.concat(parts)
     points = rows.groupby(CURVE_KEY, as_index=False).agg(
         repeats=("repeat", "size"),
@@ -133,7 +133,7 @@ def fit_all(*parts, published=NO_PUBLISHED, draws=40):
 
 
 def points_of(curves, cells, published=NO_PUBLISHED):
-    """Return the table of points of a study's own curves and of published ones."""
+    """Return the table of points of a study's own curves and of published curves."""
     points = [measured_points(curves, cells), published_points(published)]
     return pd.concat(points, ignore_index=True)
 
@@ -186,7 +186,7 @@ def test_a_known_truth_is_found_and_judged_right():
 
 
 def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
-    """Two workers share a machine: their link is quick, that to other machines slow."""
+    """Two workers share a machine: their link is fast, links to other machines are slow."""
     truth = dict.fromkeys((p.name for p in RingOverMachines.parameters), 0.0) | TRUTH
     truth |= {"inside_latency_s": 2e-5, "inside_seconds_per_byte": 1 / 2e9}
     rows = launches(
@@ -226,7 +226,7 @@ def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
 
 @pytest.mark.slow
 def test_what_was_held_out_was_not_fitted():
-    """A ruined largest point must not move its own held-out prediction."""
+    """Changing the largest point must not change its own held-out prediction."""
     rows = launches()
     ruined = rows.assign(step_time_s=rows["step_time_s"].where(rows["nodes"] < 4, 9.9))
     before, after = (
@@ -293,7 +293,7 @@ def test_a_strategy_borrows_the_single_node_of_its_batch():
 
 
 def test_a_server_is_not_left_alone():
-    """With a server one node communicates already: `single` is not its one node."""
+    """With a server, one node already communicates, so `single` is not a point of its curve."""
     alone = launches(nodes=(1,), strategy="single")
     server = launches(nodes=(2, 3), strategy="async_sgd").assign(exchange="server")
     points = points_of(*tables(alone, server))
@@ -304,7 +304,7 @@ def test_a_server_is_not_left_alone():
 
 @pytest.mark.parametrize(("micro_batches", "nodes"), [(1, {1, 2, 3}), (4, {2, 3})])
 def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
-    """On one node it would take as many steps as it has micro-batches: `single` takes one."""
+    """Its point on one node would take one step per micro-batch; `single` takes one step in all."""
     alone = launches(nodes=(1,), strategy="single")
     options = json.dumps({"micro_batches": micro_batches})
     stages = launches(nodes=(2, 3), strategy="model_parallel")
@@ -542,7 +542,7 @@ def test_any_table_of_points_is_coped_with(drawn):
 
 
 def test_fits_of_one_link_share_what_the_link_is():
-    """Pipelines of other activations have laws of their own, on the same link all the same."""
+    """Pipelines with other activations have other laws but share the coefficients of the link."""
     values = dict.fromkeys((p.name for p in GPipe.parameters), 0.0)
     values |= {"compute_per_example_s": 1e-4, "latency_s": 2e-3, "seconds_per_byte": 1e-8}
     rich, poor = GPipe(1, 1e5), GPipe(1, 4e5)

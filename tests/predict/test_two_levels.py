@@ -1,4 +1,4 @@
-"""Curves of devices in machines: what `predict` and `optimum` say across machines, and far away."""
+"""`predict` and `optimum` for curves of devices in machines, across machines and far away."""
 
 from functools import partial
 
@@ -40,7 +40,8 @@ def test_over_several_machines_only_full_ones_are_compared(run):
     row = best(run(measured, "optimum", "--nodes", "1-32"), "epoch_time")
     assert [one["nodes"] for one in row["nodes"]] == [*range(1, 9), 12, 16, 24, 32]
     rows = run(measured, "predict", "--nodes", "20", "--objective", "efficiency")
-    assert [row["nodes"] for row in rows] == [20]  # who asks for it gets it
+    # A number that is asked for explicitly is answered.
+    assert [row["nodes"] for row in rows] == [20]
     assert 0 < rows[0]["value"] < 1
 
 
@@ -118,7 +119,7 @@ def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run, tmp_path):
         "unknown: needs --examples, to know the seconds of a step.",
     )
     known = best(run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200), "target_time")
-    # an epoch of 65 minutes has 100 steps on one device, the target takes about 1000
+    # An epoch of 65 minutes on one device has 100 steps; the target takes about 1000.
     assert known["nodes"][0]["value"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
     no_batch = [row.replace(",512,", ",,") for row in strong("a", (1, 2, 4))]
     row = best(run(no_batch, *ask, "--examples", 51_200), "target_time")

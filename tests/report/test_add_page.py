@@ -1,7 +1,7 @@
-"""The examples of the pages "Add something" and "Add to the site" work as they are written.
+"""The examples of the pages "Add something" and "Add to the site" work as they are printed.
 
-Those of strategies, laws, importers and kinds of clusters are tested as another package's plug-ins,
-where these are.
+Examples of strategies, laws, importers and kinds of clusters are tested as another package's
+plug-ins, in the folders of tests of these parts.
 """
 
 import os

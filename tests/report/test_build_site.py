@@ -1,4 +1,4 @@
-"""The site: what MkDocs makes of the pages, and that only this machine is served."""
+"""What MkDocs makes of the pages, and that the server serves this machine only."""
 
 import json
 import re
@@ -43,7 +43,8 @@ def test_the_search_knows_curves_with_a_server_and_without(site):
     entries = {entry["location"]: entry for entry in index["docs"]}
     assert "Fashion CNN" in entries[CURVE]["title"]
     assert "method.html" in entries
-    assert not [e for e in entries.values() if "&#" in e["title"] + e["text"]]  # no broken words
+    # No entry contains broken words.
+    assert not [e for e in entries.values() if "&#" in e["title"] + e["text"]]
     script = (site / "search/search_index.js").read_text()
     assert json.loads(script.removeprefix("var __index = ")) == index
 
@@ -81,7 +82,7 @@ def port(site):
 
 
 def got(port, path):
-    """Return the status and the body of an answer."""
+    """Return the status and the body of the answer to a request."""
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", path)
     answer = connection.getresponse()

@@ -1,4 +1,4 @@
-"""The calibration page: verdicts and refusals are said, no number stands without its kind."""
+"""The calibration page shows verdicts and refusals, and every number with its kind."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def study(tmp_path_factory):
 
 
 def page_of(study, *calibrations) -> str:
-    """Return the page, as Markdown."""
+    """Render the study with calibrations; return the calibration page as Markdown."""
     paths = []
     for calibration in calibrations:
         paths.append(study / f"{len(paths)}.json")
@@ -60,7 +60,7 @@ def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
     assert "Nodes of two hosts, on" in page
     assert "Payload received" in page and "Configured (whole frames)" not in page
     assert "emulated nodes" not in page and "Wall seconds per second" not in page
-    assert "slowest link" not in page  # there is only one
+    assert "slowest link" not in page  # There is only one link.
 
 
 def test_the_slowest_link_between_hosts_is_named(study):

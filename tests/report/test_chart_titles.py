@@ -1,4 +1,4 @@
-"""Titles of charts: each finding follows from the points that count as evidence, or is not told."""
+"""Chart titles state findings, which follow from points that count as evidence, or nothing."""
 
 import itertools
 
@@ -25,7 +25,7 @@ from nodewise.results.tables import build_tables
 
 
 def thrice(**cells):
-    """Return records of three launches of each cell; `n` and `batch` are lists."""
+    """Return records of three launches of each cell; `n` and `batch` are lists of axis values."""
     numbers, batches = cells.pop("n"), cells.pop("batch", [512])
     points = itertools.product(numbers, batches, range(3))
     return [make.record(make.cell(n=n, batch=b, repeat=r, **cells)) for n, b, r in points]
@@ -33,14 +33,14 @@ def thrice(**cells):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """Two batches on one and on two nodes, launched three times each."""
+    """Return the tables of two batches on one and on two nodes, with three launches each."""
     folder = tmp_path_factory.mktemp("titles")
     return build_tables(make.write(thrice(n=[1, 2], batch=[32, 512]), folder), make.published())
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """The tables of the same study on up to three nodes, with its fits."""
+    """Return the tables of the same study on up to three nodes, together with its fits."""
     folder = tmp_path_factory.mktemp("fitted")
     records = thrice(n=[1, 2, 3], batch=[32, 512])
     return make.write_study(folder, records, make.published()) | read_overhead(folder / "overhead")
@@ -254,7 +254,7 @@ def test_improvements_are_those_of_the_study_and_ours(fitted):
     rows = figure.data[(figure.data["nodes"] == 3) & (figure.data["title"] != "Mean")]
     theirs = rows.loc[rows["kind"] == "published", "saved"].iloc[0]
     said = f"Published: 3 nodes save {100 * theirs:.0f}\u00a0% of the training time"
-    assert figure.finding == said  # ours on three nodes has a caution
+    assert figure.finding == said  # Our point on three nodes has a caution, so it does not count.
 
 
 def test_an_improvement_here_says_of_how_many_of_the_models_it_is():
@@ -297,7 +297,7 @@ def test_models_are_compared_by_what_they_compute_for_a_byte():
 
 
 def test_every_figure_has_a_finding_to_tell(fitted, tables):
-    """But those that other tests of this file draw, from other tables."""
+    """Figures that are excluded here are drawn by other tests of this file, from other tables."""
     others = {"accuracy", "ways", "ways-parts", "settings", "rates", "all-reduce"}
     others |= {"loss-by-epoch", "accuracy-by-epoch", "compute-to-communication"}
     assert set(FIGURES) - others <= {*findings(fitted), *findings(tables)}

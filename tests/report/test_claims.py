@@ -1,4 +1,4 @@
-"""Claims of the published studies: which comparisons count, and the verdict that follows."""
+"""Claims of the published studies: which comparisons count, and which verdict follows."""
 
 import math
 
@@ -18,7 +18,7 @@ SETTINGS = {"study": "ntua", "counts": [1, 2]}
 
 @pytest.fixture
 def tables(tmp_path):
-    """Return the tables of a study with two nodes about 1.8 times as fast as one, thrice each."""
+    """Return tables in which two nodes are about 1.8 times as fast as one; three launches each."""
     cells = [make.cell(n=nodes, repeat=repeat) for nodes in (1, 2) for repeat in range(3)]
     return tables_of(tmp_path, map(make.record, cells), make.published())
 
@@ -64,7 +64,7 @@ def lacks(tables, name="more_nodes", **settings):
         ({}, [""]),
         ({"repeats": evidence.LAUNCHES - 1}, ["launches"]),
         ({"flags": "another process ran"}, ["rest"]),
-        ({"machine": "another"}, []),  # points of two machines are not compared
+        ({"machine": "another"}, []),  # Points of two machines are not compared.
     ],
 )
 def test_three_launches_without_a_caution_on_one_machine_count(tables, of_one_node, expected):
@@ -98,7 +98,10 @@ ACCURATE = {"way": "mpi", "than": "multi_worker_mirrored", "loss": 0.01}
 
 
 def trainings(folder, gain):
-    """Return tables of two strategies on two nodes, launched thrice, which settle or do not."""
+    """Return tables of two strategies on two nodes, three launches each.
+
+    Accuracy grows by `gain` per epoch, so that trainings have settled only if it is small.
+    """
     records = [
         make.record(make.cell(n=2, strategy=name, repeat=repeat, extent=make.EPOCHS))
         for name in ("mpi", "multi_worker_mirrored")

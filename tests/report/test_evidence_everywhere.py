@@ -1,4 +1,4 @@
-"""The rule of evidence holds in every sentence of every page: what does not count changes none."""
+"""Points that do not count as evidence change no sentence of any page."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from nodewise.results.importers import published
 from nodewise.results.tables import CURVE_KEY
 from rendering import render
 
-# what shows numbers without concluding anything from them: tables, facts, figures, scripts
+# Elements that show numbers without drawing conclusions: tables, facts, figures, scripts.
 _SHOWN = re.compile(
     r"<(table|figure|dl|script|ol)\b.*?</\1>|^\| .*$|^.*class=\"nw-number.*$",
     re.DOTALL | re.MULTILINE,
@@ -22,7 +22,7 @@ _VALUES = ("_s", "_per_s", "speedup", "efficiency", "accuracy", "_j")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A study of which some points count: others were launched once, or have a caution."""
+    """Return a study in which some points do not count: launched only once, or with a caution."""
     folder = tmp_path_factory.mktemp("evidence")
     grid = make.grid(batches=(64, 512), repeats=3)
     ways = [
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 
 def sentences(folder, name):
-    """Return what each page says outside of its tables and figures."""
+    """Return the lines of each page outside of tables and figures."""
     docs = folder / name
     render(folder, docs)
     pages = docs.rglob("*.md")
@@ -45,7 +45,7 @@ def sentences(folder, name):
 
 
 def without_evidence(folder):
-    """Return the keys of the points that can count in no comparison of times."""
+    """Return the keys of points that count in no comparison of times."""
     tables = {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
     rows = evidence.check_times(tables["curves"], tables)
     return rows.loc[rows["lacks"] != "", CURVE_KEY]

@@ -1,4 +1,4 @@
-"""The figures: what they draw and what they say."""
+"""The figures: what they draw, and what their titles, legends and texts say."""
 
 import itertools
 import json
@@ -70,8 +70,10 @@ def test_every_specification_is_valid_vega_lite(study):
     assert len(paths) > 5
     for path in paths:
         spec = json.loads(path.read_text())
-        del spec["config"]  # has settings that Vega knows and Vega-Lite's schema does not
-        alt.Chart.from_dict(spec, validate=True)  # raises if it is not
+        # It has settings that Vega knows but that are not in Vega-Lite's schema.
+        del spec["config"]
+        # raises an error if the specification is not valid
+        alt.Chart.from_dict(spec, validate=True)
 
 
 def rows_of(spec):
@@ -81,7 +83,7 @@ def rows_of(spec):
 
 @pytest.fixture(scope="module")
 def published_tables():
-    """The tables of what was measured, as the published site has them."""
+    """Return the tables of the committed records, as for the published site."""
     study = read_config(PUBLISHED)
     return build_tables(
         study.record_files(Path("nowhere")),
@@ -93,14 +95,14 @@ def published_tables():
 
 @pytest.fixture(scope="module")
 def published_specs(published_tables):
-    """The specifications of what was measured, as the published site has them."""
+    """Return the specifications of the charts of the committed records."""
     variants = named_variants(read_config(PUBLISHED))
     return [figure.spec() for figure in draw_figures(published_tables, {}, variants)]
 
 
 @pytest.fixture(scope="module")
 def crowded_specs(tmp_path_factory):
-    """Those of twelve strategies at two batches, on two and four nodes, over whole epochs."""
+    """Return specifications of many lines: twelve strategies, two batches, two and four nodes."""
     cells = [
         make.cell(n=n, batch=batch, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS)
         for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
@@ -114,7 +116,7 @@ MANY = [8, 16, 32, 64, 128, 256, 512, 1024]
 
 @pytest.fixture(scope="module")
 def many_specs(tmp_path_factory):
-    """Those of more batches, numbers of nodes, links and payloads than a plot has lines."""
+    """Return specifications with more batches, node counts, links and payloads than fit a plot."""
     cells = [make.cell(batch=batch, n=n) for batch in MANY for n in (1, 2, 3)]
     cells += [make.cell(experiment="wide", batch=b, n=n) for b in (32, 64) for n in range(1, 10)]
     records = [make.record(cell) for cell in cells]
@@ -129,7 +131,7 @@ def many_specs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def all_specs(published_specs, crowded_specs, many_specs):
-    """All of these: every figure is among them, with few lines and with many."""
+    """Return all these specifications: every figure is among them, with few and with many lines."""
     return [*published_specs, *crowded_specs, *many_specs]
 
 
@@ -138,7 +140,7 @@ def test_what_holds_for_all_charts_is_tested_of_every_figure(all_specs):
 
 
 def quantities(spec):
-    """Return the axes of numbers of a chart: name -> their titles, joined, and their scales."""
+    """Return the numeric axes of a chart: axis -> its titles, joined, and its scales."""
     found = {}
     for axis in ("x", "y"):
         channels = [layer["encoding"].get(axis, {}) for layer in spec["layer"]]
@@ -157,7 +159,7 @@ def test_axes_of_values_begin_at_zero_or_say_where_not_and_logarithmic_ones_say_
             assert logarithmic == ("log scale" in titles), spec["title"]
             if logarithmic or axis != spec["usermeta"]["axis"]:
                 continue
-            # of what a chart shares among its panels, the ends are set
+            # Axes that panels share have explicit ends.
             starts = {scale["domainMin"] for scale in scales if "domainMin" in scale}
             elsewhere = any(scale.get("zero") is False for scale in scales) and starts != {0}
             said.add(elsewhere)
@@ -170,7 +172,8 @@ ENDS = [
     *[("low", "high"), ("low_s", "high_s"), ("efficiency_low", "efficiency_high")],
     ("least", "most"),
 ]
-OF_BARS = ("step_time_low_s", "step_time_high_s")  # other charts draw what follows from a step
+# Other charts draw values that are derived from a step time.
+OF_BARS = ("step_time_low_s", "step_time_high_s")
 
 
 def test_intervals_that_a_chart_has_are_drawn(all_specs):
@@ -197,7 +200,7 @@ def test_intervals_that_a_chart_has_are_drawn(all_specs):
 
 
 def scales_of(encoding):
-    """Return the scales of the channels that have values for each of a list of names."""
+    """Return the scales of those channels that map a list of names to values."""
     scales = (of.get("scale") for of in encoding.values() if isinstance(of, dict))
     return [scale for scale in scales if scale and "range" in scale and "domain" in scale]
 
@@ -222,7 +225,7 @@ def mark_of(layer):
 
 
 def telling(encoding):
-    """Return the columns that tell the lines of a layer from each other."""
+    """Return the columns that distinguish the lines of a layer."""
     looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
     detail = encoding.get("detail", [])
     looks += detail if isinstance(detail, list) else [detail]
@@ -230,7 +233,7 @@ def telling(encoding):
 
 
 def lines_of(spec):
-    """Yield the rows that each line of a chart joins."""
+    """Yield the rows of each line of a chart."""
     for layer in spec["layer"]:
         if mark_of(layer) == "line":
             data = layer.get("data", spec.get("data"))["name"]
@@ -245,9 +248,10 @@ def machines_of(line, tables):
 
 
 def most_lines(spec):
-    """Return the most lines that a layer draws in one place: one column of a batch, or one row.
+    """Return the largest number of lines that a layer draws in one panel.
 
-    A line goes on where its formula stops to be fitted, and where its link was not measured.
+    Parts of one line count once: where its formula is fitted and where it is extrapolated, and
+    where its link was measured and where not.
     """
     found = [0]
     for layer in spec["layer"]:
@@ -332,7 +336,7 @@ def test_times_of_many_kinds_of_nodes_have_a_panel_for_each(tmp_path):
 
 
 def told_by_legend(labels, value):
-    """Return what a legend says of a value of the field that tells lines apart."""
+    """Return what a legend says for a value of the field that distinguishes lines."""
     told = re.search(r"\((\{.*?\})\)\[", labels["legend"].get("labelExpr", ""))
     if told:
         return " ".join(json.loads(told[1])[value])
@@ -342,7 +346,7 @@ def told_by_legend(labels, value):
 
 @pytest.fixture(params=["published_specs", "crowded_specs", "many_specs"])
 def labelled(request):
-    """The specifications whose lines have names at their ends, with the rows of these."""
+    """Return the specifications with labels at the ends of lines, each with the labels' rows."""
     specs = [one for one in request.getfixturevalue(request.param) if one["usermeta"]["labels"]]
     assert all(one["layer"][-1]["name"] == LAYER for one in specs)
     return [(one, rows_of(one)[-1]) for one in specs]
@@ -371,7 +375,10 @@ def test_names_at_the_ends_of_lines_do_not_lie_on_each_other(labelled):
 
 
 def label(ends, titles=None, scale=None):
-    """Label lines from zero to their `ends`, (x, y) by name, in a plot of 100 pixels."""
+    """Label lines from zero to their `ends`, (x, y) by name, in a plot of 100 pixels.
+
+    Returns label by line name; a false value if the lines cannot be labelled.
+    """
     rows = [{"line": name, "x": x, "y": y} for name, end in ends.items() for x, y in [(1, 1), end]]
     encoding = {axis: {"field": axis} for axis in ("x", "y")} | {"color": {"field": "line"}}
     encoding["y"]["scale"] = scale or {"zero": True}
@@ -392,7 +399,7 @@ def test_lines_are_named_at_their_ends_where_there_is_room_for_all_of_them():
 
 
 def ends_of(spec):
-    """Return the ends of the axis of the values of a specification."""
+    """Return the ends of the axis that shows the values of a specification."""
     channels = [layer["encoding"].get(spec["usermeta"]["axis"], {}) for layer in spec["layer"]]
     scales = [one["scale"] for one in channels if "field" in one]
     (ends,) = {(scale["domainMin"], scale["domainMax"]) for scale in scales}
@@ -474,7 +481,7 @@ def test_panels_have_each_line_once_and_share_their_axis(crowded_specs):
 
 
 def _drawn_as(encoding, channel, row):
-    """Return the colour, shape or dashes of a row; its value where the scale does not tell."""
+    """Return the colour, shape or dashes of a row; its value if the scale sets no range."""
     if channel not in encoding:
         return None
     value = row[encoding[channel]["field"]]
@@ -485,7 +492,7 @@ def _drawn_as(encoding, channel, row):
 
 
 def series_of(specs):
-    """Yield the figure, strategy (or variant), kind and colour of what has a strategy's colour."""
+    """Yield figure, strategy or variant, kind and colour of every row with a strategy's colour."""
     for spec in specs:
         for layer in spec["layer"]:
             encoding = layer["encoding"]
@@ -548,19 +555,21 @@ def test_variants_of_a_strategy_share_its_colour_and_have_dashes_of_their_own(tm
     assert look["color"]["scale"]["domain"] == ["custom_loop/2/64", "mine/2/64", "mirrored/2/64"]
     own, shade = theme.strategy_shades("custom_loop", 2)
     assert look["color"]["scale"]["range"] == [own, shade, *theme.strategy_shades("mirrored")]
-    assert look["strokeDash"]["scale"]["range"] == theme.DASHES[:3]  # alike by no means in grey
+    # In grey, the dashes distinguish the lines.
+    assert look["strokeDash"]["scale"]["range"] == theme.DASHES[:3]
     assert '"Custom training loop (mine)"' in look["color"]["legend"]["labelExpr"]
 
 
 def test_every_figure_is_there_once(drawn):
     names = sorted(figure.figure for figure in drawn.values())
     assert names.count("time") == names.count("accuracy") == names.count("split") == 1
-    assert names.count("speedup") == names.count("efficiency") == 2  # steps and whole epochs
+    # one for steps and one for whole epochs
+    assert names.count("speedup") == names.count("efficiency") == 2
     assert names.count("loss-by-epoch") == names.count("accuracy-by-epoch") == 1
     sources = sorted(f.of["source"] for f in drawn.values() if f.figure == "fit")
     assert sources == ["measured", "measured", "published"]
     assert names.count("outlook") == names.count("reach") == len(sources)
-    assert names.count("saved") == 1 and "rates" not in names  # nothing is emulated here
+    assert names.count("saved") == 1 and "rates" not in names  # This study has no emulated nodes.
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -610,7 +619,8 @@ def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
     for name, figure in drawn.items():
         svg = (folder / f"{name}.svg").read_text()
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
-        assert svg.count("aria-label") <= 2  # of titles: those of marks are half of a picture
+        # Only titles have a label; labels of marks would be half of the file.
+        assert svg.count("aria-label") <= 2
         assert svg.count("<path") > 10
         assert figure.title in svg
         assert (folder / f"{name}.vl.json").stat().st_size < 60_000
@@ -632,7 +642,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
     assert figure.kinds == kinds
     assert set(figure.data["kind"]) == set(kinds)
     layer = figure.spec()["layer"][2]["encoding"]
-    assert layer["color"]["field"] == "series"  # of which each kind has one here
+    assert layer["color"]["field"] == "series"  # In this study each kind has one series.
     assert layer["color"]["scale"]["domain"] == kinds
     assert layer["shape"]["field"] == "kind"
     shapes = dict(zip(*(layer["shape"]["scale"][end] for end in ("domain", "range")), strict=True))
@@ -661,18 +671,19 @@ def test_the_split_stacks_four_parts_of_each_point(drawn):
     data = figure_of(drawn, "split").data
     parts = data.groupby(["batch_per_worker", "nodes"])["part"].apply(set)
     assert all(part == set(theme.PART_COLOURS) for part in parts)
-    assert not data.duplicated(["batch_per_worker", "nodes", "part"]).any()  # stacks once
+    # Each part is stacked once.
+    assert not data.duplicated(["batch_per_worker", "nodes", "part"]).any()
 
 
 def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
     published = figure_of(drawn, "fit", source="published")
     marks = [mark_of(layer) for layer in published.spec()["layer"]]
     if marks[-1] == "text":
-        marks.pop()  # the names of lines
+        marks.pop()  # the labels of lines
     assert marks[-3:] == ["line", "point", "point"]
     roles = published.data["role"].value_counts()
     assert roles["observed"] == 15 and roles["predicted"] == 35
-    assert roles["held out"] == 5  # the largest node count of each batch, once
+    assert roles["held out"] == 5  # the largest node count of each of the five batches
     assert "A cross" in FIGURES["fit"].reading
     assert "predicted, held out" in json.dumps(published.spec())
 
@@ -708,14 +719,14 @@ def test_savings_stand_beside_what_the_study_foresaw(drawn):
 
 
 def emulated(rate, nodes, experiment):
-    """Return a cell of the emulated cluster with another link."""
+    """Return a record of a cell on an emulated cluster with a link of `rate` Mbit/s."""
     cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
     cell = make.cell(experiment=experiment, n=nodes, cluster=cluster, batch=512)
     return make.record(cell).model_copy(update={"kind": "emulated"})
 
 
 def times_of(tables):
-    """Return the chart of training times and its lines' encoding."""
+    """Return the chart of training times and the encoding of its lines."""
     (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "time"]
     return figure, figure.spec()["layer"][0]["encoding"]
 
@@ -763,7 +774,8 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     assert figure.kinds == ["emulated", "fitted", "predicted"]
     data = figure.data
     seen = data[data["role"] == "observed"].set_index("rate_bit_s")
-    assert sorted(seen.index) == [5e8, 2e9]  # 100 and 400 Mbit/s, five times as fast
+    # 100 and 400 Mbit/s, times five: a node has a fifth of a core
+    assert sorted(seen.index) == [5e8, 2e9]
     assert seen["cell_id"].str.contains("nodes~2").all()
     inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
     assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
@@ -781,7 +793,7 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
 
 
 def told_by(figure, mark):
-    """Return what pointing at the first marks of this type tells: title -> column."""
+    """Return what the tooltip of the first marks of this type shows: title -> column."""
     layers = [layer for layer in figure.spec()["layer"] if layer["mark"]["type"] == mark]
     return {tip["title"]: tip["field"] for tip in layers[0]["encoding"]["tooltip"]}
 
@@ -1029,8 +1041,8 @@ def test_marks_stand_out_from_the_light_and_the_dark_page():
     assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
 
 
-# What people see who lack a kind of cone, in linear RGB: Machado, Oliveira and Fernandes 2009,
-# doi:10.1109/TVCG.2009.113, at full severity; and those who do not.
+# What people see, in linear RGB: those with all cones, and those who lack one kind, at full
+# severity (Machado, Oliveira and Fernandes 2009, doi:10.1109/TVCG.2009.113).
 SIGHTS = {
     "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
     "protanopia": [
@@ -1052,7 +1064,7 @@ SIGHTS = {
 
 
 def oklab(colour, sight):
-    """Return where a colour lies in Oklab (https://bottosson.github.io/posts/oklab/), as seen."""
+    """Return the Oklab coordinates of a colour as seen (https://bottosson.github.io/posts/oklab/)."""
     parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     seen = np.clip(np.array(sight) @ linear, 0, 1)
@@ -1079,7 +1091,7 @@ def test_every_strategy_has_a_colour_that_looks_like_no_other(sight):
     colours = {name: theme.strategy_shades(name)[0] for name in STRATEGIES}
     assert len(set(colours.values())) == len(colours)
     seen = {name: oklab(colour, SIGHTS[sight]) for name, colour in colours.items()}
-    least = 0.08 if sight == "all cones" else 0.035  # 0.02 is just noticeable
+    least = 0.08 if sight == "all cones" else 0.035  # A distance of 0.02 is just noticeable.
     alike = [
         pair
         for pair in itertools.combinations(seen, 2)
@@ -1121,7 +1133,7 @@ def test_every_batch_and_every_number_of_nodes_has_a_colour_of_its_own():
 
 
 def colours_of(specs, field):
-    """Return every colour that charts draw a value of `field` in: value -> colours."""
+    """Return the colours in which charts draw each value of `field`: value -> colours."""
     found = {}
     for spec in specs:
         for layer in spec["layer"]:

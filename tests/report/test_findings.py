@@ -1,4 +1,4 @@
-"""Findings, choosing and the claims: every answer follows from the tables, whatever they hold."""
+"""Findings, choosing a strategy and claims: every answer follows from the tables."""
 
 import re
 
@@ -18,13 +18,13 @@ NEW = ("findings.md", "studies/index.md", "glossary.md")
 
 
 def thrice(nodes, **about):
-    """Return three launches on each number of nodes."""
+    """Return records of three launches on each number of nodes."""
     cells = [make.cell(n=n, repeat=repeat, **about) for n in nodes for repeat in range(3)]
     return [make.record(cell) for cell in cells]
 
 
 def leads(page):
-    """Return the answers of a page, as text."""
+    """Return the answers of a page, as plain text."""
     found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
     return [Texts(answer).plain for answer in found]
 
@@ -59,7 +59,7 @@ def test_the_best_speed_up_is_that_of_the_table(study):
 
 
 def speedups(values):
-    """Return points of (speed-up, low end of its interval)."""
+    """Return a table of points, given as (speed-up, lower end of its interval)."""
     return pd.DataFrame(values, columns=["speedup", "speedup_low"], dtype="float64")
 
 
@@ -144,7 +144,7 @@ def test_comparisons_that_do_not_count_are_counted_and_decide_nothing(study):
     tables, docs = study
     rows = comparisons.on_several_nodes(tables["curves"])
     left_out = int(((rows["flags"] != "") | (rows["repeats"] < 3)).sum())
-    assert left_out  # three workers, two cores
+    assert left_out  # Three workers share two cores, which is a caution.
     told = f"{left_out} of {len(rows)} comparisons do not count as evidence"
     assert told in Texts((docs / "findings.md").read_text()).plain
     assert not any("on 3 nodes" in answer for answer in leads(docs / "findings.md"))
@@ -236,7 +236,7 @@ def test_devices_of_one_machine_are_not_several_nodes():
 
 
 def make_curves(points, exchange="ring"):
-    """Return curves of (strategy, nodes, examples per second)."""
+    """Return curves, given as (strategy, nodes, examples per second)."""
     nothing = {"str": "", "int64": 0, "bool": False, "float64": float("nan"), "Int64": pd.NA}
     empty = {name: nothing[dtype] for name, dtype in CURVES.items()}
     told = {"kind": "measured", "flags": "", "batch_per_worker": 64, "cell_id": "a/cell"}
@@ -250,7 +250,10 @@ def make_curves(points, exchange="ring"):
 
 
 def rated(points):
-    """Return points of (strategy, examples per second, interval's ends of the step time)."""
+    """Return points, given as (strategy, examples per second, low, high).
+
+    `low` and `high` are the ends of the interval of the step time, relative to the step time.
+    """
     rows = [
         {"strategy": name, "examples_per_s": rate, "step_time_s": 1 / rate}
         | {"step_time_low_s": low / rate, "step_time_high_s": high / rate}

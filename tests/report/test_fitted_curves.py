@@ -1,4 +1,4 @@
-"""What readers call fitted curves, and how their points compare with plain training."""
+"""How fitted curves are named for readers, and how their points compare with plain training."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The glossary: every term once, in order, and every link to it leads somewhere."""
+"""The glossary has every term once, in order, and every link to a term works."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The home page answers its title in two sentences, from what counts as evidence."""
+"""The home page answers its title in two sentences, based on points that count as evidence."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Models on the site and in the terminal: their blocks, picture, figure, pages and list."""
+"""Models on the site and in the terminal: blocks, pictures, figures, pages and the list."""
 
 import itertools
 import json
@@ -44,7 +44,7 @@ def light(name, kind, *inputs):
 
 
 def residual(number, before, *, detail="8 units", trained=True):
-    """Return a block of two branches: a dense layer, and nothing."""
+    """Return the layers of a residual block: a dense layer beside a skip connection."""
     inside, join = f"dense_{number}", f"add_{number}"
     return [
         weighted(inside, "Dense", before, trained=trained, detail=detail),
@@ -54,7 +54,7 @@ def residual(number, before, *, detail="8 units", trained=True):
 
 
 def stack(*details, trained=True):
-    """Return a model of residual blocks, and a last layer."""
+    """Return the layers of a model: residual blocks and a last dense layer."""
     layers, last = [make.layer("input", "InputLayer", (8,))], "input"
     for number, detail in enumerate(details):
         layers += residual(number, last, detail=detail, trained=trained)

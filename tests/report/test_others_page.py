@@ -1,4 +1,4 @@
-"""The page on published curves: every curve is there with its source, and so are all rules."""
+"""The page on published curves lists every curve with its source, and all rules."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The examples of the page "Measure your own model" train as they are written."""
+"""The examples of the page "Measure your own model" train as they are printed."""
 
 import math
 

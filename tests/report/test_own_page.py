@@ -1,4 +1,4 @@
-"""The page "Bring your own" shows the templates as they are, and names commands that exist."""
+"""The page "Bring your own" shows the templates unchanged; the commands that it names exist."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""A figure as a page shows it: its script, its table, what it can be filtered by."""
+"""A figure on a page: its script, its table, and the values by which it can be filtered."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ def shown(study):
 
 
 def specification(figure):
-    """Return what the script of a figure hands over, and under which name."""
+    """Return the name and the specification that the script of a figure provides."""
     name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
     return json.loads(name), json.loads(spec.removesuffix(";\n"))
 
@@ -79,7 +79,8 @@ def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
     values = {name: set(told.split("|")) for name, told in shown[TIME].filters.items()}
     assert values == {
         "model": {"fashion_cnn"},
-        "strategy": {"multi_worker_mirrored"},  # what is published is nobody's choice
+        # Published points have no strategy that could be chosen.
+        "strategy": {"multi_worker_mirrored"},
         "batch": {"32", "64", "128", "256", "512"},
         "nodes": {"1", "2", "3"},
     }

@@ -1,4 +1,4 @@
-"""Tables on pages show values as readers write them, and no number without its kind."""
+"""Tables on pages format values for readers and show every number with its kind."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Pages: nothing unescaped, no number without its kind."""
+"""Pages escape all texts and show every number with its kind."""
 
 import json
 import posixpath
@@ -48,7 +48,7 @@ def test_any_text_comes_out_as_itself_after_markdown_and_html(value):
 
 
 def markup_shows(value):
-    """Return `value` with what is never shown replaced, as `markup.text` promises."""
+    """Return `value` with invisible characters replaced, as `markup.text` promises."""
     hidden = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
     return re.sub(hidden, "\ufffd", value)
 
@@ -66,7 +66,7 @@ def test_json_in_a_script_element_cannot_end_it_and_reads_back(value):
         return
     try:
         written = str(markup.script_json(value))
-    except ValueError:  # a list that holds an infinity
+    except ValueError:  # The value is a list that contains an infinity.
         return
     assert "<" not in written and "&" not in written
     assert json.loads(written) == value
@@ -110,7 +110,7 @@ def test_every_page_has_a_title_and_is_rendered(name, context, study):
 
 
 def test_every_page_is_linked_from_another_or_in_the_navigation(study):
-    """Follow the links from the home page, and from what the navigation names, to all others."""
+    """Follow links from the home page and the pages of the navigation; this reaches all pages."""
     docs = study / "docs"
     known = set(re.findall(r": (\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE))
     ahead = [*known]
@@ -149,7 +149,7 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
 
 
 def test_results_on_a_user_s_own_data_have_an_address_of_words(tmp_path):
-    """But those of a model on a second one, which have the name of that."""
+    """Only results on a second dataset of the same model have that dataset's name as well."""
     loads = ("models/examples/mine.py:load", "models/examples/other.py:load")
     records = [
         make.record(
@@ -202,14 +202,15 @@ def test_a_stand_in_is_announced_on_every_page_of_a_study_and_else_on_none(tmp_p
     records = [make.record(make.cell()), make.record(make.cell(batch=128), origin="generated")]
     make.write_study(tmp_path, records)
     docs = render(tmp_path)
-    plain = {path.name for path in (SITE / "pages").glob("*.md")}  # with no numbers of a study
+    # pages without numbers of a study
+    plain = {path.name for path in (SITE / "pages").glob("*.md")}
     pages = [page for page in docs.rglob("*.md") if page.name not in plain]
     assert len(pages) > 8 and all(front_matter(page)["stand_in"] is True for page in pages)
     assert not any("stand_in" in front_matter(page) for page in (study / "docs").rglob("*.md"))
 
 
 def test_headlines_never_come_from_crowded_machines(tmp_path):
-    records = [make.record(make.cell(n=n)) for n in (1, 3)]  # three workers, two cores
+    records = [make.record(make.cell(n=n)) for n in (1, 3)]  # Three workers share two cores.
     make.write_study(tmp_path, records)
     docs = render(tmp_path)
     home = (docs / "index.md").read_text()

@@ -1,4 +1,4 @@
-"""What the comparison with the peers makes of its launches."""
+"""How the comparison with other frameworks evaluates its launches."""
 
 import html
 import re
@@ -32,7 +32,7 @@ def run(number, way, step_s, nodes=2, **other):
 
 
 def test_a_ratio_is_taken_within_a_round():
-    """The machine is twice as slow in every round: the ratio is the same in all of them."""
+    """The machine becomes twice as slow from round to round; the ratio stays the same."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
     (ratio,) = findings.ratios(runs, findings.step_seconds)
@@ -61,7 +61,7 @@ def test_what_the_exchange_adds_is_a_step_less_one_on_one_node_of_the_same_round
     runs += [run(n, "ddp", 1.2 * 2**n, nodes=3) for n in range(3)]
     (ours, theirs) = findings.added(runs)
     assert ours.added_s.median == pytest.approx(1.2) and ours.added_s.rounds == 3
-    assert ours.of_longer.median == pytest.approx(2)  # 1.0 of 0.5, each round
+    assert ours.of_longer.median == pytest.approx(2)  # 1.0 s instead of 0.5 s in each round
     assert theirs.added_s.median == pytest.approx(2) and theirs.of_longer is None
     (ratio,) = findings.ratios(runs, findings.Exchanged(runs).added_s)
     assert (ratio.nodes, ratio.ratio.median) == (3, pytest.approx(0.6))
@@ -104,7 +104,7 @@ def test_what_is_published_follows_from_its_runs():
 
 
 def assert_close(ones, others):
-    """Compare two lists of results. Numbers may be rounded otherwise on another processor."""
+    """Compare two lists of results; on another processor numbers may be rounded differently."""
     one, other = (
         pd.json_normalize([found.model_dump() for found in results]) for results in (ones, others)
     )
@@ -114,7 +114,7 @@ def assert_close(ones, others):
 @pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])
 def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
-    runs += [run(0, "split_dense", 1.0, nodes)]  # has none
+    runs += [run(0, "split_dense", 1.0, nodes)]  # This way has no measured all-reduce.
     (found,) = findings.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
@@ -131,7 +131,7 @@ def test_a_rate_is_better_the_higher_it_is():
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The page of a comparison, as Markdown; everybody's step took as long as its way's name."""
+    """Return the page of a comparison as Markdown; step times of each way are those in `steps`."""
     folder = tmp_path_factory.mktemp("study")
     make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
     steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
@@ -186,7 +186,7 @@ def page(tmp_path_factory):
 
 
 def rows_of(page, heading):
-    """Return the rows of the table below a heading, cell by cell."""
+    """Return the rows of the table below a heading, as words of each cell."""
     part = page.split(f"## {heading}")[1].split("\n## ")[0]
     rows = re.findall(r"<tr>(<td.*?)</tr>", part)
     tags = re.compile(r"<[^>]+>")
@@ -199,7 +199,7 @@ def test_what_each_way_adds_is_held_against_both_peers(page):
     assert list(of) == ["layers", "DistributedDataParallel", "loop", "Horovod"]
     fastest = of["layers"]
     assert (fastest[4][0], fastest[5][0], fastest[6]) == ("0.714×", "0.926×", ["yes"])
-    slower = of["loop"]  # adds less than one of them
+    slower = of["loop"]  # It adds less than one of the two peers.
     assert (slower[4][0], slower[5][0], slower[6]) == ("0.929×", "1.20×", ["no"])
     assert of["Horovod"][6] == ["–"] and of["Horovod"][7][0] == "2.62×"
 
@@ -215,8 +215,9 @@ def test_all_reduces_have_a_target_of_their_own_and_loops_none(page):
     assert rows_of(page, "The all-reduce")[0][5] == ["yes"]
     uncertain, in_one_round, alone = rows_of(page, "The all-reduce")[1:]
     assert uncertain[:2] == [["by", "sockets", "alone"], ["2"]] and uncertain[4][0] == "1.05×"
-    assert uncertain[6] == ["yes,", "uncertain"]  # its interval, 1.04 to 1.09, includes 1.08
-    assert uncertain[7] == ["emulated", "soft"]  # what the nodes were, not what was asked for
+    assert uncertain[6] == ["yes,", "uncertain"]  # The interval, 1.04 to 1.09, contains 1.08.
+    # the kind of the nodes that ran, not the one that was requested
+    assert uncertain[7] == ["emulated", "soft"]
     assert in_one_round[6] == ["no"] and alone[6] == ["yes"]
     assert rows_of(page, "The loop on one node")[0][3] == ["measured"]
     text = re.sub(r"<[^>]+>", "", page)

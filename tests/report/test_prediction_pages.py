@@ -1,4 +1,4 @@
-"""The pages of the fits: answers first, then what they rest on."""
+"""The pages of the fits give answers first, then what the answers are based on."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ def test_the_answers_come_first_and_are_those_of_the_table(study):
     page = text_of(study, "predictions.md")
     optima = read_overhead(study / "overhead")["optima"]
     said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
-    assert len(said) >= 6  # of what was measured, and of what was published
+    assert len(said) >= 6  # for measured and for published curves
     assert any("no interior optimum" in answer for answer in said)
     assert page.index(said[0]) < page.index("How it is calculated")
 

@@ -1,4 +1,4 @@
-"""Several ways of training side by side: which experiments compare them, and what is drawn."""
+"""Comparisons of several strategies: which experiments make them, and what is drawn."""
 
 import pandas as pd
 import pytest
@@ -18,7 +18,7 @@ def cell(strategy, nodes, **changes):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """One comparison of three ways on one to three nodes, and one experiment of a single way."""
+    """Return tables of a comparison of three strategies, and of an experiment with only one."""
     compared = [cell("single", 1), *(cell(way, n) for way in WAYS for n in (1, 2, 3))]
     records = [make.record(of) for of in [*compared, *(make.cell(n=n) for n in (1, 2))]]
     return build_tables(make.write(records, tmp_path_factory.mktemp("records")), None)
@@ -66,7 +66,8 @@ def test_compared_ways_share_their_charts_and_the_others_have_their_own(drawn):
 def test_the_ideal_is_as_many_times_one_node_as_nodes(drawn):
     (figure,) = [figure for figure in drawn if figure.figure == "ways"]
     rows = figure.data.set_index(["strategy", "nodes"])
-    single = rows.loc[("single", 1), "examples_per_s"]  # whatever a way itself does on one node
+    # also for a strategy whose own point on one node differs
+    single = rows.loc[("single", 1), "examples_per_s"]
     for strategy in ("custom_loop", "async_sgd"):
         assert rows.loc[(strategy, 3), "ideal"] == pytest.approx(3 * single)
     ranks = [layer["encoding"]["y"]["sort"] for layer in figure.spec()["layer"]]

@@ -1,4 +1,4 @@
-"""Pages of strategies: complete, drawn, counted; what was measured stands beside the formula."""
+"""Pages of strategies are complete and have diagrams; measured bytes stand beside formulas."""
 
 import dataclasses
 import itertools
@@ -31,8 +31,9 @@ from nodewise.strategies.bytes_sent import Trained
 from nodewise.study.config import Config
 from rendering import Texts, draw_all, render
 
-LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
-WORDS = "nw-way__words"  # the class of the sentences
+# upper limits of a letter's average width, in units of the drawing
+LETTER, SMALL_LETTER = 6.8, 5.9
+WORDS = "nw-way__words"  # the class of sentences
 STYLE_SHEET = Path("site/assets/style.css")
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = [
@@ -58,7 +59,7 @@ class Box(NamedTuple):
 
 
 def noted(record, **observed):
-    """Return `record` with what each of its workers noted."""
+    """Return `record` with `observed` as the observations of each of its workers."""
     tree = record.model_dump()
     for worker in tree["result"]["workers"]:
         worker["observed"] = observed
@@ -70,7 +71,7 @@ def survey(strategy, n=2, **changes):
 
 
 def records():
-    """Return the cells of the usual study, and some of strategies that note something."""
+    """Return records of the usual study and of some strategies that record observations."""
     rare = survey("parameter_averaging", variant="rarely", options={"period": 10})
     stale = noted(make.record(survey("async_sgd", servers=1)), staleness=[0, 1, 2, 1])
     pipeline = make.record(survey("model_parallel", input="whole"))
@@ -142,7 +143,7 @@ def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
 
 
 def symbols(mathml):
-    """Return the symbols of a formula, those with an index as `c_0`; functions are none."""
+    """Return the symbols of a formula, with an index as `c_0`; names of functions are left out."""
     index = r"<msub><mi>(.*?)</mi><mi>(.*?)</mi></msub>"
     indexed = {f"{letter}_{index}" for letter, index in re.findall(index, mathml)}
     return indexed | set(re.findall(r"<mi>(.*?)</mi>", re.sub(index, "", mathml)))
@@ -198,7 +199,7 @@ def svg(picture):
 
 
 def drawn(picture, kind):
-    """Return the elements of a kind, such as `rect`."""
+    """Return the elements of a kind, such as `rect`, of a picture."""
     return list(svg(picture).iter(f"{SVG}{kind}"))
 
 
@@ -233,7 +234,7 @@ def test_a_diagram_takes_all_its_colours_from_the_style_sheet(picture):
 @pytest.mark.parametrize("picture", PICTURES)
 def test_words_fit_their_boxes_and_nothing_leaves_the_diagram(picture):
     width, height = map(int, svg(picture).get("viewBox").split()[2:])
-    assert width == 340  # as wide as a telephone
+    assert width == 340  # the width of a telephone
     every = [Box.of(one) for one in drawn(picture, "rect")]
     boxes = [one for one in every if one.style != "nw-way__number"]
     for one in every:
@@ -301,7 +302,7 @@ def test_what_stands_before_a_diagrams_element_is_left_out(tmp_path):
         ("compressed_sgd", {"method": "top_k"}, 3, None),
         ("model_parallel", {"micro_batches": 4}, 3, None),
         ("hybrid", {"groups": 2}, 4, None),
-        ("split_dense", {}, 4, None),  # of a model that nobody described
+        ("split_dense", {}, 4, None),  # This model has no description.
         ("tensor_parallel", {}, 4, None),
     ],
 )
@@ -312,7 +313,7 @@ def test_bytes_by_the_formula(strategy, options, nodes, sent):
 
 
 def layer(name, kind, shape, before, parameters=0):
-    """Return a layer whose operations nobody asks for."""
+    """Return a layer whose operations do not matter."""
     counts = {"parameters": parameters, "trainable": parameters, "flops": 0, "training_flops": 0}
     inputs = [before] if before else []
     return Layer(name=name, kind=kind, detail="", inputs=inputs, output_shape=shape, **counts)
@@ -332,13 +333,14 @@ LAYERS = [
 @pytest.mark.parametrize(
     ("strategy", "nodes", "batch", "layers", "sent"),
     [
-        # inputs and gradients of 16 examples, outputs of everybody's; the rest is summed
+        # Sent are inputs and gradients of 16 examples and all outputs; the rest is summed.
         ("split_dense", 2, 16, LAYERS, 4 * (16 * (900 + 2 * 100) + 1_120)),
-        ("split_dense", 2, 128, LAYERS, 4 * 91_120),  # so many examples are more than the weights
+        # With so many examples, sending the weights takes fewer bytes.
+        ("split_dense", 2, 128, LAYERS, 4 * 91_120),
         ("split_dense", 1, 16, LAYERS, 0),
-        # scores of 32 examples forward, inputs of the pair backward
+        # The scores of 32 examples are sent forward, the inputs of the pair backward.
         ("tensor_parallel", 2, 16, LAYERS, 4 * 32 * (10 + 900)),
-        # nobody asks for a gradient of what nothing before it is trained by
+        # No gradient is needed if no layer before the pair is trained.
         ("tensor_parallel", 2, 16, [one for one in LAYERS if one is not CONVOLUTION], 4 * 32 * 10),
     ],
 )
@@ -374,7 +376,8 @@ def test_a_table_names_its_strategies_and_links_each_once(docs):
     for name, title in shown.items():
         assert f'<a href="../../{strategy_page(name)}">{text_of(title)}</a>' in table
         assert table.count(f'href="../../{strategy_page(name)}"') == 1
-    assert table.count("<td>MultiWorkerMirroredStrategy<") > 1  # further rows have no link
+    # Only the first row of a strategy links to its page.
+    assert table.count("<td>MultiWorkerMirroredStrategy<") > 1
 
 
 def test_an_experiment_has_its_title_and_an_unknown_one_its_name_as_a_strategy_has():

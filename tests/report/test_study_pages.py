@@ -1,4 +1,4 @@
-"""Study pages: what a study printed stands beside what was measured here, kinds told apart."""
+"""Study pages show printed numbers beside ours and keep the kinds of numbers apart."""
 
 import pandas as pd
 import pytest
@@ -13,7 +13,7 @@ STUDY = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment":
 
 
 def records(**changes):
-    """Return one launch each on one node, on two devices, and of a way that was not published."""
+    """Return one record each on one node, on two devices, and of an unpublished strategy."""
     ways = [("single", 1), ("mirrored", 2), ("model_parallel", 2)]
     epochs = make.cell().extent.model_copy(update={"steps": None, "epochs": 2})
     return [
@@ -45,7 +45,8 @@ def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
     for number in range(16, 29):
         assert f"igure {number}" in page, number
     assert page.index("CIFAR-10 CNN: figure 16 and figure 17") < page.index("BERT-base: figure 24")
-    assert "Table II" in page and "2,396,330" in page  # Table I: parameters of the CIFAR-10 CNN
+    # from Table I: parameters of the CIFAR-10 CNN
+    assert "Table II" in page and "2,396,330" in page
     assert page.index("Several nodes from one node") < page.index("Table II")
     improvement = pd.read_csv(tmp_path / "charts/ntua-improvement.csv")
     assert improvement["title"].value_counts()["Mean"] == 4  # published and ours, on 2 and 3 nodes
@@ -55,13 +56,15 @@ def test_published_runs_are_as_printed():
     runs = published.runs()
     assert runs.groupby("study").size().to_dict() == {"asu": 2, "strategies": 4, "horovod": 3}
     asu = runs[runs["study"] == "asu"].set_index("nodes")
-    assert asu.loc[2, "speedup"] / 2 == pytest.approx(0.6963, abs=5e-5)  # as that study says
+    # the value that the study states
+    assert asu.loc[2, "speedup"] / 2 == pytest.approx(0.6963, abs=5e-5)
     assert asu.loc[1, "examples_per_s"] == pytest.approx(60_000 * 30 / 109.47071123)
     horovod = runs[runs["study"] == "horovod"].set_index("nodes")
-    # 9, 11 and 13 ms a step of as many examples on each
+    # steps of 9, 11 and 13 ms, with the same number of examples on each device
     assert horovod["speedup"].to_dict() == pytest.approx({1: 1, 2: 2 * 9 / 11, 4: 4 * 9 / 13})
     rates = horovod["examples_per_s"]
-    assert rates[1] == pytest.approx(128 / 0.009)  # by the step, too: epochs are whole seconds
+    # derived from the step time: times of epochs are whole seconds
+    assert rates[1] == pytest.approx(128 / 0.009)
     assert (rates / rates[1]).to_dict() == pytest.approx(horovod["speedup"].to_dict())
     fastest = runs[runs["study"] == "strategies"].sort_values("training_time_s").iloc[0]
     assert fastest["strategy"] == "custom_loop"
@@ -74,7 +77,8 @@ def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
     curves = tables["curves"].set_index(["strategy", "nodes"])
     for at in rows.index:
         assert rows.loc[at, "seconds_ours"] == pytest.approx(30 * curves.loc[at, "epoch_time_s"])
-        assert rows.loc[at, "label"] == "measured step time × steps"  # two epochs are not thirty
+        # Two epochs were measured, the study has thirty.
+        assert rows.loc[at, "label"] == "measured step time × steps"
         assert rows.loc[at, "speed_label"] == "measured"
     assert rows.loc[("mirrored", 2), "training_time_s"] == pytest.approx(78.6098, abs=1e-4)
     assert rows["training_time_s"].isna().sum() == 1
@@ -104,8 +108,8 @@ def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
     draw_all(tmp_path)
     page = (render(tmp_path) / "studies" / "asu.md").read_text()
     accuracy = page[page.index("## Accuracy") : page.index("## Energy")]
-    assert "0.995" in Texts(accuracy).text  # what the study printed
-    assert accuracy.count("<data") == 2  # and nothing of ours
+    assert "0.995" in Texts(accuracy).text  # the printed accuracy
+    assert accuracy.count("<data") == 2  # There is no accuracy of ours.
 
 
 def test_a_study_of_which_nothing_is_measured_says_so(docs):

@@ -1,4 +1,4 @@
-"""Titles for names: of strategies, of a study's own variants, and of experiments."""
+"""Titles of strategies, of a study's own variants, and of experiments."""
 
 from pathlib import Path
 

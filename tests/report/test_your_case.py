@@ -1,4 +1,4 @@
-"""What the page *Your case* gives its calculator to compute with."""
+"""What the page *Your case* provides for its calculator."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from nodewise.report.fitted_curves import Curves
 from nodewise.report.pages.your_case import _preset, presets
 from rendering import CONFIG
 
-FEW = 50  # draws, which the page has of each curve
+FEW = 50  # draws; the page has this many of each curve
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Cautions: how they are joined, and which of the launches of a point it keeps."""
+"""How cautions are joined, and which cautions of its launches a point keeps."""
 
 import pytest
 

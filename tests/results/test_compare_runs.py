@@ -1,4 +1,4 @@
-"""Changes between runs: noise is not called a change, and a change is not lost in noise."""
+"""Changes between runs: noise is not reported as a change, and changes are not missed."""
 
 import html
 import re
@@ -19,7 +19,7 @@ from nodewise.results.table_files import typed, write_csv
 
 
 def cells(times, **changes):
-    """Return the table `cells` of one point, launched once for each time (seconds)."""
+    """Return the table `cells` of one point with a launch for each of `times` (seconds)."""
     nothing = {"str": "", "int64": 1, "bool": False, "float64": np.nan, "Int64": pd.NA}
     empty = {name: nothing.get(dtype, pd.Timestamp(0, tz="UTC")) for name, dtype in CELLS.items()}
     told = {"status": "ok", "kind": "measured", "data_origin": "official"} | changes
@@ -74,7 +74,7 @@ def test_few_of_many_unchanged_points_are_called_changed():
         for _ in range(2)
     ]
     verdicts = compare_runs.compare(*runs)["verdict"]
-    assert (verdicts != compare_runs.NO_CHANGE).sum() <= 8  # two are expected
+    assert (verdicts != compare_runs.NO_CHANGE).sum() <= 8  # Two are expected.
 
 
 def test_lost_launches_are_no_times():
@@ -158,7 +158,7 @@ def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
 
 
 def page(folder):
-    """Return the page of the changes of the study in `folder`."""
+    """Return the page of changes of the study in `folder`."""
     docs = rendering.render(folder)
     return (docs / "changes.md").read_text()
 

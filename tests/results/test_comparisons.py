@@ -1,4 +1,4 @@
-"""What is compared with what: the same base everywhere, and nodes only with nodes."""
+"""Which points are compared: always with the same base, and nodes only with nodes."""
 
 import pandas as pd
 import pytest
@@ -20,7 +20,7 @@ def slower(record, factor):
 
 
 def scored(cell, accuracy):
-    """Return a record of a training with this accuracy of the test examples."""
+    """Return the record of a training with the given test accuracy."""
     tree = make.record(cell).model_dump()
     tree["result"]["test"]["accuracy"] = accuracy
     return Record.model_validate(tree)
@@ -137,7 +137,8 @@ def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(
     records = [
         make.record(make.cell()),
         slower(make.record(emulated(0.2, experiment="slow")), 3),
-        make.record(emulated(0.4, experiment="other", batch=512)),  # of which there is no other
+        # There is no other point at this batch.
+        make.record(emulated(0.4, experiment="other", batch=512)),
     ]
     rows = comparisons.shares_of_a_core(tables_of(records, tmp_path)["curves"])
     assert rows["share"].tolist() == ["1 core", "0.2 core"]

@@ -1,4 +1,4 @@
-"""`nodewise import`: logs of other tools become one table, and nothing is guessed."""
+"""`nodewise import` turns logs of other tools into one table without guessing."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.results.importers import import_curves
 
 FILES = Path("tests/results/files")
-# What the files say: curve, nodes, batch per worker, seconds of a step; None: not said.
+# What each file says: curve, nodes, batch per worker, step time in s; None if it does not say.
 SAID = {
     "tf_cnn.txt": ("resnet50", 4, 64, 256 / 1400.2),
     "horovod.txt": ("ResNet50", 4, 32, 32 / 145),
@@ -30,7 +30,8 @@ SAID = {
 
 def run(*arguments) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["import", *map(str, arguments)])
-    if isinstance(done.exception, UserError):  # `nodewise.cli.main` makes exit code 2 of it
+    # `nodewise.cli.main` turns this error into exit code 2.
+    if isinstance(done.exception, UserError):
         return 2, str(done.exception)
     return done.exit_code, " ".join(done.output.split())
 
@@ -45,7 +46,7 @@ def test_a_log_becomes_a_point_of_a_curve(tmp_path, name, said):
     (point,) = found.measured
     assert found.name == (curve or "mine")
     assert point.nodes == (nodes or 8)
-    whole = {"trainer_state.json": 128, "mlperf.txt": 1024}  # over all devices
+    whole = {"trainer_state.json": 128, "mlperf.txt": 1024}  # the batch of all devices together
     assert point.batch_per_worker == (batch or (whole[name] / 8 if name in whole else 16))
     assert point.step_time == pytest.approx(step_s, rel=0.01)
 

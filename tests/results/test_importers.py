@@ -1,4 +1,4 @@
-"""Files of every format are recognised and become the same curves; a plug-in adds a format."""
+"""Files of every format are recognised and give the same curves; plug-ins add formats."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The noise scale: known noise is found again, the schema holds, the table has every group."""
+"""The noise scale: known noise is recovered, the schema holds, the table has every group."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ def measured(points, small=32, big=512, **changes):
 
 
 def point(step, noise, signal, groups=4, small=32, big=512):
-    """Return a point of exactly this noise and signal."""
+    """Return a point with exactly this noise and signal."""
     return {
         "step": step,
         "small_squares": [signal + noise / small] * groups,
@@ -70,7 +70,7 @@ def point(step, noise, signal, groups=4, small=32, big=512):
 
 
 def gradients(mean, spread, batch, seed=1):
-    """Yield mean gradients of batches whose examples' gradients spread independently."""
+    """Yield mean gradients of batches; gradients of examples have independent normal noise."""
     rng = np.random.default_rng(seed)
     while True:
         examples = rng.normal(mean, spread, size=(batch, len(mean)))
@@ -167,7 +167,8 @@ def table(tmp_path):
     points = [point(0, 100.0, 10.0), point(50, 100.0, 1.0), point(200, 100.0, 0.1)]
     result = measured(points)
     lost = measured([point(0, 100.0, 0.0)], model="cnn")
-    squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}  # less than noise alone
+    # less than noise alone would give
+    squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}
     lost = lost.model_copy(update={"points": [Point(step=0, **squares)]})
     for one in (result, lost):
         (tmp_path / f"{one.model}.json").write_text(json_text(one))

@@ -1,4 +1,4 @@
-"""data/published: the numbers are read whole, checked, and labelled as the README says."""
+"""The numbers in data/published are complete, checked, and labelled as the README says."""
 
 import shutil
 from pathlib import Path
@@ -45,10 +45,10 @@ def test_ntua_is_the_published_table():
 
 def test_steps_are_whole_steps_per_epoch():
     table = ntua().set_index(["model", "batch_per_worker", "nodes"])
-    # 5519 images in steps of 3 × 256 are 7 whole steps, five times
+    # 5519 images in steps of 3 × 256 give 7 whole steps per epoch, for 5 epochs.
     row = table.loc[("densenet121", 256, 3)]
     assert (row["steps"], row["step_time_s"]) == (35, pytest.approx(216 / 35))
-    # 90 % of 2,000 reviews in steps of 2 × 32 are 28, three times
+    # 90 % of 2,000 reviews in steps of 2 × 32 give 28 whole steps per epoch, for 3 epochs.
     assert table.loc[("bert_base", 32, 2), "steps"] == 84
     assert table.loc[("fashion_cnn", 32, 1), "payload_bytes"] == 4 * 1_256_150
 

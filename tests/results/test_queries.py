@@ -1,4 +1,4 @@
-"""What charts and pages show of the tables."""
+"""The rows of the tables that charts and pages show."""
 
 import pandas as pd
 import pytest
@@ -42,7 +42,7 @@ def test_a_line_starts_at_the_single_point(tables):
 def test_a_single_point_without_other_strategies_is_its_own_line(tmp_path):
     curves = build_tables(make.write([make.record(make.cell())], tmp_path), None)["curves"]
     assert queries.scaling_lines(curves)["line"].tolist() == ["single"]
-    assert queries.speedups(curves).empty  # one point shows no scaling
+    assert queries.speedups(curves).empty  # A single point shows no scaling.
 
 
 def test_steps_are_projected_onto_the_study_and_say_so(tables):
@@ -107,7 +107,7 @@ def test_all_times_beside_a_published_line_are_of_one_experiment(tables):
     beside = queries.published_and_ours(tables)
     timed = beside["experiment"].str.split(";").str[0]
     assert (timed.groupby(beside["batch_per_worker"]).nunique() == 1).all()
-    # whole epochs of two node counts, some steps of three: what has most points is taken
+    # Whole epochs cover two node counts, steps three: the experiment with most points is used.
     fewer = tables["curves"].query("not whole_epochs or nodes < 3")
     beside = queries.published_and_ours(tables | {"curves": fewer})
     assert set(beside["experiment"].str.split(";").str[0]) == {"ntua_steps"}
@@ -134,7 +134,8 @@ def test_what_more_nodes_save_is_of_the_batch_that_saved_most_and_of_all_models_
     of_published = rows[rows["kind"] == "published"]
     row = at(of_published, model="fashion_cnn", nodes=2)
     assert row["batch_per_worker"] == 512 and row["saved"] == pytest.approx(1 - two / one)
-    mean = at(rows, model="", nodes=2)  # none of ours: one of the two models was measured
+    # There is no mean of ours, because only one of the two models was measured.
+    mean = at(rows, model="", nodes=2)
     assert mean["kind"] == "published"
     assert mean["saved"] == pytest.approx((row["saved"] + 0.5) / 2)
     ours = rows[rows["kind"].str.startswith("measured")]
@@ -162,13 +163,13 @@ CURVE = dict.fromkeys(["study", "experiment", "model", "strategy"], "x") | {
 
 
 def blank(columns):
-    """Return a row of a table, all its columns without a value."""
+    """Return a row of a table without values."""
     empty = {"str": "", "bool": False, "int64": 0}
     return {name: empty.get(dtype) for name, dtype in columns.items()}
 
 
 def predictions(fitted, observed, *, batch=64, crowded=()):
-    """Return the predictions of one curve: fitted and observed seconds by node count."""
+    """Return the predictions of one curve, given fitted and observed seconds by node count."""
     last = max((n for n in observed if n not in crowded), default=0)
     rows = [
         blank(OVERHEAD["predictions"])
@@ -186,7 +187,10 @@ def predictions(fitted, observed, *, batch=64, crowded=()):
 
 
 def trials(*tried):
-    """Return trials of the curve of `predictions`: nodes, scenario and whether of its own law."""
+    """Return trials of the curve of `predictions`, given (nodes, scenario, own).
+
+    `own` says whether the trial is of the curve's own law.
+    """
     rows = [
         blank(OVERHEAD["trials"])
         | {name: value for name, value in CURVE.items() if name in OVERHEAD["trials"]}
@@ -203,7 +207,7 @@ def roles(predicted, tried=()):
 
 
 def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
-    """One link has a fit for each thing that a law takes for known."""
+    """A link has a separate fit for each set of settings of a law."""
     fits = pd.DataFrame(
         [
             ("a", "lan", "gpipe", '{"activation_bytes": 1}', "compute_fixed_s"),
@@ -232,7 +236,8 @@ def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     }
     points = shown[shown["role"] == "observed"].set_index("nodes")
     assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
-    assert "held out" not in set(shown["role"])  # a crowded point is not a trial of the law
+    # A point with more workers than cores does not test the law.
+    assert "held out" not in set(shown["role"])
 
 
 def test_only_the_largest_node_count_left_out_of_a_way_s_own_law_is_drawn():

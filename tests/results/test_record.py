@@ -1,4 +1,4 @@
-"""A record says the truth about one cell, or it is not a record."""
+"""A record is a consistent description of one cell; anything else is refused."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Records -> tables: what is calculated, what stays empty, what stops with one line."""
+"""From records to tables: what is computed, what stays empty, what stops with one line."""
 
 import hashlib
 import math
@@ -21,7 +21,7 @@ def tables_of(records, folder, published=None):
 
 
 def changed(record, **result):
-    """Return `record` with other values in its result."""
+    """Return `record` with changed values in its result."""
     tree = record.model_dump()
     tree["result"] |= result
     return Record.model_validate(tree)
@@ -48,7 +48,7 @@ def test_compute_is_normalised_to_the_usual_speed_of_the_processor(tmp_path):
     records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
     records += [make.record(make.cell(n=2, repeat=repeat)) for repeat in range(3)]
     slow = make.conditions(9, reference_before_us=10_500, reference_after_us=11_500)
-    records[2] = changed(records[2], conditions=slow)  # half as fast as the others
+    records[2] = changed(records[2], conditions=slow)  # half the speed of the others
     records[5] = changed(records[5], conditions=slow)
     cells = tables_of(records, tmp_path)["cells"].set_index(["nodes", "repeat"])
     usual, one, two = cells.loc[(1, 0)], cells.loc[(1, 2)], cells.loc[(2, 2)]
@@ -71,7 +71,8 @@ def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
     assert tables["curves"]["flags"].tolist() == [reason]
     quiet = [make.record(make.cell(repeat=repeat)) for repeat in (2, 3)]
     tables = tables_of([*records, *quiet], tmp_path)
-    assert tables["curves"]["flags"].tolist() == [""]  # of four launches one: the median holds
+    # One of four launches has a caution; the median is not affected.
+    assert tables["curves"]["flags"].tolist() == [""]
 
 
 def test_a_caution_of_several_launches_is_told_once(tmp_path):
@@ -84,7 +85,8 @@ def test_a_caution_of_several_launches_is_told_once(tmp_path):
 
 @pytest.mark.parametrize("crowded", [True, False])
 def test_a_record_says_itself_whether_there_were_more_workers_than_cores(tmp_path, crowded):
-    # with 2.5 cores 8 workers of 0.3 fit, though provenance rounds to 2; and the other way around
+    # With 2.5 cores, 8 workers of 0.3 cores fit, although the recorded number is rounded to 2; and
+    # the other way around.
     cluster = {"kind": "emulated", "node": {"cpu": 0.3 if not crowded else 0.2}}
     record = changed(make.record(make.cell(n=8, cluster=cluster)), oversubscribed=crowded)
     row = tables_of([record], tmp_path)["cells"].iloc[0]
@@ -139,7 +141,7 @@ def test_points_tell_how_many_nodes_a_machine_has(tmp_path):
 
 
 def on(processor, record):
-    """Return a record as one of another machine."""
+    """Return a record as if another machine had measured it."""
     provenance = record.provenance.model_copy(update={"cpu": processor})
     return record.model_copy(update={"provenance": provenance})
 
@@ -181,7 +183,7 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     record = changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
     tables = tables_of([record], tmp_path)
     row = tables["cells"].iloc[0]
-    assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the slowest worker's seconds
+    assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the time of the slowest worker
     assert row["step_time_median_s"] == pytest.approx((0.020 + 0.032) / 2)
     assert row["step_time_p10_s"] == pytest.approx(0.011 + 0.3 * 0.009)
     assert row["examples_per_s"] == pytest.approx(200 / 0.03)
@@ -206,7 +208,7 @@ def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):
         for worker, split in zip(record.result.workers, splits, strict=True)
     ]
     row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
-    assert row["split_step_s"] == pytest.approx(35e-6)  # of 20, 35 and 53 µs
+    assert row["split_step_s"] == pytest.approx(35e-6)  # the median of 20, 35 and 53 µs
     parts = [row[f"{part}_s"] * 108 / 35 for part in PARTS]
     assert parts == pytest.approx([90e-6, 6e-6, 9e-6, 3e-6])
     assert math.isnan(row["split_timed"])
@@ -319,7 +321,8 @@ def test_tables_read_back_as_written(tables, tmp_path):
         text = pd.read_csv(out / f"{name}.csv")
         assert list(text.columns) == list(table.columns) and len(text) == len(table)
     expected = sorted(f"{name}.{end}" for name in tables for end in ("csv", "parquet"))
-    assert sorted(path.name for path in out.iterdir()) == expected  # and no temporary file
+    # There is no temporary file, either.
+    assert sorted(path.name for path in out.iterdir()) == expected
 
 
 def test_empty_tables_read_back_as_written(tmp_path):

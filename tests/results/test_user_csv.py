@@ -1,4 +1,4 @@
-"""Measurements of users, as CSV: what is read, and what a wrong file is answered."""
+"""Measurements of users as CSV: what is read, and how wrong files are reported."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def read(tmp_path: Path, text: str | bytes) -> Measurements:
 
 
 def refused(tmp_path: Path, text: str | bytes) -> str:
-    """Return the message on a file that cannot be read: one line, here without its path."""
+    """Return the message about an unreadable file without its path; check that it is one line."""
     with pytest.raises(UserError) as caught:
         read(tmp_path, text)
     message = str(caught.value)
@@ -107,7 +107,7 @@ def test_collectives_by_the_names_that_people_write(tmp_path, written, collectiv
 
 
 def together(found):
-    """Return the names of the curves that are fitted together."""
+    """Return groups of names of curves that are fitted together."""
     groups = find_groups(imported_points(found.curves))
     return [group.rows["curve"].unique().tolist() for group in groups]
 
@@ -124,9 +124,10 @@ def test_curves_share_a_link_only_if_they_say_so(tmp_path):
 @pytest.mark.parametrize(
     ("collectives", "expected"),
     [
-        (["", "star"], [["a", "b"]]),  # somebody said what the cluster does
+        (["", "star"], [["a", "b"]]),  # Another curve names the collective of the cluster.
         (["", ""], [["a", "b"]]),
-        (["", "star", "ring"], [["a", "c"], ["b"]]),  # two things: what is usual, then
+        # The cluster has two collectives, so the default is used.
+        (["", "star", "ring"], [["a", "c"], ["b"]]),
     ],
 )
 def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, collectives, expected):

@@ -1,7 +1,7 @@
 """Built sites, of synthetic and of the committed records, and a real browser that opens them.
 
-One experiment of the synthetic records is odd on purpose: its model, its failure and its log say
-what would be markup.
+One experiment of the synthetic records is unusual on purpose: the name of its model, its failure
+and its log contain text that would be markup if it were not escaped.
 """
 
 import os
@@ -27,14 +27,14 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-LARGEST = 12  # pages of the published site that a browser opens one by one
+LARGEST = 12  # pages of the published site that the browser tests open
 
 
 @pytest.fixture(scope="session")
 def site(fill_once, request) -> Path:
     """Return the folder of the built site; `site.parent` holds what it was built from.
 
-    It is that of synthetic records, unless an indirect parameter asks for the `published` one.
+    It is the site of synthetic records, unless an indirect parameter asks for `published`.
     """
     which = getattr(request, "param", "synthetic")
     return fill_once(which, {"synthetic": build, "published": build_published}[which]) / "site"
@@ -76,11 +76,12 @@ def html(site) -> list[str]:
 
 @pytest.fixture(scope="session")
 def opened(site, html) -> list[str]:
-    """Return the pages that a browser opens one by one: of the published site the largest.
+    """Return the pages that a browser opens one by one; of the published site only the largest.
 
-    The others have the same templates, and all of them would take ten minutes.
+    The others use the same templates, and opening all of them would take ten minutes.
     """
-    pages = [path for path in html if path != "404.html"]  # its addresses are a server's root's
+    # Its addresses are relative to the root of a server.
+    pages = [path for path in html if path != "404.html"]
     if site.parent.name.startswith("published"):
         return sorted(pages, key=lambda path: -(site / path).stat().st_size)[:LARGEST]
     return pages
@@ -88,7 +89,10 @@ def opened(site, html) -> list[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Start the browser of the system; continuous integration must have one."""
+    """Start the browser of the system.
+
+    Without a browser the test is skipped, except in continuous integration, where it fails.
+    """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None and "CI" not in os.environ:
         pytest.skip(f"no browser is installed: one of {', '.join(BROWSERS)}")
@@ -100,7 +104,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Watched:
-    """A browser page that remembers whatever should not happen on it."""
+    """A browser page that records errors, warnings, dialogs and requests; none may occur."""
 
     def __init__(self, page: Page, site: Path) -> None:
         self.page, self.site = page, site
@@ -124,7 +128,8 @@ class Watched:
             self.complaints.append(f"request to {request.url}")
 
     def _on_failure(self, request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the next page was opened meanwhile
+        # Another page was opened before this request ended.
+        if request.failure != "net::ERR_ABORTED":
             self.complaints.append(f"{request.failure}: {request.url}")
 
     def open(self, path: str) -> Page:
@@ -136,7 +141,7 @@ class Watched:
 
 @pytest.fixture
 def watched(browser, site, request) -> Iterator[Watched]:
-    """Return a page of 1280 × 900, light; an indirect parameter changes these options."""
+    """Return a light page of 1280 × 900 pixels; an indirect parameter changes these options."""
     options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"}
     context = browser.new_context(**(options | getattr(request, "param", {})))
     watched = Watched(context.new_page(), site)

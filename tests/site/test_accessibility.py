@@ -1,32 +1,33 @@
-"""Nobody is kept out: what axe-core checks by itself, and every control by keyboard alone."""
+"""Accessibility: the rules that axe-core checks, and whether the keyboard reaches every control."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browsing import ODD_CURVE, wait_for_charts
 
-# style sheets are not fetched again: a page from a folder may not read them
+# Do not fetch style sheets again: a page that is opened from a folder may not read them.
 RULES = {
     "preload": False,
-    "resultTypes": ["violations"],  # of the others one example each, or pages of them come back
+    # Of other results only one example each is returned; otherwise there would be pages of them.
+    "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
 OF_COLOUR = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
 FOLDERS = ("curves", "models", "predictions", "results", "strategies", "studies")
-# what can be focused and is shown; the way to the top comes and goes while one scrolls
+# All visible elements that can get the focus; the button to the top appears only while scrolling.
 CONTROLS = """() => [...document.querySelectorAll(
   'a[href], button, input, select, textarea, summary, [tabindex]')].filter((one) =>
     one.tabIndex >= 0 && !one.disabled && one.checkVisibility({ visibilityProperty: true })
     && !one.closest('svg, .md-top') && one.getClientRects().length > 0)"""
 
-# the rows of a table are alike, and take axe most of its time
+# The rows of a table are alike, and checking them takes most of axe's time.
 FEWER_ROWS = """() => document.querySelectorAll('article tbody tr:nth-child(n + 7)')
   .forEach((row) => row.remove())"""
 
 
 @pytest.fixture(scope="session")
 def of_each_kind(site, html):
-    """Return the pages that stand alone, and of the pages of each folder the largest."""
+    """Return the pages at the top level, and the largest page of each folder."""
     alone = [path for path in html if "/" not in path or path.endswith("/index.html")]
     chosen = [path for path in alone if path != "404.html"]
     for folder in FOLDERS:
@@ -36,7 +37,7 @@ def of_each_kind(site, html):
 
 
 def barriers(page, rules):
-    """Return what axe finds on a page as it is shown now, in words."""
+    """Return the violations that axe finds on the page in its current state, as texts."""
     checked = Axe().run(page, options=rules)
     assert "color-contrast" in {one["id"] for one in checked.response["passes"]}
     return [
@@ -47,7 +48,7 @@ def barriers(page, rules):
 
 
 def out_of_reach(page):
-    """Return the controls of a page that Tab does not reach; of radio buttons it reaches one."""
+    """Return the controls of a page that Tab does not reach; one of each radio group is enough."""
     controls, alone = page.evaluate(
         f"""() => {{
           const all = ({CONTROLS})();
@@ -66,14 +67,15 @@ def out_of_reach(page):
 
 
 def wait_for_colours(page):
-    """Wait until no colour is on its way from one theme to the other."""
+    """Wait until all colour transitions between the themes have ended."""
     page.wait_for_function("document.getAnimations().every((one) => one.playState !== 'running')")
 
 
 def barriers_of(watched, paths):
-    """Return what is found on each page, in both themes and by keyboard; `[]` where nothing is.
+    """Return the violations on each page in both themes, and what the keyboard does not reach.
 
-    Each is opened once: opening them takes most of the time.
+    Lists are empty where nothing was found. Each page is opened only once, because opening pages
+    takes most of the time.
     """
     found = {}
     for path in paths:
@@ -87,7 +89,8 @@ def barriers_of(watched, paths):
         wait_for_charts(page)
         wait_for_colours(page)
         found[path, "dark"] = barriers(page, OF_COLOUR)
-        page.locator("label[title='Switch to light']").click()  # the next page remembers it
+        # The browser remembers the theme for the next page.
+        page.locator("label[title='Switch to light']").click()
     return found
 
 

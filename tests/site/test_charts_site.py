@@ -1,4 +1,4 @@
-"""What readers do with charts in a real browser: filter, switch, follow, print, wait."""
+"""What readers do with charts in a real browser: filter, switch, click, print, wait."""
 
 import itertools
 import re
@@ -20,12 +20,12 @@ TIME = "ntua-fashion_cnn-fashion_mnist-time"
 LOSS = "ntua_epochs-fashion_cnn-fashion_mnist-measured-loss-by-epoch"
 POINTS = f"[id='{TIME}'] .nw-live .mark-symbol.role-mark path"
 FIRST_CHART_MS = 1500
-LOADED = 4  # times slower than at rest, where tests run beside other work
+LOADED = 4  # factor by which drawing is slower while other tests run
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
 
 def data_of(site, name):
-    """Return what a chart draws."""
+    """Return the data that a chart draws."""
     return pd.read_csv(StringIO((site / "charts" / f"{name}.csv").read_text()))
 
 
@@ -58,7 +58,7 @@ def axis_titles(page, name):
 
 @pytest.fixture(scope="session")
 def with_charts(site, html):
-    """Return the pages that have charts."""
+    """Return the pages that contain charts."""
     return [path for path in html if 'class="nw-figure"' in (site / path).read_text()]
 
 
@@ -161,7 +161,7 @@ def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
     page = watched.open(RESULTS)
     cards = page.locator(".nw-card")
     everything = cards.count()
-    choose(page, "batch", 32)  # whole epochs were trained at others
+    choose(page, "batch", 32)  # The experiments with whole epochs have other batches.
     shown = page.locator(".nw-card:not([hidden])")
     batches = shown.evaluate_all("(cards) => cards.map((card) => card.dataset.batch.split('|'))")
     assert 0 < len(batches) < everything and all("32" in of for of in batches)
@@ -176,15 +176,15 @@ def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
 
 
 def test_only_what_makes_a_difference_is_offered(watched):
-    page = watched.open("index.html")  # one chart of one model
+    page = watched.open("index.html")  # a page with one chart of one model
     unfold(page)
     legends = page.locator(".nw-controls legend").all_inner_texts()
     assert legends == ["Batch per worker", "Nodes"]
     offered = page.locator(".nw-controls input[name=batch]").evaluate_all(
         "(boxes) => boxes.map((box) => box.value)"
     )
-    assert offered == ["32", "64", "128", "256", "512"]  # as numbers, not as text
-    page = watched.open("models/index.html")  # one chart of one point
+    assert offered == ["32", "64", "128", "256", "512"]  # sorted as numbers, not as text
+    page = watched.open("models/index.html")  # a page with one chart of one point
     assert page.locator(".nw-card").count() == 1
     assert page.locator(".nw-controls").count() == 0
 
@@ -238,7 +238,7 @@ def test_the_controls_are_folded_until_asked_for(watched):
     assert wider <= 0
     choose(page, "nodes", 2)
     page.reload()
-    assert boxes.first.is_visible()  # a shared address shows what it chose
+    assert boxes.first.is_visible()  # A shared address shows the choices that it contains.
 
 
 def test_charts_are_drawn_when_they_are_unfolded(watched):
@@ -286,7 +286,8 @@ def test_values_switch_between_absolute_and_speed_up(watched, site):
     assert chosen(page) == {"views": ["speedup"]}
     speedups = data_of(site, TIME)["speedup"].notna()
     expect_points(page, int(speedups.sum()))
-    assert page.locator(f"[id='{TIME}'] .nw-live .mark-rule.role-mark").count() == 0  # of seconds
+    # Intervals are those of seconds, so none are drawn here.
+    assert page.locator(f"[id='{TIME}'] .nw-live .mark-rule.role-mark").count() == 0
     unfold(page)
     page.select_option(".nw-controls select[name=views]", "absolute")
     wait_for_charts(page)
@@ -476,7 +477,7 @@ def test_another_width_breaks_titles_anew(watched):
 
 def test_charts_on_the_screen_are_drawn_first(watched):
     page = watched.open(RESULTS)
-    figures = page.locator(".nw-figure:visible")  # others are folded
+    figures = page.locator(".nw-figure:visible")  # Other charts are folded.
     names = figures.evaluate_all("(all) => all.map((one) => one.dataset.name)")
     order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
     assert page.evaluate(order) == names

@@ -1,4 +1,4 @@
-"""The pages that answer, in a real browser: kinds beside numbers, evidence, words explained."""
+"""The pages with answers in a real browser: kinds beside numbers, evidence, links to terms."""
 
 
 def test_findings_answer_with_charts_and_evidence(watched):

@@ -1,4 +1,4 @@
-"""The generated laws in JavaScript say what those of Python say, in a real browser."""
+"""The generated JavaScript laws give the same results as the Python laws, in a real browser."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def page(browser):
 
 
 def drawn(name, chance):
-    """Return a law of that name, what is known of its structure drawn at random."""
+    """Return a law of the given name with random settings."""
     settings = {}
     for known in dataclasses.fields(LAWS[name]):
         least = known.metadata["least"]

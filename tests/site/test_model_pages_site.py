@@ -1,4 +1,4 @@
-"""The pages of models in a real browser: legible, drawn in the page's colours, linked."""
+"""The pages of models in a real browser: legible, in the colours of the theme, linked."""
 
 from urllib.parse import urlsplit
 
@@ -68,7 +68,7 @@ def test_the_architecture_is_told_in_words(watched):
 def test_the_cells_of_a_model_are_one_click_away(watched):
     page = watched.open(PAGE)
     page.get_by_role("link", name="Its records").click()
-    page.locator(".nw-filter").wait_for()  # shown by the script that reads the address
+    page.locator(".nw-filter").wait_for()  # A script that reads the address shows the filter.
     assert page.locator("select[name=model]").input_value() == "fashion_cnn"
     shown = page.locator("tr[data-cell]:visible")
     assert 0 < shown.count() < page.locator("tr[data-cell]").count()

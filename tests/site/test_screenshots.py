@@ -1,9 +1,9 @@
-"""What ten kinds of pages look like, compared with committed pictures of the synthetic site.
+"""Screenshots of ten kinds of pages of the synthetic site, compared with committed pictures.
 
-A picture is the top of a page, a quarter as large, in sixteen greys. Text is set in the font that
-Pillow brings along: fonts of a system break lines at other places, which would move half a page.
-Charts are laid out by the fonts of the system all the same, and edges are drawn a little otherwise
-by each browser: hence the tolerance. `make screenshots` takes the pictures anew.
+A picture shows the top of a page, reduced to a quarter of its size and sixteen greys. Text is set
+in the font that comes with Pillow, because system fonts break lines at other places, which would
+move half a page. Charts still use system fonts, and each browser draws edges a little differently:
+hence the tolerance. `make screenshots` renews the pictures.
 """
 
 import base64
@@ -33,15 +33,15 @@ PAGES = {
 }
 VIEW = {"viewport": {"width": 1280, "height": 1800}}
 SMALLER = 4
-STEP = 16  # of 256 greys
+STEP = 16  # of 256 grey levels
 APART = 40
-"""Grey levels of 256 by which a pixel must differ to count: thin lines and letters do not."""
+"""Grey levels of 256 by which a pixel must differ to count; thin lines and letters differ less."""
 SHARE = 0.02
-"""How many of the pixels may: a chart or a paragraph that is gone or moved has more."""
+"""Share of pixels that may differ; a missing or moved chart or paragraph changes more."""
 
 
 def font():
-    """Return the style that sets all text in the font of Pillow, letters as wide everywhere."""
+    """Return a style sheet that sets all text in Pillow's font, with the same widths everywhere."""
     of = base64.b64encode(ImageFont.load_default(16).font_bytes).decode()
     face = f"@font-face {{ font-family: same; src: url(data:font/ttf;base64,{of}) }}"
     look = "font-family: same, sans-serif !important; text-rendering: geometricPrecision !important"
@@ -57,13 +57,13 @@ def take(watched, path):
 
 
 def photograph(page):
-    """Return what a page shows now, small and grey."""
+    """Return a screenshot of a page in its current state, reduced and grey."""
     whole = Image.open(BytesIO(page.screenshot(animations="disabled"))).convert("L")
     return whole.reduce(SMALLER).point(lambda grey: grey // STEP * STEP)
 
 
 def difference(one, other):
-    """Return the share of pixels that differ by more than `APART`; all do in another size."""
+    """Return the share of pixels that differ by more than `APART`; 1 if the sizes differ."""
     if one.size != other.size:
         return 1.0
     apart = ImageChops.difference(one, other).histogram()

@@ -1,4 +1,4 @@
-"""The built site in a real browser, opened from its folder, and its links."""
+"""The built site and its links, in a real browser that opens it from its folder."""
 
 import json
 import re
@@ -33,7 +33,7 @@ WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", 
 WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
 READING = "how-to-read.html#"
 NARROW = {"viewport": {"width": 360, "height": 800}}
-LONGEST = 15_000  # pixels of a page on a telephone
+LONGEST = 15_000  # height of a page in pixels on a telephone
 
 # --- every page ---
 
@@ -42,10 +42,10 @@ LONGEST = 15_000  # pixels of a page on a telephone
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
-    """A number has it by a badge beside it or its interval, or by one in its row or column.
+    """A number's kind is a badge beside it or its interval, or one in its row or column.
 
-    Opening pages takes most of the time: each is opened once, scrolled to its end, and may complain
-    of nothing.
+    Opening pages takes most of the time. Therefore each page is opened only once and scrolled to
+    its end; it must not report any error.
     """
     wider, longest, without, counted, blank = {}, {}, {}, {}, {}
     for path in opened:
@@ -126,7 +126,7 @@ def test_a_chart_is_as_wide_as_its_card_on_a_telephone(browser, site):
 
 
 def ink(page):
-    """Return the colour of the first chart's title and of the page behind it."""
+    """Return the colours of the first chart's title and of the page's background."""
     title = page.locator(".nw-live svg .role-title-text text").first
     behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return title.get_attribute("fill"), behind
@@ -172,7 +172,7 @@ def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):
     assert figures.count() > 1
     page.mouse.move(3, 3)
     page.wait_for_selector(".nw-figure[aria-busy]")
-    # one that fails does not keep the others from being tried
+    # A chart that fails does not prevent the others from being tried.
     page.wait_for_function("() => !document.querySelector('.nw-figure[aria-busy]')")
     for figure in figures.all():
         assert figure.locator(".nw-still").is_visible()
@@ -248,7 +248,7 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
     found = page.locator(".md-search-result__list").inner_text()
     assert "Method and data" in found
     field.fill("")
-    field.press_sequentially("odd")  # the experiment of the model that is named like a script
+    field.press_sequentially("odd")  # the experiment whose model has a script tag as its name
     page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
 
 
@@ -281,7 +281,7 @@ def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     nodes = page.locator("select[name=nodes] option").all_inner_texts()
     assert nodes == ["all", "1", "2", "3"]
     batches = page.locator("select[name=batch] option").all_inner_texts()
-    assert batches == ["all", "32", "64", "128", "256", "512"]  # as numbers, not as text
+    assert batches == ["all", "32", "64", "128", "256", "512"]  # sorted as numbers, not as text
 
 
 def test_a_curve_has_the_records_of_its_launches(watched, site):
@@ -300,7 +300,7 @@ def test_a_curve_has_the_records_of_its_launches(watched, site):
 
 
 class Links(HTMLParser):
-    """The addresses that a page names and the anchors that it has."""
+    """The addresses that a page links to or loads, and its anchors."""
 
     def __init__(self, text):
         super().__init__()
@@ -357,7 +357,8 @@ def test_no_page_loads_anything_from_another_host(site, html):
 def test_every_table_can_be_downloaded(site):
     links = Links((site / "data.html").read_text()).to
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
-    names -= {"peers.json", "all_reduce.json"}  # which the project has, whatever the study
+    # These belong to the project and do not depend on the study.
+    names -= {"peers.json", "all_reduce.json"}
     tables = [*COLUMNS, *OVERHEAD]
     assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
     read = pd.read_parquet(site / "tables/predictions.parquet")

@@ -1,4 +1,4 @@
-"""Pages of strategies in a real browser: pictures that can be read anywhere, formulas, links."""
+"""The pages of strategies in a real browser: legible pictures, formulas, links."""
 
 from urllib.parse import urlsplit
 
@@ -80,7 +80,7 @@ def test_a_picture_is_told_in_words(watched):
 def test_the_cells_of_a_strategy_are_one_click_away_and_back(watched):
     page = watched.open(PAGE)
     page.locator(".nw-links a", has_text="MultiWorkerMirroredStrategy").click()
-    page.locator(".nw-filter").wait_for()  # shown by the script that reads the address
+    page.locator(".nw-filter").wait_for()  # A script that reads the address shows the filter.
     assert page.locator("select[name=strategy]").input_value() == "multi_worker_mirrored"
     shown = page.locator("tr[data-cell]:visible")
     assert 0 < shown.count() < page.locator("tr[data-cell]").count()

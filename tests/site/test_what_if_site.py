@@ -1,4 +1,4 @@
-"""The calculator: it does what its form says."""
+"""The calculator of *Your case* computes what its form says."""
 
 import itertools
 import json
@@ -27,26 +27,26 @@ def warning(page):
 
 
 def preset(page, **wanted):
-    """Return what the page begins with, or the first preset that is as `wanted`."""
+    """Return the preset that the page begins with, or the first one with the values `wanted`."""
     presets = json.loads(page.locator("#nw-presets").inner_text())
     return next(one for one in presets if one.items() >= wanted.items())
 
 
 def told_s(page):
-    """Return the step time (s) that the page tells of the chosen number of nodes."""
+    """Return the step time in seconds that the page shows for the chosen number of nodes."""
     row = page.locator(".nw-what-if__table .nw-chosen td").all_inner_texts()
-    number, unit = row[2].split()[:2]  # its interval follows
+    number, unit = row[2].split()[:2]  # Its interval follows.
     return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
 
 
 def told_ends_s(page):
-    """Return both ends of the interval of that (s)."""
+    """Return both ends of the interval of that step time, in seconds."""
     told = page.locator(".nw-what-if__table .nw-chosen td").nth(2).locator(".nw-range")
     return [seconds(end) for end in told.inner_text().split(" to ")]
 
 
 def begun_with(page):
-    """Return the preset that the page begins with, its batch and its nodes."""
+    """Return the preset that the page begins with, and its batch and nodes."""
     first = preset(page)
     return first, first["batches"][len(first["batches"]) // 2], first["nodes"][-1]
 
@@ -110,7 +110,7 @@ def test_devices_twice_as_fast_halve_the_interval_and_typed_computing_has_none(w
 def test_made_up_values_have_no_interval(watched):
     empty = "(one) => { one.textContent = '[]'; }"
     without = f"() => document.querySelectorAll('#nw-presets').forEach({empty})"
-    # the page is read then, and its scripts have not run yet
+    # At this moment the page has been parsed, but its scripts have not run yet.
     watched.page.add_init_script(f"document.addEventListener('readystatechange', {without})")
     page = watched.open(PAGE)
     assert "all values are made up" in warning(page)
@@ -218,7 +218,7 @@ def test_an_address_with_values_that_are_not_there_begins_as_fitted(watched, que
 
 
 def rows(page):
-    """Return the lines of the table: nodes and batch of each."""
+    """Return the nodes and the batch in each row of the table."""
     cells = page.locator(".nw-what-if__table tbody tr").evaluate_all(
         "(all) => all.map((row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent))"
     )
@@ -235,7 +235,7 @@ def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
 
 
 def test_what_rounding_alone_tells_apart_is_no_best_number_of_nodes(watched):
-    """Workers that fill the link of a server are not faster in larger numbers."""
+    """If workers fill the link of a server, more workers are not faster."""
     full = "law=server_bound&rate_mbit=1&payload_mb=5&latency_ms=0&jitter_ms=0&jitter_percent=0"
     page = watched.open(f"{PAGE}?{full}")
     rates = page.locator(".nw-what-if__table tbody tr").evaluate_all(
@@ -247,7 +247,7 @@ def test_what_rounding_alone_tells_apart_is_no_best_number_of_nodes(watched):
 
 
 def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
-    """How far a batch is off the straight line is faster, too."""
+    """The deviation of a batch from the straight line is halved, too."""
     page = watched.open(PAGE)
     first = preset(page)
     page.fill("[name=nodes]", "1")
@@ -301,7 +301,7 @@ def test_devices_are_offered_for_curves_whose_nodes_are_cores(watched):
 
 
 def costs(page):
-    """Return nodes, seconds of an epoch and its price of each row of the table."""
+    """Return nodes, seconds per epoch and price per epoch of each row of the table."""
     texts = page.locator(".nw-what-if__table tbody tr").evaluate_all(
         "(all) => all.map((row) => [...row.cells].map((cell) => cell.firstChild.textContent))"
     )

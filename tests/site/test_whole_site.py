@@ -1,4 +1,4 @@
-"""What holds for the site as a whole: numbers, names, links, weight, servers, the search."""
+"""Properties of the whole site: numbers, names, links, sizes, servers, the search."""
 
 import re
 import threading
@@ -12,10 +12,10 @@ import prose
 from browsing import EVERY_SITE, ODD_MODEL
 
 HOME_BYTES, PAGE_BYTES = 500_000, 1_000_000
-"""What a page may load before anybody uses it, apart from the search index; not compressed."""
+"""Bytes that a page may load before it is used, uncompressed and without the search index."""
 SEARCH_BYTES = 300_000
 PAGES_OF_THE_SITE = 125
-LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
+LEFT_OUT = {"404.html"}  # Its addresses are relative to the root of a server.
 ODD_TAG = "<script>alert(1)</script>"
 PAGES = sorted(Path("workflow/nodewise/strategies").glob("*/page.md"))
 TEMPLATES = [*sorted(Path("site/templates").rglob("*.j2")), *PAGES]
@@ -96,7 +96,7 @@ def test_names_formulas_and_marked_numbers_are_not_taken_for_typed_ones(fine):
     assert prose.typed_numbers(f"<article><p>{fine}</p></article>") == []
 
 
-# --- text of others ---
+# --- text from records and users ---
 
 
 def test_no_page_has_the_odd_model_as_markup_and_some_show_it(site, html):
@@ -114,7 +114,7 @@ def test_no_page_has_the_odd_model_as_markup_and_some_show_it(site, html):
 
 @pytest.fixture(scope="module")
 def served(site, tmp_path_factory):
-    """Serve the site below a prefix, as project pages are; yield its address."""
+    """Serve the site below a path prefix, as GitHub does for project pages; yield its address."""
     root = tmp_path_factory.mktemp("root")
     (root / "some").mkdir()
     (root / "some/prefix").symlink_to(site, target_is_directory=True)
@@ -131,8 +131,8 @@ def served(site, tmp_path_factory):
 
 
 def load(browser, address):
-    """Return what a page loads before anybody uses it, address -> bytes, and what goes wrong."""
-    context = browser.new_context()  # nothing is in its cache
+    """Return what a page loads before it is used, as address -> bytes, and what fails."""
+    context = browser.new_context()  # A new context has an empty cache.
     page, weights, wrong = context.new_page(), {}, []
 
     def note(got):
@@ -144,7 +144,7 @@ def load(browser, address):
     page.on("response", note)
     page.on("pageerror", lambda error: wrong.append((0, str(error))))
     page.on("console", lambda said: said.type == "error" and wrong.append((0, said.text)))
-    page.goto(address, wait_until="networkidle")  # pictures are loaded after the page is
+    page.goto(address, wait_until="networkidle")  # Pictures are loaded after the page.
     if page.locator("h1").count() != 1:
         wrong.append((0, "not one heading"))
     context.close()

@@ -1,4 +1,4 @@
-"""The site builds with Zensical, too, to which its authors move from Material for MkDocs."""
+"""The site also builds with Zensical, the successor of Material for MkDocs by the same authors."""
 
 import re
 import shutil
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-LEFT_OUT = {"404.html"}  # each has its own
+LEFT_OUT = {"404.html"}  # MkDocs and Zensical each have their own page for this.
 
 
 def told(page):
-    """Return what visitors would miss of a page: its title, its place, its scripts, its charts."""
+    """Return what visitors would miss on a page: its heading, navigation, scripts and charts."""
     heading = re.search(r"<h1[^>]*>(.*?)<a class=\"headerlink\"", page, re.DOTALL)
     return {
         "heading": heading and heading[1],
@@ -28,7 +28,7 @@ def told(page):
 def test_zensical_builds_the_pages_that_mkdocs_does(site, html, tmp_path):
     shutil.copytree(site.parent / "docs", tmp_path / "build/docs")
     shutil.copy("mkdocs.yml", tmp_path)
-    for name in ("site", "models", "data"):  # overrides, and files that pages show
+    for name in ("site", "models", "data"):  # overrides, and files that pages include
         (tmp_path / name).symlink_to(Path(name).resolve(), target_is_directory=True)
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"],

@@ -1,12 +1,12 @@
-"""Asynchronous jobs, one after the other, on n workers and their servers.
+"""Run asynchronous jobs, one after the other, on n workers and their servers.
 
-`main(out, jobs)` runs each of `jobs`, which are fields of `Asked` as far as they differ from its
-defaults. It prints a JSON list of what the workers of each saw, or of how the job ended.
+`main(out, jobs)` runs each job of the list `jobs`. It prints a JSON list with one entry per job:
+the observations of its workers, or the error with which it ended.
 
-The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
-from each. `net` is a small network with batch normalisation, on random examples, `wide` a larger
-one, `words` one with an embedding; their jobs also save weights and moving statistics as
-OUT/JOB~FORM~RANK.npz, JOB counting from 0.
+The weights of the model `clock` tell their age: they begin at 0, and every update takes 1 from
+each. `net` is a small network with batch normalisation that trains on random examples, `wide` a
+larger one, and `words` one with an embedding. Jobs with these models also save weights and moving
+statistics as OUT/JOB~FORM~RANK.npz, where JOB counts from 0.
 """
 
 import json
@@ -32,7 +32,11 @@ BATCH, FEATURES = 8, 5
 
 
 class Asked(Frozen):
-    """One job. `sleep_s` of each worker before a step; `hit` is a rank that gets a signal."""
+    """One job.
+
+    `sleep_s` is how long each worker sleeps before a step. `hit` is the rank that gets the signal
+    `hit_with`.
+    """
 
     nodes: int
     strategy: str = "async_sgd"
@@ -47,7 +51,7 @@ class Asked(Frozen):
 
 
 def run_all(run_job: Any, out: Path, jobs: Iterable[dict[str, Any]], **usual: Any) -> list[Any]:
-    """Run `jobs`, fields where they differ from what is `usual`; return what each printed."""
+    """Run jobs, each given by the fields in which it differs from `usual`; return their results."""
     asked = [Asked.model_validate(usual | job) for job in jobs]
     results: list[Any] = json.loads(run_job(main, out, asked))
     return results
@@ -124,7 +128,7 @@ def place(
 def train(
     asked: Asked, strategy: Any, batches: list[Any], channel: Any, rank: int, out: Path
 ) -> dict[str, Any]:
-    """Train in the split form, go back to the beginning, train in the fused form, agree."""
+    """Train in the split form, reset, train in the fused form, and let the workers agree."""
     import numpy as np
     import tensorflow as tf
 
@@ -140,7 +144,8 @@ def train(
         strategy.split_step(batch)
     save("split")
     strategy.restore(initial)
-    tf.random.set_seed(rank)  # as every input pipeline does; waits for all that is under way
+    # Every input pipeline sets the seed. This waits for everything that is under way.
+    tf.random.set_seed(rank)
     strategy.observations()
     channel.meet("go")
     strategy.barrier()
@@ -170,7 +175,10 @@ def train(
 
 
 def held(strategy: Any) -> dict[str, int]:
-    """Return how many weights each server of a parameter_server job has, if this one knows."""
+    """Return how many weights each server of a parameter_server job holds.
+
+    Only the coordinator knows; in other workers the result is empty.
+    """
     import math
 
     coordinator = getattr(strategy, "_coordinator", None)
@@ -183,7 +191,7 @@ def held(strategy: Any) -> dict[str, int]:
 
 
 def age(strategy: Any, weight: int = 0) -> float:
-    """Return the age of a weight of the clock model, but for the rounding of sums of 1/24."""
+    """Return the age of a weight of the clock model, without rounding errors of sums of 1/24."""
     return round(-float(strategy.weights()[0].flat[weight]), 3)
 
 
@@ -243,7 +251,7 @@ def net(asked: Asked) -> Made:
 
 
 def words(asked: Asked) -> Made:
-    """Like `net`, of words that come several times in an example."""
+    """Return a model like `net` for sequences in which words occur several times."""
     import keras
     import numpy as np
     import tensorflow as tf

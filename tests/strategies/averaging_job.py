@@ -1,10 +1,10 @@
-"""Three workers train with parameter averaging and save what came of it.
+"""Train with parameter averaging on three workers and save the results.
 
-`main(out, cases)` has them train with each of `cases`, [optimizer, options] by label, on uneven
-parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
+`main(out, cases)` trains each of `cases`, given as label -> (optimizer, options), on unequal parts
+(17, 17 and 16 examples) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
 
-    weights, memory, steps   after each step: weights, what the optimizer remembers of gradients,
-                             and the number of steps that it counts
+    weights, memory, steps   after each step: the weights, what the optimizer remembers of
+                             gradients, and the number of steps that it counts
     sent                     bytes sent in each step
     agreed                   the weights after the workers agreed
     split, times             the weights after as many steps in the split form, and their times
@@ -31,7 +31,7 @@ def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
     cluster = Local(NODES)
     with cluster.open():
         for label, (optimizer, options) in cases.items():
-            # in workers of their own: a second ring ends what peers exchange over the first
+            # Each case has new workers: a second ring would break exchanges over the first one.
             train = partial(save, out=out, label=label, optimizer=optimizer, options=options)
             run_workers(cluster, NODES, train, out)
         run_workers(cluster, 1, partial(alone, out=out), out)
@@ -98,7 +98,7 @@ def trained(rank, optimizer, options):
     sent = [traffic().sent]
     for batch in mine:
         strategy.step(batch)
-        strategy.barrier()  # a worker's last bytes may leave a moment after its own step
+        strategy.barrier()  # A worker's last bytes may leave shortly after its own step has ended.
         sent.append(traffic().sent)
         saved["weights"].append(flat(strategy.weights()))
         memory = parameter_averaging.memory(strategy.model.optimizer)

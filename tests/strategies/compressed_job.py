@@ -1,9 +1,10 @@
-"""Three workers train with compressed gradients and save what came of it.
+"""Train with compressed gradients on three workers and save the results.
 
-`main(what, out, options)` has them train once with each of `options`, which are by label. Worker
-RANK saves OUT/LABEL~RANK.npz. `what` it trains:
+`main(what, out, options)` trains once with each value of `options`, which are given by label.
+Worker RANK saves OUT/LABEL~RANK.npz. `what` selects the model and the data:
 
-    linear       a model whose gradient is the mean of its examples, which differ in number
+    linear       a model whose gradient is the mean of its examples; workers have different numbers
+                 of examples
     pictures     the perceptron for Fashion-MNIST on OUT/pictures.npz
     infinite     like linear, but an example of worker 1 is not finite
 """
@@ -21,9 +22,10 @@ from nodewise.cluster.local import Local
 from nodewise.strategies import STRATEGIES
 
 NODES, STEPS = 3, 20
-EXAMPLES = (5, 4, 3)  # of each worker in a step, where they differ
+EXAMPLES = (5, 4, 3)  # examples of each worker in a step, in models with unequal parts
 INPUTS, RATE = 400, 0.5
-KEPT = []  # else connections might be closed, and their bytes forgotten, while others are counted
+# Keep strategies: closed connections would take their byte counts with them while others count.
+KEPT = []
 
 
 def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
@@ -40,7 +42,7 @@ def train(rank, addresses, *, what, out, options):
 
 
 def inputs() -> np.ndarray:
-    """Return what all workers train on, (steps, examples, inputs)."""
+    """Return the inputs of all workers, (steps, examples, inputs)."""
     return np.random.default_rng(7).normal(1, 1, (STEPS, sum(EXAMPLES), INPUTS))
 
 

@@ -1,12 +1,13 @@
-"""Two workers train with a loop of their own and save what came of it.
+"""Train with a custom loop on two workers and save the results.
 
-They train STEPS steps one by one and, from the same start, in the loop. Worker RANK saves
-OUT/loop~RANK.npz:
+The workers train STEPS steps one by one and then, from the same initial state, in the loop. Worker
+RANK saves OUT/loop~RANK.npz:
 
-    one_by_one, looped     weights and moving statistics after each of both
-    scores_one_by_one, scores_looped
-    input_s, step_s        of the steps in the loop
-    clock_s                seconds of the loop in all
+    one_by_one, looped     weights and moving statistics after each of the two
+    loss_one_by_one, loss_looped
+                           losses after each of the two
+    input_s, step_s        times of the steps in the loop
+    clock_s                seconds that the whole loop took
     next_batch             the first input of the batch that the pipeline gives after the loop
     slow_input_s, slow_step_s
                            of a few steps for which worker 0 waits SLOW_S for each batch
@@ -50,7 +51,7 @@ def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
         )
 
     def pipeline(rank: int, wait_s: float) -> tf.data.Iterator:
-        """Return batches whose first input is the share of batches before it."""
+        """Return batches; the first input of each is the share of batches before it."""
         random = np.random.default_rng(rank)
         x = random.normal(0, 1, (STEPS + 1, BATCH, INPUTS)).astype(np.float32)
         x[:, 0, 0] = np.arange(STEPS + 1) / STEPS
@@ -78,7 +79,7 @@ def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
         logs = strategy.step(next(stream))
     saved = {"loss_one_by_one": logs["loss"], "one_by_one": trained(strategy)}
     strategy.restore(initial)
-    for _ in strategy.train(pipeline(rank, 0), 2):  # trace
+    for _ in strategy.train(pipeline(rank, 0), 2):  # This traces the loop.
         pass
     strategy.restore(initial)
     strategy.model.reset_metrics()

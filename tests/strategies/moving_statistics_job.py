@@ -1,10 +1,13 @@
-"""Train a model with batch normalisation on two workers, on different examples.
+"""Train a model with batch normalisation on two workers that have different examples.
 
-Each worker saves its moving statistics before and after they agree as before~RANK.npz and
-after~RANK.npz in OUT/STRATEGY, the logits that it then gives to the same picture as
-logits~RANK.npy, and how many threads MORE_STEPS of its steps left behind as threads~RANK.json.
-Before training, it saves its weights as initial~RANK.npz, and as dropped~RANK.npz two masks of its
-dropout and the first one after it was set back.
+Each worker saves the following files in OUT/STRATEGY:
+
+    initial~RANK.npz     the weights before training
+    dropped~RANK.npz     two dropout masks, and the first mask after the state was restored
+    threads~RANK.json    how many threads MORE_STEPS of its steps left behind
+    before~RANK.npz      moving statistics before the workers agree
+    after~RANK.npz       moving statistics after they agree
+    logits~RANK.npy      its logits for the same input, after they agree
 """
 
 import json
@@ -17,7 +20,7 @@ from nodewise.cluster.local import Local
 
 NODES, BATCH = 2, 8
 MORE_STEPS = 40
-MASK = 200  # units of a mask of dropout
+MASK = 200  # units of a dropout mask
 
 
 def main(out: Path, names: list[str]) -> None:

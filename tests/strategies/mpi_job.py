@@ -1,9 +1,13 @@
-"""Run as a script: three ranks of MPI on nodes of this machine; prints what each saw, as JSON.
+"""Run as a script: three MPI ranks on nodes of this machine; prints their observations as JSON.
 
-Per rank: `waiting_cpu_s`, CPU seconds of an all-reduce that waits 1 s for rank 0; `listening`, the
-addresses that it listens on; `step_s`, the seconds of two steps that rank R starts R tenths of a
-second late; `mean_step_s`, what the strategy says of them; `stuck`, the error of a collective that
-rank 2 does not come to; and `lost`, the error of one that MPICH gives up.
+Each rank reports:
+
+    listening        the addresses on which it listens
+    waiting_cpu_s    CPU seconds of an all-reduce that waits 1 s for rank 0
+    step_s           seconds of each of two steps that rank R starts R tenths of a second late
+    mean_step_s      the mean step times that the strategy observes (rank 0 only)
+    stuck            the error of a collective that rank 2 does not join
+    lost             the error of a collective that MPICH gives up
 """
 
 import json
@@ -24,7 +28,8 @@ NODES, STEPS, LATE_S = 3, 2, 0.1
 def main(logs: Path) -> None:
     cluster = Local(NODES)
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    os.environ["PMIX_NAMESPACE"] = "other"  # as under a batch system with a manager of its own
+    # as under a batch system that has its own process manager
+    os.environ["PMIX_NAMESPACE"] = "other"
     with cluster.open():
         work = partial(train, cluster=cluster)
         preload = ["nodewise.measure.worker"]

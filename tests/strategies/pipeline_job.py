@@ -1,11 +1,15 @@
-"""Train small models in stages, and say what each worker saw.
+"""Train small models in stages and save what each worker observed.
 
 `main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
-worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
-on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
-statistics as model~RANK.npz; and as seen~RANK.json the loss of each step, what the strategy
-observed, the bytes on the wire, and from before they agreed a digest of the weights, the moving
-statistics, and the seeds of dropout. If a case fails, OUT/CASE/failure.txt says why.
+worker that ends, hangs or fails in the middle, if there is one. All workers of a case train STEPS
+steps on the same global batches and then agree. Each worker saves two files in OUT/CASE:
+
+    model~RANK.npz     the weights, then the moving statistics
+    seen~RANK.json     the loss of each step, the strategy's observations and the bytes on the wire;
+                       from before the workers agree, a digest of the weights, the moving statistics
+                       and the seeds of dropout
+
+If a case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
@@ -24,12 +28,12 @@ from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 
 STEPS, GLOBAL_BATCH = 6, 24
-NAP_S = 0.004  # of an example, in the model that is slow
-PATIENCE_S = 3  # with a worker that is silent
+NAP_S = 0.004  # per example, in the model `slow`
+PATIENCE_S = 3  # how long a silent worker is waited for
 
 
 class Case(NamedTuple):
-    """What one job trains, and how."""
+    """What a job trains; `leaves`, `hangs` and `fails` are ranks of workers that do so, or None."""
 
     strategy: str
     nodes: int
@@ -62,7 +66,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     from nodewise.strategies import api
 
     def normalised() -> keras.Model:
-        """What a pipeline of whole batches must do as one process does, and residual blocks."""
+        """Layers that depend on the whole batch or on random numbers, and residual blocks."""
         x = block = keras.Input((16,))
         for _ in range(2):
             inside = layers.BatchNormalization()(layers.Dense(16, activation="relu")(block))
@@ -72,7 +76,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         return keras.Sequential([keras.Input((16,)), layers.Dense(16), blocks, *head])
 
     def frozen() -> keras.Model:
-        """The first layers are not trained; the last one has no weights."""
+        """First layers that are not trained, and a last one without weights."""
         still = [layers.Dense(16), layers.BatchNormalization(), layers.Dense(16)]
         for layer in still:
             layer.trainable = False
@@ -80,7 +84,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         return keras.Sequential([keras.Input((16,)), *still, *trained])
 
     class Nap(layers.Layer):
-        """Takes its time with each example, on the way forward."""
+        """A layer whose forward pass sleeps for each example."""
 
         def call(self, x: tf.Tensor) -> tf.Tensor:
             def nap(examples: tf.Tensor) -> None:
@@ -90,18 +94,18 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
                 return tf.identity(x)
 
     def slow() -> keras.Model:
-        """Two stages that take equally long, whatever the machine does."""
+        """Two stages that take equally long on any machine."""
         return keras.Sequential(
             [keras.Input((16,)), Nap(), layers.Dense(16), Nap(), layers.Dense(16)]
         )
 
     def embedded() -> keras.Model:
-        """A gradient of which only some rows are there."""
+        """An embedding, whose gradient has only some rows."""
         first = [layers.Rescaling(1.0), layers.Embedding(8, 8), layers.Flatten()]
         return keras.Sequential([keras.Input((16,)), *first, layers.Dense(8), layers.Dense(4)])
 
     def wide() -> keras.Model:
-        """In the middle a layer of many weights; put together layer by layer, as many are."""
+        """A layer of many weights in the middle; built layer by layer, as many models are."""
         model = keras.Sequential([keras.Input((16,)), layers.Dense(256, activation="tanh")])
         model.add(layers.Dense(96, activation="relu"))
         model.add(layers.Dense(4))
@@ -127,14 +131,15 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     )
     trained = STRATEGIES[case.strategy].worker().Strategy(job)
     batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
-    trained.step(batches[0])  # traces
+    trained.step(batches[0])  # This traces the step.
     trained.barrier()
     trained.observations()
     losses, wire = [], traffic()
-    trained.barrier()  # nobody sends before all have looked
+    trained.barrier()  # Nobody sends before all workers have read their counters.
     for step, batch in enumerate(batches):
         if step == STEPS // 2:
-            if case.hangs is not None:  # not before all is traced
+            # The patience is shortened only now, because tracing takes long.
+            if case.hangs is not None:
                 trained._job = replace(job, patience_s=PATIENCE_S)
             if rank == case.leaves:
                 os._exit(7)

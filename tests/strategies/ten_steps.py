@@ -1,10 +1,11 @@
 """Train ten steps with strategies on n workers, in their split and fused forms.
 
-`main(out, cases)` trains each case: its optimizer is sgd_momentum, adam or sgd_clipped; with
--still added, its learning rate is 0. Each worker saves its weights in OUT/CASE, as split~RANK.npz
-and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global batches of 50
-examples (with three workers the parts are 17, 17 and 16), or all of them if the strategy does not
-cut batches. If a case fails, OUT/CASE/failure.txt says why.
+`main(out, cases)` trains each case. Its optimizer is sgd_momentum, adam or sgd_clipped; with the
+suffix -still its learning rate is 0. Every worker takes its `np.array_split` part of the same
+global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if
+the strategy does not split batches. Each worker saves its weights in OUT/CASE, as split~RANK.npz
+and fused~RANK.npz, and in barrier~RANK.json the times at which it reached and left a barrier. If a
+case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
@@ -26,7 +27,7 @@ CLIPPED_AT = 0.1  # far below the norm of the whole gradient
 
 
 class Case(NamedTuple):
-    """What one job trains, and how."""
+    """What a job trains, and how."""
 
     strategy: str
     options: dict[str, Any]
@@ -65,7 +66,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         name, _, still = optimizer.partition("-")
         rate = 0.0 if still else 0.01
         if name == "adam":
-            # the default epsilon, 1e-7, blows the rounding of gradients near zero up to whole steps
+            # With the default epsilon, 1e-7, rounding of gradients near zero becomes whole steps.
             return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
         if name == "sgd_clipped":
             return keras.optimizers.SGD(10 * rate, global_clipnorm=CLIPPED_AT)
@@ -76,7 +77,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     workers = 1 if entry.one_process else nodes
 
     def agree(trained: Strategy) -> None:
-        """Make one model of replicas that differ between steps; others must be equal by then."""
+        """Make replicas that differ between steps equal; all others must be equal already."""
         if not trained.replicas_agree:
             trained.agree()
 
@@ -103,7 +104,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     trained = STRATEGIES[strategy].worker().Strategy(job)
     initial = trained.state()
     batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
-    # the split form trains a copy of the fused form's weights, made at its first step
+    # The split form trains a copy of the fused form's weights, made at its first step.
     for batch in batches:
         trained.split_step(batch)
     agree(trained)

@@ -1,4 +1,4 @@
-"""Asynchronous SGD in real processes: what is applied when, how stale it is, who waits for whom."""
+"""Asynchronous SGD in real processes: updates, their staleness, and who waits for whom."""
 
 from bisect import bisect_right
 
@@ -31,7 +31,7 @@ CLOCKED = {
 
 @pytest.fixture(scope="module")
 def clocked(tmp_path_factory, run_job):
-    """Job by name; in all of them every update takes 1 from every weight, times its rate."""
+    """Return the results by job; an update takes 1, times its rate, from each weight."""
     out = tmp_path_factory.mktemp("clocked")
     results = async_sgd_job.run_all(run_job, out, CLOCKED.values())
     return dict(zip(CLOCKED, results, strict=True))
@@ -47,7 +47,7 @@ def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
 
 
 def test_staleness_is_what_the_weights_tell(clocked):
-    """The weights given back are as old as those taken, plus what came between, plus its own."""
+    """Weights after a step are older than before by the updates in between, plus its own."""
     for name in ("plain", "straggler"):
         for worker in clocked[name]:
             told = np.diff(worker["ages"]) - 1
@@ -73,7 +73,7 @@ def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
     assert max(total(workers)) <= (3 - 1) * (2 * bound + 1)
     for worker in workers:
         for done, moment in enumerate(worker["begun"]):
-            # a step that another has begun is one more than it has done, at most
+            # A step that another worker has begun is at most one more than it has finished.
             others = [bisect_right(other["begun"], moment) for other in workers]
             assert min(others) >= done - bound
 
@@ -94,7 +94,7 @@ def test_waits_are_counted_where_they_happen(clocked):
 
 def test_soft_synchronisation_applies_once_for_so_many_gradients(clocked):
     assert clocked["soft"][0]["final_age"] == 3 * STEPS / 2
-    # 20 gradients are 6 updates of 3; the last 2 wait for a third that never comes
+    # 20 gradients give 6 updates of 3; the last 2 wait for a third one that never comes.
     assert clocked["soft, uneven"][0]["final_age"] == 4 * 5 // 3
 
 

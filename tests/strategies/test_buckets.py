@@ -1,4 +1,4 @@
-"""Gradients are exchanged in buckets, each as soon as back-propagation has made its own."""
+"""Gradients are exchanged in buckets, each as soon as back-propagation has computed it."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def size_of(tensors):
 
 
 def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed(replica):
-    """In the graph of a step nothing that the first exchange needs comes after another one."""
+    """In the graph of a step, the first exchange depends on no operation after another exchange."""
     import tensorflow as tf
 
     from nodewise.strategies.api import Job
@@ -77,7 +77,7 @@ def optimizer():
 
 
 def needed_by(operation):
-    """Return all operations that have to be done before `operation`."""
+    """Return all operations that must run before `operation`."""
     found, left = set(), [operation]
     while left:
         for before in [*(one.op for one in left[-1].inputs), *left.pop().control_inputs]:

@@ -1,6 +1,6 @@
-"""Three workers with compressed gradients: equal replicas, few bytes, nothing lost.
+"""Three workers with compressed gradients have equal replicas, send few bytes and lose nothing.
 
-Real processes, each connected to all others; see compressed_job.py.
+The workers are real processes, each connected to all others; see compressed_job.py.
 """
 
 import compressed_job
@@ -28,7 +28,7 @@ PICTURES = {
 
 
 def trained(run_job, what, out, options):
-    """Return label -> what each worker saved."""
+    """Train; return label -> what each worker saved."""
     run_job(compressed_job.main, what, out, options)
     return {
         label: [dict(np.load(out / f"{label}~{rank}.npz")) for rank in range(NODES)]
@@ -50,16 +50,16 @@ def pictures(tmp_path_factory, run_job):
 
 
 def own_means():
-    """Return the gradient of each worker in each step of a linear model, (workers, steps, inputs).
+    """Return each worker's gradient in each step of a linear model, (workers, steps, inputs).
 
-    Its loss is its output, so that its gradient is the mean of what it is given.
+    The loss of this model is its output, so its gradient is the mean of its inputs.
     """
     parts = np.split(inputs(), np.cumsum(EXAMPLES)[:-1], axis=1)
     return np.array([part.mean(axis=1) for part in parts])
 
 
 def moved(workers):
-    """Return how far the weights have moved after each step, in gradients, (steps, inputs)."""
+    """Return the change of the weights after each step, in units of gradients, (steps, inputs)."""
     weights = workers[0]["weights"].astype(np.float64)
     return (weights[0] - weights[1:]) / RATE
 
@@ -80,7 +80,7 @@ def test_the_split_form_from_the_initial_state_does_the_same_again(linear, label
 
 @pytest.mark.parametrize("label", ["dense", "float16", "threshold", "top_k"])
 def test_what_was_not_applied_is_in_the_residuals(linear, label):
-    """Weighted by examples: the updates and the residuals are all gradients that there were."""
+    """Weighted by examples, updates and residuals together equal the sum of all gradients."""
     residual = np.average([w["residual"] for w in linear[label]], axis=0, weights=EXAMPLES)
     gradients = np.average(own_means().sum(axis=1), axis=0, weights=EXAMPLES)
     np.testing.assert_allclose(moved(linear[label])[-1] + residual, gradients, atol=1e-4)
@@ -99,7 +99,7 @@ def test_a_step_of_float16_is_within_its_rounding_of_a_dense_one(linear):
 
 
 def test_at_first_only_the_updates_of_some_nodes_count(linear):
-    """Five steps on the mean over two nodes' examples, the others on that over all."""
+    """The first five steps use the mean over two nodes' examples, the others that over all."""
     some = inputs()[:5, : sum(EXAMPLES[:2])].mean(axis=1)
     expected = np.concatenate([some, inputs()[5:].mean(axis=1)]).cumsum(axis=0)
     np.testing.assert_allclose(moved(linear["warm_up"]), expected, atol=1e-4)
@@ -110,7 +110,7 @@ def test_nothing_is_kept_of_gradients_that_do_not_count(linear):
     counted = own_means()
     counted[1:, :5] = 0
     sent = counted.sum(axis=1) - [w["residual"] for w in workers]
-    # with a threshold, every update is a multiple of it
+    # With a threshold, every update is a multiple of the threshold.
     np.testing.assert_allclose(sent / 0.5, np.round(sent / 0.5), atol=1e-3)
     assert (sent[0] > sent[1:] + 0.5).any(axis=1).all()
 

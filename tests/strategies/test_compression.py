@@ -1,4 +1,4 @@
-"""What a codec encodes is decoded exactly, in little more bytes than must be; else a ValueError."""
+"""A codec decodes exactly what it encoded, in few bytes, and refuses damaged messages."""
 
 import math
 
@@ -19,7 +19,7 @@ from nodewise.strategies.compressed_sgd.compression import (
 
 @st.composite
 def index_sets(draw):
-    """A size and some sorted indices less than it: spread, dense or all in one place."""
+    """Draw a size and sorted indices below it: spread out, dense, or all in one place."""
     size = draw(st.integers(1, 20_000))
     random = np.random.default_rng(draw(st.integers(0, 99)))
     within = max(1, round(size * draw(st.sampled_from([1.0, 0.3, 0.01]))))
@@ -62,7 +62,7 @@ def test_indices_come_back(drawn):
 
 @given(index_sets())
 def test_indices_take_less_than_a_bit_more_than_the_entropy(drawn):
-    """There are C(size, count) sets of indices: their logarithm is what no code can undercut."""
+    """There are C(size, count) sets of indices: no code can need fewer bits than its logarithm."""
     size, indices = drawn
     count = len(indices)
     entropy = (

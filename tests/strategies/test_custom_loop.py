@@ -1,6 +1,6 @@
-"""Steps in a loop inside TensorFlow are the steps that they would be one by one, and as well timed.
+"""Steps in a loop inside TensorFlow equal single steps and are timed as well as these.
 
-Two real processes, more steps than one loop makes; see loop_job.py.
+Two real processes run more steps than one loop has; see loop_job.py.
 """
 
 import loop_job
@@ -19,10 +19,10 @@ def workers(tmp_path_factory, run_job):
 
 
 def test_the_loop_trains_what_single_steps_train(workers):
-    """Dropout and batch normalisation included."""
+    """This includes dropout and batch normalisation."""
     for worker in workers:
         scale = np.abs(worker["one_by_one"]).max()
-        assert scale < 10  # else the tolerance would allow anything
+        assert scale < 10  # Otherwise the tolerance would allow anything.
         assert np.abs(worker["looped"] - worker["one_by_one"]).max() <= 1e-5 * scale
         np.testing.assert_allclose(worker["loss_looped"], worker["loss_one_by_one"], rtol=1e-4)
 
@@ -43,6 +43,6 @@ def test_waiting_for_a_batch_is_told_from_waiting_for_a_peer(workers):
     slow, other = workers
     assert len(slow["slow_step_s"]) == SLOW_STEPS
     assert np.median(slow["slow_input_s"]) >= SLOW_S * 0.9
-    # the other one's batches are there; its steps take as long, for it waits in the all-reduce
+    # The other worker has its batches; its steps take as long because the all-reduce waits.
     assert np.median(other["slow_input_s"]) < SLOW_S / 3
     assert np.median(other["slow_step_s"]) >= SLOW_S * 0.9

@@ -1,4 +1,4 @@
-"""Every strategy of the registry is complete: declared without TensorFlow, with a worker."""
+"""Every registered strategy is complete: it is declared without TensorFlow and has a worker."""
 
 import json
 import subprocess

@@ -21,7 +21,7 @@ def collectively(workers, work):
     )
 )
 def test_everybody_gets_what_is_meant_for_it(sizes):
-    """Parts of any size, from everybody to everybody: sizes[from][to]."""
+    """Each worker sends a part of any size to each other one: sizes[from][to]."""
 
     def part(giver, taker):
         return np.full(sizes[giver][taker], 10 * giver + taker, np.float32)
@@ -43,7 +43,7 @@ def test_everybody_gets_what_is_meant_for_it(sizes):
         (3, 100),
         (4, 2),
         (5, 0),
-        (2, 1_000_000),  # more than any socket takes unread
+        (2, 1_000_000),  # larger than a socket's buffers
         (7, 300_001),
     ],
 )
@@ -86,7 +86,7 @@ def test_columns_of_a_matrix_arrive_as_the_matrix_that_they_are():
 
 
 def test_large_parts_do_not_wait_for_each_other_without_end():
-    size = 1_500_000  # more than any socket takes unread
+    size = 1_500_000  # larger than a socket's buffers
 
     def work(direct):
         found = direct.all_gather(np.full(size, direct.rank, np.float32))

@@ -1,7 +1,8 @@
 """A synchronous strategy on n workers trains exactly like one process on the same global batch.
 
-Ten steps of Fashion CNN from the same weights; 50 examples a step, so that two workers have even
-and three uneven parts. Allowed is float32 rounding: 1e-5 of the largest weight.
+The tests train ten steps of Fashion CNN from the same weights. A step has 50 examples, so that two
+workers have equal parts and three have unequal ones. The tolerance is that of float32 rounding:
+1e-5 of the largest weight.
 """
 
 import itertools
@@ -17,7 +18,7 @@ import ten_steps
 import make_horovod
 from nodewise.strategies import STRATEGIES
 
-pytestmark = pytest.mark.timeout(300)  # several jobs of real workers
+pytestmark = pytest.mark.timeout(300)  # Real workers run several jobs.
 
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
@@ -26,12 +27,12 @@ CLIPPED = "sgd_clipped"
 
 
 class Trained(NamedTuple):
-    """What a case left in its folder."""
+    """The files that a case left in its folder."""
 
     folder: Path
 
     def failure(self) -> str:
-        """Return why it failed; nothing if it did not."""
+        """Return the reason why it failed; empty if it did not."""
         told = self.folder / "failure.txt"
         return told.read_text() if told.is_file() else ""
 
@@ -43,7 +44,7 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
-    """Return a function that trains a case, or returns what an earlier call trained."""
+    """Return a function that trains a case once and returns the result of the first call."""
     out = tmp_path_factory.mktemp("ten_steps")
 
     def of(*case):
@@ -67,14 +68,14 @@ def weights(path: Path):
 
 
 def largest_difference(mine, reference):
-    """Return the largest difference, in units of the largest weight."""
+    """Return the largest difference relative to the largest reference weight."""
     scale = max(np.abs(array).max() for array in reference)
     return max(np.abs(a - b).max() for a, b in zip(mine, reference, strict=True)) / scale
 
 
-# Strategies that exchange nothing, or not in every step.
+# Kinds of exchange of strategies that exchange nothing, or not in every step.
 APART = ("none", "server", "averaging")
-# Options and node counts, where they are not the usual ones.
+# Options and node counts of strategies that need other than the default ones.
 CASES = {
     "compressed_sgd": [({"method": "top_k", "share": 1.0, "values": "float32"}, (2, 3))],
     "hybrid": [
@@ -92,20 +93,20 @@ SYNCHRONOUS = [
 ]
 
 
-# One strategy of each family, for `make test`.
+# one strategy of each family, for `make test`
 QUICK = [
     ("model_parallel", {"micro_batches": 4}),
     ("mpi", {}),
     ("multi_worker_mirrored", {}),
 ]
-# Deterministic, but not equal to one process.
+# These are reproducible but do not equal one process.
 OTHER_GOLDEN = [
     ("parameter_averaging", {"period": 5}, 2),
     ("compressed_sgd", {}, 2),
     ("compressed_sgd", {"method": "top_k"}, 2),
 ]
 GOLDEN = Path(__file__).parents[1] / "golden" / "ten_steps.npz"
-SAMPLED = 2000  # weights of a case
+SAMPLED = 2000  # weights that are kept of each case
 
 
 def label(value):
@@ -120,7 +121,7 @@ def slow_unless(quick, *values, **more):
 
 @pytest.fixture(scope="module")
 def one_process(trained):
-    """What one process trains: optimizer and form -> its weights."""
+    """Return a function that trains with an optimizer in one process and returns the weights."""
 
     def of(optimizer, form="fused"):
         return trained("single", {}, 1, optimizer).weights(form)[0]
@@ -135,7 +136,8 @@ def one_process(trained):
             (strategy, options) in QUICK and optimizer == OPTIMIZERS[0],
             strategy,
             options,
-            counts if optimizer == OPTIMIZERS[0] else counts[:1],  # the exchange is the same
+            # The exchange does not depend on the optimizer.
+            counts if optimizer == OPTIMIZERS[0] else counts[:1],
             optimizer,
         )
         for strategy, options, counts in SYNCHRONOUS
@@ -156,7 +158,7 @@ def test_n_workers_equal_one_process(trained, one_process, strategy, options, co
         barriers = [json.loads(file.read_text()) for file in case.folder.glob("barrier~*.json")]
         assert len(barriers) == workers
         came, left = zip(*barriers, strict=True)
-        assert max(came) <= min(left)  # nobody passes a barrier before the last is there
+        assert max(came) <= min(left)  # Nobody passes a barrier before the last worker has arrived.
 
 
 @pytest.mark.slow
@@ -181,13 +183,13 @@ def test_the_split_form_of_one_process_is_its_fused_form(one_process, optimizer)
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_training_moves_the_weights(one_process, optimizer):
-    """Equality would be worth nothing if nobody learnt anything."""
+    """Equal weights would prove nothing if training did not change them."""
     moved, still = one_process(optimizer), one_process(f"{optimizer}-still")
     assert largest_difference(still, moved) > 100 * TOLERANCE
 
 
 def sampled(case):
-    """Return some of the weights after ten steps, evenly spread, and the largest of all."""
+    """Return some weights after ten steps, evenly spread, and the largest absolute weight."""
     flat = np.concatenate([array.ravel() for array in case.weights("fused")[0]])
     return np.append(flat[:: len(flat) // SAMPLED], np.abs(flat).max())
 
@@ -201,7 +203,7 @@ GOLDEN_CASES = [
 
 @pytest.fixture(scope="module")
 def golden(trained):
-    """The committed weights; NODEWISE_RENEW=1 writes them anew, after a change on purpose."""
+    """Return the committed weights; NODEWISE_RENEW=1 writes them anew after an intended change."""
     if "NODEWISE_RENEW" in os.environ:
         np.savez_compressed(
             GOLDEN, **{named(*case): sampled(trained(*case)) for case in GOLDEN_CASES}
@@ -221,5 +223,5 @@ def test_ten_steps_train_what_they_always_did(trained, golden, case):
     *expected, largest = golden[named(*case)]
     *found, _ = sampled(trained(*case))
     off = np.abs(np.subtract(found, expected)) > TOLERANCE * largest
-    # where gradients are cut at a threshold, rounding moves a weight across it now and then
+    # Where gradients are cut at a threshold, rounding sometimes moves a weight across it.
     assert off.mean() <= (0.002 if case[:3] in OTHER_GOLDEN and case[0] == "compressed_sgd" else 0)

@@ -1,4 +1,4 @@
-"""Cells that train with Horovod, by the real command, on nodes that it could get wrong."""
+"""Cells that train with Horovod, started by the real command, on local and on emulated nodes."""
 
 import pytest
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory):
-    """A copy of the project with its dataset in place, without Horovod."""
+    """Return a copy of the project with its dataset prepared, without Horovod."""
     return project_of("horovod", tmp_path_factory.mktemp("horovod"))
 
 
 @pytest.fixture
 def project(without):
-    """The same with Horovod."""
+    """Yield the same copy with Horovod."""
     make_horovod()
     link = without / horovod_build.FOLDER
     link.symlink_to(horovod_build.FOLDER.absolute())
@@ -38,7 +38,7 @@ def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without
     assert record.failure.reason == (
         "Horovod is not built; what would permit it: nodewise build-horovod --out results/horovod"
     )
-    assert not (without / "logs").exists()  # no worker was started
+    assert not (without / "logs").exists()  # No worker was started.
     assert "horovod" not in record.provenance.versions
 
 

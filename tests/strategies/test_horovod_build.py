@@ -1,4 +1,4 @@
-"""Horovod's build: what is there is not built again, and what is missing is said in one line."""
+"""Horovod is not built again if it is there; one line says what a build lacks."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def built(folder):
 
 def test_what_is_built_is_not_built_again(tmp_path, monkeypatch):
     built(tmp_path)
-    monkeypatch.setenv("PATH", "")  # nothing could be compiled
+    monkeypatch.setenv("PATH", "")  # Nothing could be compiled now.
     assert horovod_build.build(tmp_path) is None
 
 
@@ -76,7 +76,7 @@ def test_without_a_network_the_manifest_says_so_and_the_log_tells_more(tmp_path,
 
 @pytest.mark.parametrize(("ending", "left"), [("terminate", set()), ("kill", {".build"})])
 def test_a_build_that_is_ended_leaves_nothing_running(tmp_path, ending, left):
-    with socket.create_server(("127.0.0.1", 0)) as index:  # that never answers
+    with socket.create_server(("127.0.0.1", 0)) as index:  # It never answers.
         address = f"http://127.0.0.1:{index.getsockname()[1]}/"
         command = [sys.executable, "-m", "nodewise", "build-horovod", "--out", tmp_path]
         environment = os.environ | OFFLINE | {"PIP_INDEX_URL": address}
@@ -85,9 +85,9 @@ def test_a_build_that_is_ended_leaves_nothing_running(tmp_path, ending, left):
             pip, _ = index.accept()
             getattr(building, ending)()
         pip.settimeout(10)
-        while pip.recv(4096):  # until it is gone
+        while pip.recv(4096):  # Read until pip has ended.
             pass
         pip.close()
-    # what a killed one cannot clear away, the next one does
+    # A killed build leaves this folder; the next build removes it.
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "build.log"} | left
     assert horovod_build.missing(tmp_path) == "Horovod is not built"

@@ -1,4 +1,4 @@
-"""A worker that ends or fails in the middle of a job is named, not the others, which miss it."""
+"""A worker that ends or fails in the middle of a job is named, not the peers that miss it."""
 
 import re
 
@@ -8,17 +8,17 @@ from pipeline_job import Case
 
 import make_horovod
 
-pytestmark = pytest.mark.timeout(300)  # real workers, and Horovod may have to be built
+pytestmark = pytest.mark.timeout(300)  # Workers are real, and Horovod may have to be built first.
 
 STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
 SPLIT_DENSE = Case("split_dense", 3, "wide", {})
 LEAVING = 1
-# of ranks that lose one; TensorFlow's own collectives print what they like
+# errors of ranks that lose a peer; TensorFlow's own collectives print other texts
 MISSED = r"Connection\w*Error|BrokenPipeError"
 
 
 def end_of(run_job, out, case):
-    """Return why the job failed, and the logs of its workers."""
+    """Return the reason why the job failed, and the logs of its workers."""
     if case.strategy == "horovod":
         make_horovod.make_horovod()
     run_job(pipeline_job.main, out, {"job": case})
@@ -48,7 +48,7 @@ def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
 @pytest.mark.parametrize(
     "case",
     [
-        # the driver, first in order, loses a connection, of which TensorFlow makes another error
+        # The driver, first in order, loses a connection; TensorFlow turns that into another error.
         pytest.param(STAR, id="star"),
         pytest.param(SPLIT_DENSE, marks=SLOW, id="split_dense"),
         pytest.param(Case("horovod", 2, "wide", {}), marks=SLOW, id="horovod"),

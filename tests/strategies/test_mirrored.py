@@ -1,6 +1,6 @@
-"""Devices of one process: what they have in common, and what each has of its own.
+"""Devices of one process: what they share, and what each of them has for itself.
 
-That ten steps equal those of one process is tested with the other synchronous strategies.
+Another test checks that ten steps equal those of one process, as for other synchronous strategies.
 """
 
 import subprocess

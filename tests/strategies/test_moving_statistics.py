@@ -1,4 +1,4 @@
-"""After training the replicas are one model, batch normalisation included, and no step goes on."""
+"""After training, replicas are equal, including batch normalisation, and no step leaves threads."""
 
 import json
 
@@ -14,7 +14,7 @@ STRATEGIES = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, run_job):
-    """What workers of every strategy saved."""
+    """Return the folder with what workers of every strategy saved."""
     out = tmp_path_factory.mktemp("statistics")
     run_job(moving_statistics_job.main, out, STRATEGIES, timeout_s=300)
     return out
@@ -38,7 +38,7 @@ def test_moving_statistics_are_averaged_over_the_workers(folder, strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_step_leaves_no_thread_behind(folder, strategy):
-    """Of a timeout of TensorFlow's collectives it is one each, until no process can start more."""
+    """With a timeout, TensorFlow's collectives leave a thread each, until no more can start."""
     grown = [json.loads(path.read_text()) for path in (folder / strategy).glob("threads~*.json")]
     assert len(grown) == 2
     assert max(grown) < 10

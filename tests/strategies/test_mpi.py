@@ -1,4 +1,4 @@
-"""Cells that train with MPI, by the real command, and ranks of it by themselves (mpi_job.py)."""
+"""Cells that train with MPI, started by the real command, and MPI ranks alone (mpi_job.py)."""
 
 import json
 import os
@@ -23,8 +23,8 @@ SCRIPT = Path(__file__).with_name("mpi_job.py")
 
 @pytest.fixture(scope="module")
 def ranks():
-    """What each of three ranks saw."""
-    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # else no node can be entered
+    """Return the observations of each of three ranks."""
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # Otherwise no node could be entered.
     done = subprocess.run(
         [sys.executable, SCRIPT],
         check=False,
@@ -39,7 +39,7 @@ def ranks():
 
 @pytest.mark.alone
 def test_waiting_a_second_for_a_peer_takes_hardly_any_cpu_time(ranks):
-    """A rank that waited as MPI does by itself would take the whole second."""
+    """By default MPI waits actively: the rank would use the whole second."""
     assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.05 * slower()
 
 
@@ -65,7 +65,7 @@ def test_the_mean_of_the_ranks_step_times_is_told_once(ranks):
     assert ["mean_step_s" in rank for rank in ranks] == [True, False, False]
     for step in range(STEPS):
         own = [rank["step_s"][step] for rank in ranks]
-        assert own[0] - own[2] > 1.5 * LATE_S  # it waits for rank 2, which is twice as late
+        assert own[0] - own[2] > 1.5 * LATE_S  # Rank 0 waits for rank 2, which is twice as late.
         assert ranks[0]["mean_step_s"][step] == pytest.approx(sum(own) / len(own), abs=0.01)
 
 
@@ -74,7 +74,7 @@ SMALL = 'mount -t tmpfs -o size=1m none /dev/shm && "$@"; code=$?; ls /dev/shm; 
 
 @pytest.mark.timeout(60)
 def test_a_full_dev_shm_is_named_and_nothing_is_left_there():
-    """The folder is one of memory that only this child sees."""
+    """The folder is a small tmpfs mount that only this child process sees."""
     alone = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--mount", "-r"]
     done = subprocess.run(
         [*alone, "sh", "-c", SMALL, "sh", sys.executable, SCRIPT],
@@ -91,7 +91,7 @@ def test_a_full_dev_shm_is_named_and_nothing_is_left_there():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of the project with its dataset in place."""
+    """Return a copy of the project with its dataset prepared."""
     return project_of("mpi", tmp_path_factory.mktemp("mpi"))
 
 
@@ -99,7 +99,7 @@ def project(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
 def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
-    """Over memory that ranks share, as MPI prefers it on one machine, nothing would be sent."""
+    """With shared memory, which MPI prefers on one machine, the network would carry nothing."""
     before = traces(str(project))
     record = finish(project, nodes, start(project, "mpi", nodes))
     assert_gone(before, str(project))

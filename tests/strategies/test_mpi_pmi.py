@@ -1,4 +1,4 @@
-"""Ranks of MPI find each other through the lines of PMI-1, as the library would say them."""
+"""MPI ranks find each other through PMI-1 messages, as the MPI library would send them."""
 
 import os
 import queue
@@ -17,7 +17,7 @@ WORDS = st.text(st.characters(codec="ascii", exclude_categories=("Z", "C")), min
 
 
 class Nobody:
-    """The peers of a job of one rank."""
+    """The peers of a job with a single rank."""
 
     rank, size = 0, 1
 
@@ -58,7 +58,7 @@ def test_any_word_is_a_value(key, value):
 
 
 def test_every_rank_is_on_a_node_of_its_own():
-    """Else MPICH would use memory that its ranks share instead of the network."""
+    """Otherwise MPICH would use shared memory between its ranks instead of the network."""
 
     def work(peers):
         return get(pmi.Space(peers), "PMI_process_mapping")
@@ -67,7 +67,7 @@ def test_every_rank_is_on_a_node_of_its_own():
 
 
 def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
-    """MPICH names the memory that it shares by it, in a folder of the whole machine."""
+    """MPICH uses this name for shared memory in a folder that the whole machine shares."""
 
     def work(peers):
         return [pmi.Space(peers).answer("cmd=get_my_kvsname") for _ in range(2)]
@@ -80,7 +80,7 @@ def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
 def test_a_barrier_without_a_peer_is_an_error():
     def work(peers):
         space = pmi.Space(peers)
-        if peers.rank == 1:  # came, and is gone
+        if peers.rank == 1:  # This peer connects and ends.
             return None
         with pytest.raises(ConnectionError):
             space.answer("cmd=barrier_in")
@@ -116,7 +116,7 @@ def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
 
 
 def test_the_line_of_the_library_is_cut_where_it_cannot_be_answered(monkeypatch):
-    """A library that waited for an answer would wait without end."""
+    """If the connection stayed open, the library would wait forever for an answer."""
     told = queue.Queue()
     monkeypatch.setattr(threading, "excepthook", lambda failed: told.put(failed.exc_type))
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):

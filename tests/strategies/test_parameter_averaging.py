@@ -1,6 +1,6 @@
-"""Three workers average their weights: when they are to, what they are to, and nothing else.
+"""Three workers average their weights exactly when and where they should.
 
-Real processes with uneven parts of the global batch; see averaging_job.py.
+The workers are real processes with unequal parts of the global batch; see averaging_job.py.
 """
 
 import averaging_job
@@ -22,12 +22,12 @@ CASES = {
     "reset": ("adam", {"period": PERIOD, "optimizer_state": "reset"}),
     "epoch": ("momentum", {"period": "epoch"}),
 }
-TOLERANCE = 1e-5  # of the largest weight: float32 rounding
+TOLERANCE = 1e-5  # relative to the largest weight: float32 rounding
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory, run_job):
-    """Return label -> name -> what each worker saved, (workers, …); `single` has no workers."""
+    """Return label -> name -> what each worker saved, (workers, …); `single` has no worker axis."""
     out = tmp_path_factory.mktemp("averaging")
     run_job(averaging_job.main, out, CASES)
     found = {}
@@ -60,7 +60,8 @@ def test_the_workers_weights_are_equal_whenever_they_were_averaged_and_only_then
 
 
 def test_weights_become_the_mean_of_what_the_workers_have_trained(saved):
-    before = saved["epoch"]["weights"][:, PERIOD - 1]  # with a longer period
+    # The case `epoch` has a longer period: nothing was averaged yet.
+    before = saved["epoch"]["weights"][:, PERIOD - 1]
     after = saved["kept"]["weights"][:, PERIOD - 1]
     for worker in range(NODES):
         assert largest_difference(after[worker], before.mean(axis=0)) <= TOLERANCE
@@ -125,5 +126,5 @@ def test_what_would_begin_anew_in_every_period_is_not_reset():
     with pytest.raises(RefusedError, match="remembers weights, which optimizer_state reset"):
         resettable(optimizers.ScheduleFreeAdamW())
     adam = optimizers.Adam()
-    # a callback may have changed its learning rate, which stays
+    # The learning rate is not reset, because a callback may have changed it.
     assert resettable(adam) == [one for one in adam.variables if one is not adam.learning_rate]

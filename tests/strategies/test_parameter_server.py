@@ -1,4 +1,4 @@
-"""ParameterServerStrategy in real processes: what is applied, how it ends, who waits for whom."""
+"""ParameterServerStrategy in real processes: updates, the end of jobs, and who waits for whom."""
 
 import async_sgd_job
 import pytest
@@ -10,33 +10,33 @@ STRAGGLER = [0.0, 0.0, 0.05]
 
 
 def run(run_job, out, job):
-    """Return what the workers of a job saw; by default it has two workers and a server."""
+    """Return the observations of a job's workers; by default it has two workers and one server."""
     (seen,) = async_sgd_job.run_all(run_job, out, [job], strategy="parameter_server", nodes=2)
     return seen
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory, run_job):
-    """Workers of a job in which every update takes 1 from every weight; the last one is slow."""
+    """Return workers of a job whose updates take 1 from every weight; the last worker is slow."""
     job = {"nodes": 3, "options": {"servers": 2}, "sleep_s": STRAGGLER}
     return run(run_job, tmp_path_factory.mktemp("three"), job)
 
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory, run_job):
-    """Workers of a job whose steps take a while."""
+    """Return workers of a job whose steps take a while."""
     job = {"nodes": 3, "model": "wide", "optimizer": "adam"}
     return run(run_job, tmp_path_factory.mktemp("busy"), job)
 
 
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(three):
-    """After the split form the servers were set back to the beginning."""
+    """After the split form, the servers were reset to the initial weights."""
     assert [worker["final_age"] for worker in three] == [3 * STEPS] * 3
     assert len({worker["sha256"] for worker in three}) == 1
 
 
 def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
-    """Where steps take a while, some come between."""
+    """If steps take a while, updates of others come between."""
     for workers in (three, busy):
         staleness = [worker["observed"]["staleness"] for worker in workers]
         assert [len(of_steps) for of_steps in staleness] == [STEPS] * 3

@@ -1,4 +1,4 @@
-"""Models in stages: what they learn, send and wait for, and workers that hang."""
+"""Models in stages: what they learn, what they send, what they wait for, and stuck workers."""
 
 import json
 import re
@@ -30,14 +30,14 @@ TIMED = {
 
 
 class Done(NamedTuple):
-    """What is left of a job: the models and the notes, by rank."""
+    """The results of a job: models and observations, by rank."""
 
     models: list
     seen: list
 
     def losses(self):
-        """Return [loss, right answers] of each step over all workers."""
-        # a stage that is not the last one sees none
+        """Return [loss, right answers] of each step, averaged over the workers that know them."""
+        # Only workers with the last stage know losses.
         return np.mean([one["losses"] for one in self.seen if None not in one["losses"]], axis=0)
 
 
@@ -81,7 +81,7 @@ def assert_one_model(models):
 
 @pytest.mark.parametrize("case", ["whole", "whole_4", "whole_frozen", "embedded", "embedded_twice"])
 def test_stages_train_like_one_process(done, case):
-    """Of whole batches also the statistics of batch normalisation, dropout and losses are equal."""
+    """With whole batches, statistics of batch normalisation, dropout and losses are equal, too."""
     expected, found = done(ONE[CASES[case][2]]), done(case)
     assert len(found.models) == CASES[case][1]
     assert_one_model(found.models)
@@ -92,7 +92,7 @@ def test_stages_train_like_one_process(done, case):
 
 @pytest.mark.parametrize(("case", "back"), [("pipeline", 1), ("pipeline_frozen", 0)])
 def test_only_activations_and_the_gradients_that_are_needed_are_sent(done, case, back):
-    """Nothing comes back to stages that are frozen, like all before them."""
+    """No gradient is sent back to a stage if it and all stages before it are frozen."""
     activations = 6 * 24 * 16 * 4  # steps × examples × units × bytes
     first, last = done(case).seen
     for bytes_, expected in (
@@ -101,21 +101,22 @@ def test_only_activations_and_the_gradients_that_are_needed_are_sent(done, case,
         (last["sent"], back * activations),
         (first["received"], back * activations),
     ):
-        assert expected <= bytes_ <= expected + 600  # lengths of messages, a barrier
+        assert expected <= bytes_ <= expected + 600  # lengths of messages, and a barrier
 
 
 def test_pipelines_side_by_side_keep_one_model(done):
-    """Weights are the same after every step, statistics become the mean of the pipelines'."""
+    """Weights are equal after every step; statistics become the mean over the pipelines."""
     models, seen = done("side_by_side")
     assert_one_model(models)
-    digests = [one["weights"] for one in seen]  # the other stages' weights are those of the start
+    # Weights of the other stages are still the initial ones.
+    digests = [one["weights"] for one in seen]
     assert digests[:2] == digests[2:]
     assert digests[0] != digests[1]
     statistics = len(seen[0]["statistics"])
     assert statistics == 6  # mean and variance of three layers
     for number, agreed in enumerate(models[0][-statistics:]):
         before = [one["statistics"][number] for one in seen]
-        start = float(number % 2)  # what a stage has that is not one's own stays as it was
+        start = float(number % 2)  # Statistics of other workers' stages keep their initial values.
         (one, other) = [values for values in before if set(values) != {start}]
         assert not np.allclose(one, other)
         np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
@@ -131,7 +132,7 @@ def test_pipelines_side_by_side_drop_other_units(done):
 @pytest.mark.alone
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
 def test_micro_batches_fill_the_pipeline(timed, case, idle):
-    """Of n stages that take equally long, (n − 1) / (micro-batches + n − 1) of the time is idle."""
+    """With n stages of equal duration, a share of (n − 1) / (micro-batches + n − 1) is idle."""
     bubbles = [one["observed"]["bubble_share"] for one in read(timed, case).seen]
     assert [len(shares) for shares in bubbles] == [6, 6]
     assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)

@@ -1,4 +1,4 @@
-"""The part of a model that a server has: updated as the whole would be, or refused."""
+"""A server's part of a model is updated as in the whole model, or the model is refused."""
 
 import keras
 import numpy as np
@@ -43,11 +43,12 @@ def test_a_constraint_is_kept_where_a_variable_is_whole_and_refused_where_it_is_
 
 
 class Layerwise(keras.optimizers.SGD):
-    """May scale a variable's gradient by its norm, as LARS does."""
+    """An optimizer that may scale a variable's gradient by its norm, as LARS does."""
 
 
 LAYERWISE = ("Layerwise", "Lamb", "Adafactor", "Muon", "MultiOptimizer")
-IN_STAGES = ("Lamb", "Adafactor", "Muon")  # a stage has whole variables
+# These are allowed in pipelines, because a stage has whole variables.
+IN_STAGES = ("Lamb", "Adafactor", "Muon")
 
 
 def optimizer_of(name: str) -> keras.optimizers.Optimizer:
@@ -87,7 +88,7 @@ def test_an_optimizer_of_each_weight_trains_a_part_as_it_trains_the_whole(name):
 
 
 class OwnStep(keras.Sequential):
-    """Has a training step of its own, which is the workers' business."""
+    """A model with its own training step, which only the workers run."""
 
     def train_step(self, data):
         return super().train_step(data)

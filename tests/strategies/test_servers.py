@@ -1,6 +1,6 @@
 """Strategies with parameter servers: one worker trains like one process, and how jobs end.
 
-Real processes; see async_sgd_job.py.
+The jobs run in real processes; see async_sgd_job.py.
 """
 
 import re
@@ -13,7 +13,7 @@ import pytest
 STEPS = 20
 ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
 BOTH = pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
-# strategy, options, model, optimizer, what float32 may round: more in sums of 30,000
+# strategy, options, model, optimizer, float32 tolerance (larger for sums of 30,000 terms)
 ONE_WORKER = {
     "async, one server": (ASYNC, {}, "net", "sgd_momentum", 1e-6),
     "async, scaled": (ASYNC, {"scale_by_staleness": True}, "net", "decaying", 1e-6),
@@ -24,15 +24,15 @@ ONE_WORKER = {
     "embedding": (TENSORFLOWS, {}, "words", "adam", 1e-6),
     "cut variables": (TENSORFLOWS, {"servers": 2}, "wide", "sgd_momentum", 1e-5),
 }
-STATISTICS = 2  # mean and variance of the models' batch normalisation
+STATISTICS = 2  # mean and variance of the batch normalisation
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
-    """(case or model and optimizer, form, rank) -> weights and moving statistics after it."""
+    """Return (case or (model, optimizer), form, rank) -> weights and moving statistics."""
     out = tmp_path_factory.mktemp("trained")
     jobs = {}
-    # more servers than nodes are refused where options are checked, which this script passes over
+    # More servers than nodes would be refused by the check of options, which this job does not run.
     for case, (strategy, options, model, optimizer, _) in ONE_WORKER.items():
         job = {"model": model, "optimizer": optimizer}
         jobs[model, optimizer] = job | {"strategy": "single"}
@@ -49,13 +49,13 @@ def trained(tmp_path_factory, run_job):
 
 @pytest.mark.parametrize("case", ONE_WORKER)
 def test_one_worker_trains_like_one_process(trained, case):
-    """In both forms, so the servers' state was put back to the beginning between the two."""
+    """This holds for both forms, so the servers' state is reset between the two."""
     strategy, _, model, optimizer, rounding = ONE_WORKER[case]
     expected = trained[(model, optimizer), "agreed", 0]
     for form in ("split", "fused", "agreed"):
         found = trained[case, form, 0]
         if strategy == TENSORFLOWS and form != "agreed":
-            found = found[:-STATISTICS]  # they are on the servers until then
+            found = found[:-STATISTICS]  # Until then, the statistics are on the servers only.
         for mine, reference in zip(found, expected[: len(found)], strict=True):
             np.testing.assert_allclose(mine, reference, rtol=1e-5, atol=rounding)
 
@@ -90,7 +90,7 @@ def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(
 
 KILLED = "rank {}: killed by SIGKILL"
 STUCK = r"worker {} stopped answering for \d+ s"
-ENDS = {  # of two workers, 0 and 1, and a server, 2
+ENDS = {  # two workers, 0 and 1, and a server, 2
     ASYNC: [
         ({"hit": 2}, KILLED.format(2)),
         ({"hit": 1}, KILLED.format(1)),
@@ -130,5 +130,5 @@ def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path, ru
         assert re.match(said, end["error"]), job
         assert end["seconds"] < 2 * patience_s + 3, job
     assert [worker["final_age"] for worker in finished] == [2 * STEPS] * 2
-    # the quick one waited for longer than for somebody who is stuck
+    # The fast worker waited longer than it would wait for a stuck peer.
     assert finished[1]["ended"] - finished[0]["ended"] > patience_s

@@ -1,6 +1,6 @@
-"""Large dense layers split over workers: what they send, and which are split.
+"""Large dense layers split over workers: what is sent, and which layers are split.
 
-That it trains like one process is tested with the other synchronous strategies.
+Another test checks that they train like one process, as for other synchronous strategies.
 """
 
 import json
@@ -17,9 +17,9 @@ from nodewise.strategies.split_dense import worker as split_dense
 
 pytestmark = pytest.mark.slow
 
-NODES, STEPS, EXAMPLES = 3, 6, 24  # of each worker
-INPUTS, UNITS = 256, 96  # of the layer that is split
-OTHERS = 16 * 256 + 256 + UNITS + UNITS * 4 + 4  # weights that are not
+NODES, STEPS, EXAMPLES = 3, 6, 24  # examples of each worker
+INPUTS, UNITS = 256, 96  # of the split layer
+OTHERS = 16 * 256 + 256 + UNITS + UNITS * 4 + 4  # weights of the other layers
 CASES = {
     "wide": ("split_dense", NODES, "wide", {}),
     "nothing_to_split": ("split_dense", NODES, "normalised", {}),
@@ -57,7 +57,7 @@ def test_of_a_split_layer_activations_are_sent_and_no_gradient(folder):
 
 
 class Scaled(layers.Dense):
-    """A dense layer that makes something else of its inputs."""
+    """A dense layer that first changes its inputs."""
 
     def call(self, inputs, training=None):
         return super().call(2 * inputs)
@@ -71,7 +71,7 @@ def with_lora():
 
 
 def model_of(*ones):
-    """Put a model together layer by layer: each `add` leaves calls of layers behind."""
+    """Build a model layer by layer; each `add` leaves calls of layers behind."""
     model = keras.Sequential([keras.Input((300,))])
     for one in (*ones, layers.Dropout(0.2), layers.Dense(2)):
         model.add(one)

@@ -1,4 +1,4 @@
-"""Staleness is counted as it is defined, a bound is kept, gradients are gathered as they weigh."""
+"""Staleness is counted as defined, its bound is kept, and gathered gradients have their weights."""
 
 import numpy as np
 import pytest

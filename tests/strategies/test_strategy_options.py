@@ -1,4 +1,4 @@
-"""Options of strategies: what is not allowed is refused in one line that names the option."""
+"""Options of strategies: a value that is not allowed is refused in one line with its name."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def refusal(strategy, nodes, **options):
 
 
 PERIOD = "period: must be epoch, or steps: 1 to 1,000,000"
-# strategy and nodes
+# (strategy, nodes)
 ASYNC_4 = ("async_sgd", 4)
 ASYNC_2 = ("async_sgd", 2)
 COMPRESSED = ("compressed_sgd", 3)

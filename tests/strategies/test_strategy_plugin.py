@@ -1,4 +1,4 @@
-"""A strategy of another package: listed, measured, and shown on the site like any other."""
+"""A strategy from another package is listed, measured and shown on the site like any other."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def plugin(tmp_path_factory):
 
 
 def run(plugin, *command, **variables):
-    """Run Python where the plug-in is installed; return what it printed."""
+    """Run Python in an environment in which the plug-in is installed; return its output."""
     path = os.pathsep.join([str(plugin), "workflow", "tests"])
     environment = os.environ | {"PYTHONPATH": path} | variables
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""Dense layers split over nodes: what is learnt and sent, what is refused, workers that hang.
+"""Dense layers split over nodes: what is learnt and sent, what is refused, stuck workers.
 
-That ten steps equal those of one process is tested with the other synchronous strategies.
+Another test checks that ten steps equal those of one process, as for other synchronous strategies.
 """
 
 import json
@@ -33,7 +33,7 @@ def failure(folder, case):
 
 
 def models(folder, case):
-    """Return weights and moving statistics of each worker in the end."""
+    """Return the final weights and moving statistics of each worker."""
     assert not (folder / case / "failure.txt").exists(), failure(folder, case)
     return [list(np.load(path).values()) for path in sorted(folder.glob(f"{case}/model~*.npz"))]
 
@@ -42,10 +42,10 @@ def seen(folder, case):
     return [json.loads(path.read_text()) for path in sorted(folder.glob(f"{case}/seen~*.json"))]
 
 
-@pytest.mark.parametrize("nodes", [2, 3])  # of 8 or 16 units, three nodes have 3 or 6 each
+@pytest.mark.parametrize("nodes", [2, 3])  # With three nodes, each has 3 of 8 or 6 of 16 units.
 @pytest.mark.parametrize("model", MODELS)
 def test_split_layers_train_like_one_process(folder, model, nodes):
-    """Losses, statistics of batch normalisation and dropout included."""
+    """This includes losses, statistics of batch normalisation and dropout."""
     (expected,), found = models(folder, f"{model}_1"), models(folder, f"{model}_{nodes}")
     assert len(found) == nodes
     for worker in found:
@@ -60,10 +60,13 @@ def test_split_layers_train_like_one_process(folder, model, nodes):
     ("case", "inputs", "outputs"), [("frozen_2", 0, 4), ("embedded_2", 128, 4)]
 )
 def test_a_pair_sends_its_outputs_and_the_gradient_of_its_inputs(folder, case, inputs, outputs):
-    """Of a ring of two each sends as many bytes as are summed; frozen layers want no gradient."""
+    """In a ring of two, each node sends as many bytes as are summed.
+
+    Frozen layers need no gradient.
+    """
     summed = 6 * 24 * (inputs + outputs) * 4  # steps × examples × units × bytes
     for worker in seen(folder, case):
-        assert summed <= worker["sent"] <= summed + 20_000  # what TensorFlow says around it
+        assert summed <= worker["sent"] <= summed + 20_000  # TensorFlow's own messages
 
 
 def test_a_model_without_a_pair_is_refused_in_one_line(folder):

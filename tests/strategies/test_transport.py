@@ -1,4 +1,4 @@
-"""Messages between places arrive whole and in order; who is gone or stuck is an error."""
+"""Messages between workers arrive whole and in order; a lost or stuck peer is an error."""
 
 import socket
 import time
@@ -11,7 +11,7 @@ from nodewise.strategies.transport import LENGTH_BYTES, Peers
 
 
 def test_everybody_can_send_large_messages_to_everybody_at_once():
-    size = 3_000_000  # more than any socket takes unread
+    size = 3_000_000  # larger than a socket's buffers
 
     def work(peers):
         others = [rank for rank in range(peers.size) if rank != peers.rank]
@@ -28,7 +28,7 @@ def test_everybody_can_send_large_messages_to_everybody_at_once():
 
 
 def test_messages_of_all_sizes_come_whole_and_in_order():
-    """Some are handed over at once, some in parts, some wait for those before them."""
+    """Some messages are sent at once, some in parts, some wait for earlier ones."""
     chance = np.random.default_rng(1)
     sizes = [*(10 ** chance.uniform(0, 6.7, 60)).astype(int).tolist(), 0, 5, 0]
 
@@ -99,7 +99,7 @@ def test_a_peer_that_is_gone_is_an_error():
 
 
 def test_who_is_connected_to_all_finds_nobody_listening_any_more(monkeypatch):
-    """Else a server of TensorFlow that one has started would be taken for a place."""
+    """Otherwise a peer could take a TensorFlow server at an address for a worker."""
     keep = Peers._keep
 
     def slowly(self, peer, connection):
@@ -123,7 +123,7 @@ def test_a_peer_that_never_comes_is_an_error():
 
 
 def test_a_slow_link_is_no_stuck_peer():
-    """The message takes longer than a peer may be silent for, and comes bit by bit."""
+    """The message arrives in small pieces and takes longer than a peer may be silent."""
     size, silence_s = 12_000_000, 1.0
 
     def work(peers):

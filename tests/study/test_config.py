@@ -1,4 +1,4 @@
-"""A configuration is checked before any job starts; a mistake is one line that says what to do."""
+"""A configuration is checked before any job starts; one line names the mistake and the remedy."""
 
 import copy
 import time
@@ -344,7 +344,7 @@ def test_the_cells_of_all_experiments_together_are_limited(tmp_path):
 
 
 def test_a_grid_is_counted_before_it_is_built(tmp_path):
-    """Half a million options to check and 10 million cells: too many to do, quick to count."""
+    """Building half a million options and 10 million cells would take long; counting is quick."""
     grid = GOOD["experiments"]["steps"] | {
         "batches": list(range(1, 8_000)),
         "strategies": {"multi_worker_mirrored": {"nodes": list(range(2, 65))}},

@@ -1,4 +1,4 @@
-"""Estimates of cells, which follow from work and machine."""
+"""Estimated times of cells follow from their work and the machine."""
 
 import statistics
 from collections import defaultdict
@@ -100,7 +100,7 @@ def test_more_devices_than_cores_take_turns_in_one_process_too():
 
 @pytest.fixture(scope="module")
 def estimated() -> list[tuple[Record, estimate.Estimate]]:
-    """The committed records that have a result, and what each would have been estimated at."""
+    """Return the committed records with a result, each with the estimate for its cell."""
     found = []
     for path in Path("data/records").rglob("repeat~*.json"):
         record = read_record(path)

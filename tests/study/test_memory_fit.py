@@ -1,4 +1,4 @@
-"""Whether a batch fits the memory of its nodes, said before anything starts."""
+"""A batch that does not fit the memory of its nodes is reported before anything starts."""
 
 import pytest
 
@@ -16,7 +16,7 @@ GB = 10**9
 
 @pytest.fixture
 def large(tmp_path, monkeypatch):
-    """A user's model whose process takes 1 GB and 10 MB for each example."""
+    """Return a user's model whose process takes 1 GB, plus 10 MB per example."""
     memory = Memory(
         weights_bytes=1,
         gradients_bytes=1,

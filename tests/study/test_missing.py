@@ -1,4 +1,4 @@
-"""What has no result is said with its reason, and tried again only when that is asked for."""
+"""Missing results are listed with their reasons and are tried again only on request."""
 
 import json
 from pathlib import Path
@@ -40,8 +40,8 @@ def study(**changes):
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """A folder with records of the study: one ended well, two did not."""
-    first, *others = study().cells()  # reads the project's registry, once
+    """Return the folder of a study's records: one cell succeeded, the others were refused."""
+    first, *others = study().cells()  # This reads the project's registry, so it comes before chdir.
     monkeypatch.chdir(tmp_path)
     records = [
         make.record(first),
@@ -112,7 +112,7 @@ def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with
 
 
 def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measured):
-    """As a record of another version is; the run that makes it ends with `nodewise missing`."""
+    """It may have another version; the run that renews it also ends with `nodewise missing`."""
     before = missing.find_missing(study(), measured)
     file = measured.parent / missing.CALIBRATION
     file.parent.mkdir()
@@ -121,7 +121,7 @@ def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measu
 
 
 def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measured, monkeypatch):
-    monkeypatch.undo()  # the plan reads the project's own registries
+    monkeypatch.undo()  # Return to the project's folder: the plan reads its registries.
     machine = Machine(reference_s=0.006, cores=2)
     planned = plan(study(), measured, machine)
     assert sum(one.done for one in planned) == 1

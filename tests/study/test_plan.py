@@ -1,4 +1,4 @@
-"""The plan of a study: what is done already, how long the rest takes, what is said of it."""
+"""The plan of a study: what is done, how long the rest takes, and how that is reported."""
 
 import csv
 import subprocess
@@ -18,7 +18,8 @@ from nodewise.study import plan
 from nodewise.study.config import Config, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine
 
-PUBLISHED = Path("config/published.yaml")  # of records, with nothing to measure
+# This study shows committed records and measures nothing.
+PUBLISHED = Path("config/published.yaml")
 MACHINE = Machine(REFERENCE_S, cores=2)
 
 
@@ -123,7 +124,8 @@ def test_every_study_of_the_project_can_be_planned(config):
     declared = read_config(config)
     planned = plan.plan(declared, Path("nowhere"), MACHINE)
     assert len(planned) == len(declared.cells())
-    described = [one for one in planned if not one.cell.build]  # not a model of somebody's own
+    # models of the project, not of a user
+    described = [one for one in planned if not one.cell.build]
     assert all(one.estimate is not None and one.estimate.cell_s > 0 for one in described)
 
 

@@ -1,4 +1,4 @@
-"""What is published is whole and carries no caution; the manifest says the rest."""
+"""Only complete experiments without cautions are published; the manifest lists the rest."""
 
 import json
 import shutil
@@ -35,8 +35,9 @@ RESULTS, OUT = "results/tiny", "data/records/mine/tiny"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the study and a record of each of its eight cells."""
-    cells = Config.model_validate(STUDY).cells()  # reads the project's registry, once
+    """Return a folder with the study and a record of each of its eight cells."""
+    # This reads the project's registry, so it comes before chdir.
+    cells = Config.model_validate(STUDY).cells()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
     make.write([make.record(one) for one in cells], tmp_path / RESULTS / "records")

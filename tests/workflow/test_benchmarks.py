@@ -1,4 +1,4 @@
-"""Benchmarks run seldom: what they import of the project must be there all the same."""
+"""Everything that benchmarks import from the project exists, although they seldom run."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ PACKAGE = Path("workflow")
 
 
 def names_of(module: Path) -> set[str]:
-    """Return the names that a module has, those that it imports among them."""
+    """Return the names that a module defines or imports."""
     tree = ast.parse(module.read_text())
     names = set()
     for node in ast.walk(tree):
@@ -25,7 +25,7 @@ def names_of(module: Path) -> set[str]:
 
 
 def missing(statement: ast.ImportFrom):
-    """Yield the names of an import that are not there."""
+    """Yield the names in an import statement that do not exist."""
     place = PACKAGE / (statement.module or "").replace(".", "/")
     module = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     for alias in statement.names:

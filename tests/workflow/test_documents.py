@@ -1,4 +1,4 @@
-"""What README and the other documents say can be typed, exists, and agrees with the code."""
+"""Commands in README and other documents work, named files exist, and texts agree with the code."""
 
 import re
 import shlex
@@ -39,7 +39,7 @@ FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", 
 
 
 def blocks(text: str, *languages: str) -> list[str]:
-    """Return the fenced code blocks of a language."""
+    """Return the contents of the fenced code blocks in the given languages."""
     return re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 def cases(program: str) -> list[Any]:
-    """Return every command of a program in any document, as parameters of a test."""
+    """Return every command of a program in any document, as test parameters."""
     return [
         pytest.param(words[1:], id=f"{path}: {' '.join(words)[:60]}")
         for path in DOCUMENTS
@@ -121,7 +121,7 @@ def test_the_readme_shows_what_nodewise_predicts(tmp_path):
 # --- files ---
 
 
-# links between pages of the site are checked when it is built
+# Links between pages of the site are checked when the site is built.
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent != RUN.parent], ids=str)
 def test_links_lead_to_files_and_headings(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
@@ -178,7 +178,7 @@ MINIMAL = {
 
 
 def place(section: str, example: dict[str, Any], strategy: str = "") -> dict[str, Any]:
-    """Return a configuration with the example of a key put where its section says."""
+    """Return a configuration with the example of a key in the place that its section describes."""
     first = MINIMAL["experiments"]["first"]
     named = strategy or ("mine" if "strategy" in example else "custom_loop")
     at: dict[str, dict[str, Any]] = {
@@ -223,7 +223,7 @@ MODELS: dict[str, type[Frozen]] = {
 
 
 def sections() -> dict[str, list[list[str]]]:
-    """Return the rows of each section's table, its head first."""
+    """Return the rows of each section's table, with the header first."""
     found = re.split(r"^## (.+)$", CONFIG.read_text(), flags=re.MULTILINE)[1:]
     return {
         name: [
@@ -236,7 +236,7 @@ def sections() -> dict[str, list[list[str]]]:
 
 
 def rows() -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield section, strategy (of an option), key, and the other cells of every row."""
+    """Yield section, strategy (for options, else empty), key, and the other cells of every row."""
     for section, (head, *table) in ((name, t) for name, t in sections().items() if t):
         strategies = head[0] == "strategy"
         for row in table:
@@ -248,7 +248,7 @@ ROWS = list(rows())
 
 
 def field(section: str, strategy: str, key: str) -> FieldInfo:
-    """Return what the code says of a key."""
+    """Return the field in the code that a documented key belongs to."""
     model: type[Any] = STRATEGIES[strategy].options if strategy else MODELS[section]
     *parents, last = key.split(".")
     for parent in parents:
@@ -278,7 +278,8 @@ def test_every_key_of_a_configuration_is_documented_and_no_other(section):
     named = {key for at, _, key, _ in ROWS if at == section}
     model = MODELS[section]
     if model is Emulated:
-        whole = set(model.model_fields) - set(leaves(model))  # such as `node`, beside `node.cpu`
+        # for example `node`, documented as `node.cpu`
+        whole = set(model.model_fields) - set(leaves(model))
         assert named - whole == set(leaves(model))
     else:
         assert named == set(model.model_fields)
@@ -317,7 +318,7 @@ def test_the_documented_limits_are_those_of_the_code(section, strategy, key, cel
 
 
 def limits(annotation: Any) -> Iterator[str]:
-    """Yield the least and the most that an annotation allows, as they are written."""
+    """Yield the lower and upper limits in an annotation, formatted as in the documents."""
     for one in get_args(annotation):
         for constraint in one.metadata if isinstance(one, FieldInfo) else [one]:
             match constraint:
@@ -348,7 +349,7 @@ def words_of(annotation: Any) -> Iterator[str]:
 @pytest.mark.parametrize(("section", "strategy", "key", "cells"), PARAMETERS)
 def test_the_example_of_a_key_is_valid(section, strategy, key, cells, tmp_path):
     if cells[3] == "see above":
-        assert key == "experiments"  # in the complete example, which is tested below
+        assert key == "experiments"  # It is in the complete example, which is tested below.
         return
     example = yaml.safe_load(cells[3].strip("`"))
     at: Any = example.get("options", example) if strategy else example

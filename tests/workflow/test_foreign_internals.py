@@ -1,4 +1,4 @@
-"""The package keeps to the public interface of Python and of the libraries that it uses."""
+"""The package uses only public interfaces of Python and of the libraries."""
 
 import ast
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "workflow" / "nodewise"
-# documented in spite of their names
+# documented, in spite of the underscore
 PUBLIC = ("_asdict", "_exit", "_fields", "_make", "_replace")
 
-# (file, what it uses): why there is no public way
+# (file, what it uses): why there is no public alternative
 ALLOWED = {
     ("cluster/namespace.py", "ctypes"): "os.unshare exists from Python 3.12 on only",
     ("models/layers.py", "_nodes_by_depth"): "get_config needs layers that can be serialized",
@@ -30,7 +30,7 @@ def nodes_of(source: str) -> list[ast.AST]:
 
 
 def defined(nodes: list[ast.AST]) -> set[str]:
-    """Return the private names that a file gives to something of its own."""
+    """Return the private names that a file defines itself."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -46,7 +46,7 @@ def defined(nodes: list[ast.AST]) -> set[str]:
 
 
 def used(nodes: list[ast.AST], ours: set[str]) -> set[str]:
-    """Return what a file uses of others that they do not offer."""
+    """Return the private names and modules of others that a file uses."""
     modules, paths = {}, set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -65,7 +65,7 @@ def used(nodes: list[ast.AST], ours: set[str]) -> set[str]:
             elif private(node.attr) and node.attr not in ours:
                 found.add(node.attr)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr":
-            name = getattr(node.args[1], "value", "")  # of a constant
+            name = getattr(node.args[1], "value", "")  # the value of a constant
             found |= {name} if private(str(name)) and name not in ours else set()
     return found | {
         "ctypes" if path.startswith("ctypes") else path
@@ -113,4 +113,5 @@ def test_nothing_private_of_a_library_is_used():
         for name in used(nodes, ours)
     }
     assert found - ALLOWED.keys() == set()
-    assert ALLOWED.keys() - found == set()  # the list only shrinks
+    # Entries that are no longer used must be removed from the list.
+    assert ALLOWED.keys() - found == set()

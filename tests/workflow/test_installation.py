@@ -1,4 +1,4 @@
-"""nodewise in an environment of a user, beside their packages, and without a clone."""
+"""Installation into a user's environment, beside other packages and without a clone."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def run(folder: Path, *command: str | Path, fails: bool = False) -> str:
 
 @pytest.fixture(scope="module")
 def nodewise(tmp_path_factory):
-    """Return the command of nodewise, installed with the oldest versions that it allows."""
+    """Return the nodewise command, installed with the oldest package versions that it allows."""
     project = projects.copy(tmp_path_factory.mktemp("installation") / "project")
     environment = project.parent / "environment"
     python = environment / "bin/python"

@@ -1,4 +1,4 @@
-"""A test that never ends fails, and the run goes on."""
+"""A test that never ends fails at its limit, and the test run continues."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ def test_what_never_ends_fails_and_the_run_goes_on(tmp_path):
 
 
 def test_a_limit_is_short_unless_the_test_is_marked(request):
-    """This one is not marked, the one above has a limit of its own."""
+    """This test has no mark; the test above has its own limit."""
     assert request.node.get_closest_marker("timeout").args == (30 if "CI" in os.environ else 10,)
 
 

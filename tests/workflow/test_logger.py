@@ -1,4 +1,4 @@
-"""What `snakemake` prints: a line for each cell and step, the time left, and failed steps."""
+"""What `snakemake` prints: a line for each cell and step, the remaining time, failed steps."""
 
 import logging
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def log(handler, message=None, event=None, **fields):
 
 
 def started(**settings):
-    """A logger of a run that measures the smoke study."""
+    """Return a logger of a run that measures the smoke study."""
     handler = plugin.LogHandler(Settings(**settings), None)
     log(handler, event=LogEvent.WORKFLOW_STARTED, configfiles=[str(CONFIG)])
     log(handler, event=LogEvent.RUN_INFO, stats=RULES)
@@ -45,7 +45,7 @@ def start_job(handler, jobid, rule, reason="Missing output files: x", **wildcard
 
 @pytest.fixture
 def cells(tmp_path, monkeypatch):
-    """The cells of the smoke study, of which no record is there yet."""
+    """Return the cells of the smoke study, none of which has a record yet."""
     cells = read_config(CONFIG).cells()
     monkeypatch.setattr("snakemake_logger_plugin_nodewise.study.RESULTS", tmp_path)
     return cells

@@ -1,4 +1,4 @@
-"""The published site: of committed records alone, and in an environment without TensorFlow."""
+"""The published site is built from committed records only, without TensorFlow."""
 
 import re
 import shutil
@@ -29,7 +29,7 @@ REPORTING = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """Return a copy of the project, with records, whose Python finds no TensorFlow."""
+    """Return a built copy of the project with records; its Python finds no TensorFlow."""
     folder = tmp_path_factory.mktemp("published")
     project = projects.copy(folder / "project")
     shutil.rmtree(project / "data/records")
@@ -47,7 +47,7 @@ def project(tmp_path_factory) -> Path:
 
 
 def build(project: Path) -> set[str]:
-    """Build the site; return the rules that ran."""
+    """Build the site; return the names of the rules that ran."""
     path = f"{project / 'workflow'}:{project.parent / 'hidden'}"
     command = ("snakemake", "--configfile", CONFIG, "--cores", "all", "--verbose")
     run = start(project, *command, PYTHONPATH=path, NODEWISE_DATASETS="")
@@ -96,7 +96,7 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
         "lost &"
         in (project / "build/site" / curve_page(cell.model, cell.strategy_name)).read_text()
     )
-    assert path.read_text() == failed  # it stays as it was committed
+    assert path.read_text() == failed  # The record is unchanged.
     assert not page.exists()
     search = (project / "build/site/search/search_index.json").read_text()
     assert removed.id not in search
@@ -122,7 +122,7 @@ def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
 
 
 def widths(project: Path) -> dict[str, int]:
-    """Return how wide the pages show each picture of a chart."""
+    """Return the widths at which the pages show pictures of charts, by name of the picture."""
     pages = "".join(path.read_text() for path in (project / "build/site").rglob("*.html"))
     shown = re.findall(r'<img class="nw-still" src="[^"]*?([^"/]+)" width="(\d+)"', pages)
     return {name: int(width) for name, width in shown}

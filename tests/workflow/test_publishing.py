@@ -1,4 +1,4 @@
-"""What publishing promises: committed inputs are there and current, its files say what is true."""
+"""What publishing needs: committed inputs are current, and the project's own files are right."""
 
 import re
 import subprocess
@@ -32,9 +32,9 @@ MAKE = [command for command in COMMANDS if command.startswith("make ")]
 CITATION = yaml.safe_load(Path("CITATION.cff").read_text())
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 RECORDS = Path("data/records")
-MOST_CAUTIONS = 0.05  # of the published points
+MOST_CAUTIONS = 0.05  # share of published points
 MOST_BYTES = 15_000_000
-# of the schema of the Citation File Format 1.2.0
+# from the schema of the Citation File Format 1.2.0
 CFF_REQUIRED = {"authors", "cff-version", "message", "title"}
 CFF_KEYS = CFF_REQUIRED | {
     *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords"),
@@ -55,7 +55,7 @@ def test_the_published_records_are_sound_and_their_own():
 
 @pytest.fixture(scope="module")
 def tables():
-    """The tables of the committed records that the site shows."""
+    """Return the tables of the committed records that the site shows."""
     files = read_config(Path("config/published.yaml")).record_files(Path())
     return build_tables(files, published.ntua(), published_runs=published.runs())
 
@@ -65,7 +65,7 @@ def test_few_published_points_carry_a_caution(tables):
 
 
 def counting(claim, tables):
-    """Return the cells of the points that count for a claim, or against it."""
+    """Return the cells of the points that count for or against a claim."""
     no_fits = {name: typed((), columns) for name, columns in OVERHEAD.items()}
     rows = CLAIM_RULES[claim.rule](tables, no_fits, **claim.settings)
     rows = evidence.select(rows) if "lacks" in rows else rows[:0]

@@ -1,7 +1,7 @@
-"""The workflow as a user meets it: a small study runs; a change re-runs just what it touches.
+"""The workflow as users see it: a small study runs, and a change reruns only what it affects.
 
-One copy of the project is run once, with real workers; what a change would re-run is then asked of
-dry runs in that copy.
+One copy of the project is run once, with real workers. What a change would rerun is determined by
+dry runs in copies of that copy.
 """
 
 import os
@@ -91,9 +91,9 @@ def would_run(project: Path) -> tuple[set[str], set[str]]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A project whose study has been run, and what Snakemake printed."""
+    """Return a project whose study has been run, and what Snakemake printed."""
     project = projects.copy(tmp_path_factory.mktemp("study") / "project")
-    for large in ("bert_base", "densenet121", "resnet50"):  # describing them takes longest
+    for large in ("bert_base", "densenet121", "resnet50"):  # Describing these models takes longest.
         (project / f"models/{large}.py").unlink()
     write_study(project, STUDY)
     return project, snakemake(project)
@@ -106,7 +106,7 @@ def finished(run):
 
 @pytest.fixture
 def project(finished, tmp_path):
-    """A copy that a test may change; times are kept, as Snakemake compares them."""
+    """Return a copy that a test may change, with modification times, which Snakemake compares."""
     return shutil.copytree(finished, tmp_path / "project", symlinks=True)
 
 
@@ -189,7 +189,7 @@ def test_nothing_changed_nothing_runs(project):
 
 
 def test_times_alone_change_nothing(project):
-    """A fresh checkout of another branch and back leaves newer files with the same content."""
+    """After switching branches and back, files are newer but have the same content."""
     for path in ("models/fashion_cnn.py", "workflow/nodewise/strategies/single/worker.py"):
         (project / path).touch()
     assert would_run(project) == (set(), set())
@@ -208,21 +208,21 @@ def test_a_changed_extent_measures_only_its_experiment(project):
 
 
 def test_what_decides_nothing_of_a_cell_measures_none(project):
-    """Nor does it prepare data, or measure noise scales, anew."""
+    """It also does not prepare data or measure noise scales again."""
     told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "official"}}
     write_study(project, STUDY | told | {"watts_per_core": 7.0})
     edit(project / "workflow/nodewise/strategies/declaration.py")
     edit(project / "workflow/nodewise/cluster/doctor.py")
     edit(
         project / "workflow/nodewise/measure/worker.py"
-    )  # MEASURES tells whether that changes numbers
+    )  # MEASURES says whether a change affects numbers.
     cells, rules = would_run(project)
     assert cells == set()
     assert rules <= FOLLOWING and "build_tables" in rules
 
 
 def install_another_tensorflow(project: Path) -> None:
-    """Have it found, by its version, before the one that is installed."""
+    """Make another version of TensorFlow appear to be installed, in front of the real one."""
     told = project / "workflow/tensorflow-9.9.dist-info/METADATA"
     told.parent.mkdir()
     told.write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 9.9\n")
@@ -285,14 +285,14 @@ def test_without_a_compiler_cells_of_horovod_are_refused_and_all_others_stand(pr
         assert record.status == "refused"
         assert record.failure.reason.startswith(needed)
     assert would_run(project) == (set(), FOLLOWING)
-    (project / "results/horovod/manifest.json").write_text("{}")  # as after a build by hand
+    (project / "results/horovod/manifest.json").write_text("{}")  # as if Horovod was built by hand
     assert would_run(project) == (HOROVOD_CELLS, FOLLOWING)
     install_another_tensorflow(project)
     assert "build_horovod" in would_run(project)[1]
 
 
 def programs_but(missing: str, folder: Path) -> Path:
-    """Return a folder with all programs of the PATH, but for one."""
+    """Return a folder with links to all programs on the PATH except one."""
     folder.mkdir()
     places = [Path(sys.executable).parent, *map(Path, os.environ["PATH"].split(os.pathsep))]
     for program in (file for place in places if place.is_dir() for file in place.iterdir()):
@@ -314,7 +314,7 @@ def test_an_edited_template_renders_pages_only(project):
 
 
 def refused(project: Path, *arguments: str) -> list[str]:
-    """Return what a run prints that ends before any job."""
+    """Return the lines that a run prints that ends before any job."""
     run = start(project, "snakemake", "--cores", "all", "--configfile", CONFIG, *arguments)
     output = finish(run)
     assert run.returncode != 0
@@ -329,7 +329,7 @@ def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
 
 @pytest.mark.parametrize("more", [["config/smoke.yaml"], ["--config", "seed=7"]])
 def test_one_file_is_one_study(finished, more):
-    """Another file, or a value beside it, would be ignored without a word."""
+    """A second file, or a single value, would otherwise be ignored silently."""
     (line,) = refused(finished, *more)
     assert line.startswith("nodewise: one --configfile is a whole study")
 
@@ -353,7 +353,7 @@ DATASET = f"results/datasets/{own_dataset_name('data/templates/own_data.py:load'
 
 @pytest.fixture
 def waiting(tmp_path):
-    """A project whose dataset waits for a file `go`; and Snakemake, which prepares that dataset."""
+    """Yield a project and the Snakemake run that prepares its dataset, waiting for a file `go`."""
     project = projects.copy(tmp_path / "project")
     data = project / "data/templates/own_data.py"
     data.write_text(data.read_text() + WAITING)
@@ -371,7 +371,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
     run.send_signal(signal.SIGINT)
     (project / "go").touch()
     said = finish(run)
-    assert run.returncode == 1, said  # the cell is still to be measured
+    assert run.returncode == 1, said  # The cell has not been measured yet.
     assert said.splitlines()[-1] == STOPPED
     assert (project / DATASET).is_file()
     cells, rules = would_run(project)
@@ -429,7 +429,7 @@ def test_a_step_that_failed_is_named_and_fails_again_until_its_cause_is_gone(pro
     assert would_run(project) == (set(), FOLLOWING)
 
 
-# Each with the reason that it stays.
+# Lint messages that are accepted, each with the reason.
 LINT = {
     "Specify a conda environment or container for each rule.": "one locked environment runs all",
     "Shell command directly uses variable": "another name or time limit must not measure again",

@@ -26,18 +26,18 @@ if EMULATED:
             f"{RESULTS}/calibration/calibration.json",
         log:
             f"{RESULTS}/logs/calibrate.log",
-        # before the first cell, which shows sooner whether cells are worth it
+        # It runs before the first cell, because it shows whether measuring cells is worthwhile.
         priority: BEFORE_CELLS
         localrule: True
         threads: workflow.cores
         params:
-            # measured again for another cluster or more nodes, not for other changes of the study
+            # It is repeated for another cluster or more nodes, not for other changes of the study.
             cluster=[str(one) for one in CALIBRATED],
             measures=MEASURES,
             versions=VERSIONS,
             logs=f"{RESULTS}/logs/calibration",
         shell:
-            # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+            # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
             "timeout --foreground --kill-after=10 0"
             " nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
             " > {log:q} 2>&1"

@@ -6,7 +6,7 @@ out:   results/<study>/records/<cell>.json, also when the cell failed
 steps: measure_cell
 """
 
-# Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
+# Snakemake measures cells in this order: one repeat after the other, with nodes and batches mixed.
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
 
@@ -24,19 +24,20 @@ rule measure_cell:
     priority: lambda w: ORDER.get(w.cell, 0)
     threads: cores_of_cell
     resources:
-        # for a Slurm job of its own, see profiles/slurm; such a job has two tasks or more
+        # for a separate Slurm job, see profiles/slurm; such a job has at least two tasks
         nodes=hosts,
         tasks=lambda w: max(2, cell_of(w).processes),
         mpi="srun",
     params:
-        # a changed cell is measured again, but not for another time limit, nor with other cells
+        # A cell is measured again if its declaration changes. The time limit and other cells are
+        # not part of that.
         declaration=lambda w: CELLS[w.cell].declaration,
         measures=MEASURES,
         versions=VERSIONS,
         weights=lambda w, input: options("weights", input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
-        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+        # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
         " nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"

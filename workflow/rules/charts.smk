@@ -23,7 +23,7 @@ rule draw_charts:
             *("report/*.py", "report/figures/*.py"),
             *("predict/fit_queries.py", "results/queries.py", "results/columns.*"),
         ),
-        strategies=package("strategies/*/__init__.py"),  # their titles
+        strategies=package("strategies/*/__init__.py"),  # titles of strategies
     output:
         directory(f"{RESULTS}/charts"),
     log:

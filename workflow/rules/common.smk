@@ -35,17 +35,17 @@ def finish_running_jobs(number, frame):
     terminate = signal.getsignal(signal.SIGTERM)
     if not callable(terminate):  # no job has started yet
         raise KeyboardInterrupt
-    # in a thread: it waits for a lock that this interrupted thread may hold
+    # Call it in a thread: it waits for a lock that this interrupted thread may hold.
     threading.Thread(target=terminate, args=(number, frame)).start()
 
 
 signal.signal(signal.SIGINT, finish_running_jobs)
-# Commands are those of this environment, whether it is activated or not.
+# Run the commands of this environment, whether it is activated or not.
 os.environ.update(PATH=f"{Path(sys.executable).parent}:{os.getenv('PATH', os.defpath)}")
 # The kernel sends each command SIGTERM when Snakemake ends, even if Snakemake was killed by SIGKILL.
 shell.prefix("set -euo pipefail; exec setpriv --pdeathsig TERM ")
 
-# One file is a whole study: read and checked before any job starts, never merged with another.
+# A single file is the whole study. It is checked before any job starts, never merged with others.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
     sys.exit(
         "nodewise: one --configfile is a whole study: a second one and --config are not allowed; "
@@ -56,7 +56,7 @@ try:
     STUDY = read_config(Path(CONFIG))
     check_files_exist(STUDY)
     RESULTS = str(STUDY.results)
-    # One by one: a deleted record is measured again although the tables are newer.
+    # List records one by one: a deleted one is measured again although the tables are newer.
     RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
     COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
@@ -64,9 +64,10 @@ except UserError as error:
 TITLES = [str(path) for path in STUDY.earlier_configs()]
 DESCRIBED = [f"{DESCRIPTIONS}/{model}.json" for model in registry()]
 CELLS = {cell.id: cell for cell in STUDY.cells()}
-# The priority of what cells wait for: otherwise those of a dataset that is ready overtake the others.
+# The priority of steps that cells wait for: without it, cells whose dataset is ready would be
+# measured first, out of order.
 BEFORE_CELLS = len(CELLS) + 1
-# Whoever installs other versions measures again. Committed records need neither package.
+# With other versions, cells are measured again. Committed records need neither package.
 VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
 
 

@@ -22,11 +22,12 @@ rule prepare_dataset:
         "results/logs/datasets/{dataset}.log",
     priority: BEFORE_CELLS
     params:
-        # another entry is no reason to prepare this one again, and to measure all that trains on it
+        # only this entry, so that a change of another one does not prepare this dataset again and
+        # measure all cells that train on it
         entry=lambda w: DATASETS.get(w.dataset),
         measures=MEASURES,
     shell:
-        # what is allowed (source) is checked again by the cells: no reason to prepare anew
+        # `source` is not a parameter: cells check again whether the data is allowed
         "nodewise prepare-dataset {wildcards.dataset} --source {STUDY.data.source}"
         " --out results/datasets/{wildcards.dataset} > {log} 2>&1"
 
@@ -35,7 +36,7 @@ rule prepare_own_dataset:
     input:
         lambda w: source_files(OWN_DATASETS[w.own]),
     output:
-        # how many arrays there are beside it, the user's function decides
+        # The user's function decides how many arrays are beside it.
         "results/datasets/{own}/manifest.json",
     log:
         "results/logs/datasets/{own}.log",
@@ -45,7 +46,7 @@ rule prepare_own_dataset:
     params:
         load=lambda w: OWN_DATASETS[w.own],
     shell:
-        # data that cannot be used is no reason to stop a study: the cells tell why they have no result
+        # Unusable data must not stop a study: its cells are refused with the reason.
         "nodewise prepare-own-dataset {params.load:q} --keep-refusal"
         " --out results/datasets/{wildcards.own} > {log} 2>&1"
 

@@ -15,9 +15,9 @@ rule build_horovod:
     log:
         "results/logs/horovod.log",
     priority: BEFORE_CELLS
-    # of one thread, although half of the time two compilers run: models are described beside it
+    # one thread, although two compilers run half of the time: models can be described meanwhile
     params:
-        # built again for another TensorFlow or Python
+        # It is built again for another version of TensorFlow or Python.
         wanted=lambda w: horovod_build.wanted(),
     shell:
         "nodewise build-horovod --out results/horovod > {log} 2>&1"

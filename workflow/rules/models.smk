@@ -29,7 +29,7 @@ rule describe_own_model:
         "results/logs/models/{own_model}.log",
     wildcard_constraints:
         own_model="|".join(TO_DESCRIBE) or "none",
-    # a cell is refused if the model does not fit this machine
+    # It runs before cells, because a cell is refused if its model does not fit this machine.
     priority: BEFORE_CELLS
     params:
         build=lambda w: TO_DESCRIBE[w.own_model].build,
@@ -37,6 +37,6 @@ rule describe_own_model:
         or TO_DESCRIBE[w.own_model].dataset,
         versions=VERSIONS,
     shell:
-        # a model that cannot be described is no reason to stop a study
+        # A model that cannot be described must not stop a study.
         "nodewise describe-model {params.build:q} --dataset {params.dataset:q}"
         " --manifest {input.manifest:q} --keep-refusal --out {output:q} > {log:q} 2>&1"

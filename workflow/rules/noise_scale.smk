@@ -28,14 +28,14 @@ rule measure_noise_scale:
         f"{RESULTS}/noise_scale/{{model}}.json",
     log:
         f"{RESULTS}/logs/noise_scale/{{model}}.log",
-    # of one thread, although TensorFlow takes more: nothing is timed, so others may run beside it
+    # one thread, although TensorFlow uses more: nothing is timed, so other steps may run meanwhile
     params:
-        seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
+        seed=STUDY.seed,  # the only configuration value used besides model and dataset
         measures=MEASURES,
         versions=VERSIONS,
         weights=lambda w, input: options("weights", input.weights),
     shell:
-        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+        # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
         " nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"

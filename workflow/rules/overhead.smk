@@ -23,7 +23,7 @@ rule fit_overhead:
         f"{RESULTS}/overhead/fit.json",
     log:
         f"{RESULTS}/logs/fit_overhead.log",
-    priority: 1  # charts wait for it, while nothing waits for pages of cells
+    priority: 1  # Charts wait for it, while nothing waits for the pages of cells.
     params:
         overhead=lambda w, output: os.path.dirname(output[0]),
         calibrations=CALIBRATION_OPTIONS,

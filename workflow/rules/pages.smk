@@ -30,7 +30,7 @@ rule render_pages:
     input:
         config=CONFIG,
         titles=TITLES,
-        # and so every record, as a checksum of each is in the tables
+        # With the tables every record is an input: they contain the records' checksums.
         tables=TABLES,
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
@@ -83,7 +83,7 @@ rule build_site:
     input:
         docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
-        # which the page Bring your own shows
+        # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
         code=package("report/site.py"),

@@ -17,12 +17,12 @@ rule build_tables:
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
         code=package("results/*.py", "results/importers/*.py"),
     output:
-        # one output, not one for each table: for each, Snakemake notes all inputs
+        # one output instead of one per table: Snakemake records all inputs for each output
         directory(TABLES),
     log:
         f"{RESULTS}/logs/build_tables.log",
     params:
-        watts_per_core=STUDY.watts_per_core,  # all that it takes from the configuration
+        watts_per_core=STUDY.watts_per_core,  # the only configuration value used
         noise_scales=NOISE_SCALE_OPTIONS,
     shell:
         "nodewise build-tables --config {CONFIG:q} --out {output:q}"

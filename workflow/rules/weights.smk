@@ -15,7 +15,7 @@ rule prepare_weights:
         "results/logs/weights/{weights}.log",
     priority: BEFORE_CELLS
     params:
-        # another entry is no reason to prepare this one again
+        # only this entry, so that a change of another one does not prepare these weights again
         entry=lambda w: WEIGHTS.get(w.weights),
     shell:
         "nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"

@@ -1,7 +1,7 @@
 """The command line: `nodewise COMMAND …`.
 
-The commands are in the modules of this package. Each command imports what it needs when it runs, so
-that `--help` is fast and the reporting commands do not load TensorFlow.
+The modules of this package contain the commands. Each command imports what it needs only when it
+runs, so that `--help` is fast and the reporting commands do not load TensorFlow.
 """
 
 import os
@@ -15,7 +15,7 @@ from nodewise import __version__
 from nodewise.cli import measure, predict, prepare, report, study, tables
 from nodewise.core.errors import UserError, one_line, what_to_mend
 
-_INTERRUPTED = 130  # exit code of shells after Ctrl-C
+_INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
 _RENAMED = {"gaps": "missing"}
 
@@ -49,12 +49,13 @@ def about(*, version: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one line on stderr and exit code 2.
+    """Run the command line.
 
-    On Ctrl-C the exit code is 130, on SIGTERM 143.
+    An error that the user can fix is printed as one line on stderr, and the exit code is 2. After
+    Ctrl-C the exit code is 130, after SIGTERM 143.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    # Fits solve small systems: a second thread of NumPy only takes time from other processes.
+    # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if sys.argv[1:] and (new := _RENAMED.get(sys.argv[1])):
@@ -82,7 +83,8 @@ def _complain(text: str) -> None:
     try:
         print(f"nodewise: {text}", file=sys.stderr, flush=True)
         sys.stdout.flush()
-    except OSError:  # a full disk takes no complaint either; Python must not try again on exit
+    # A message cannot be written to a full disk either; Python must not try again on exit.
+    except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.dup2(nowhere, sys.stderr.fileno())

@@ -1,4 +1,4 @@
-"""Describe a model of the project or a user's own one, and print what was found."""
+"""Describe a model of the project or a user's own model, and print the description."""
 
 import traceback
 from pathlib import Path
@@ -20,13 +20,14 @@ from nodewise.study.single import Options, cell_of
 def describe_model(
     name: str, dataset: str | None, out: Path | None, manifest: Path | None
 ) -> tuple[Architecture, Path]:
-    """Describe a model, print it and write it; return it and its file.
+    """Describe a model, print the description and write it; return it and the path of its file.
 
     Args:
-        name: a model of the project, or what builds a user's own.
-        dataset: of a user's own model.
-        out: the file to write; None for the one that other commands read.
-        manifest: of the prepared dataset; None to prepare it.
+        name: a model of the project; or, for a user's own model, the function that builds it or its
+            saved file.
+        dataset: dataset of a user's own model.
+        out: the file to write; None for the file that other commands read.
+        manifest: manifest of the prepared dataset; None to prepare it.
 
     Raises:
         UserError: there is no such model, or it cannot be trained.
@@ -34,7 +35,8 @@ def describe_model(
     own = ":" in name or name.endswith(SAVED_MODEL)
     if not own:
         check_project()
-        if name not in registry():  # said before TensorFlow is waited for
+        # Report a wrong name before TensorFlow is loaded, which takes seconds.
+        if name not in registry():
             raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
     cell = cell_of(Options("single", name, 1, 1, dataset))
     path = out or (OWN_DESCRIPTIONS if own else DESCRIPTIONS) / f"{cell.model}.json"
@@ -49,10 +51,11 @@ def describe_model(
 
 
 def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path | None) -> None:
-    """Describe a user's own model; if that is not possible, write why not in its place."""
+    """Describe a user's own model; if that is not possible, write the reason to `out` instead."""
     try:
         describe_model(name, dataset, out, manifest)
-    except Exception as error:  # of any kind: the user's code is run, by TensorFlow and Keras
+    # Any exception may occur: the user's code runs, called by TensorFlow and Keras.
+    except Exception as error:
         reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()

@@ -1,4 +1,4 @@
-"""The models and strategies that there are, as tables or as JSON. Never imports TensorFlow."""
+"""List the available models and strategies as tables or JSON. Never imports TensorFlow."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def rows(batch: int) -> list[Row]:
-    """Return what is known of each model of the registry; all of it is counted, nothing is timed.
+    """Return a row of facts for each registered model; everything is counted, nothing is timed.
 
     Raises:
         UserError: a model's file or description is missing or invalid.
@@ -46,7 +46,7 @@ def _row(name: str, entry: ModelEntry, described: Architecture, batch: int) -> R
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `rows` for a terminal."""
+    """Return the rows of `rows` as a table for a terminal."""
     batch = rows[0]["batch"] if rows else 1
     about = ("Model", "Dataset", "Input")
     sizes = ("Trainable", "Parameters", "Payload", "MFLOP\nforward")
@@ -68,7 +68,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def legend() -> str:
-    """Return what the numbers are."""
+    """Return an explanation of the numbers in the table of models."""
     return (
         "All counted from layers and shapes, a multiply-add as 2 FLOP.\n"
         "FLOP/B: operations of training per byte of a gradient."
@@ -76,7 +76,7 @@ def legend() -> str:
 
 
 def strategy_rows() -> list[Row]:
-    """Return what is known of each strategy: nodes that it runs on, and its options."""
+    """Return a row for each strategy: its title, its largest number of nodes and its options."""
     return [
         {
             "strategy": name,
@@ -89,7 +89,7 @@ def strategy_rows() -> list[Row]:
 
 
 def _options(schema: Row) -> Row:
-    """Return of each option in a JSON schema its default, and what is allowed."""
+    """Return the default and the allowed values of each option in a JSON schema."""
     return {
         name: {"default": option.get("default"), "allowed": _allowed(option)}
         for name, option in schema.get("properties", {}).items()
@@ -97,7 +97,7 @@ def _options(schema: Row) -> Row:
 
 
 def _allowed(schema: Row) -> str:
-    """Return in words what a JSON schema of a scalar allows."""
+    """Return in words which values the JSON schema of a scalar allows."""
     if "anyOf" in schema:
         return " or ".join(_allowed(one) for one in schema["anyOf"])
     if "enum" in schema or "const" in schema:
@@ -113,7 +113,7 @@ def _allowed(schema: Row) -> str:
 
 
 def strategy_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `strategy_rows` for a terminal, a line for each option."""
+    """Return the rows of `strategy_rows` as a table for a terminal, with one line per option."""
     shown = Table("Strategy", "What it is", "Nodes", "Options", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         nodes = STRATEGIES[row["strategy"]].nodes

@@ -1,4 +1,4 @@
-"""Commands that measure, and that check whether this machine can."""
+"""Commands that measure, and that check what this machine can measure."""
 
 from pathlib import Path
 from typing import Annotated
@@ -175,7 +175,7 @@ def doctor(
 
 
 def _check_hosts(config: Path) -> None:
-    """Print what is to say of the hosts of a study; exit code 1 if one cannot be used."""
+    """Print the findings about the hosts of a study; exit with code 1 if one cannot be used."""
     from nodewise.cluster.host_checks import examine
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config
@@ -260,7 +260,7 @@ def measure_noise_scale(
     if model not in cells:
         trained = ", ".join(sorted(cells)) or "none"
         raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
-    check_writable(out)  # said before TensorFlow is waited for
+    check_writable(out)  # Report this before TensorFlow is loaded, which takes seconds.
     settle_environment()
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 

@@ -1,4 +1,4 @@
-"""The options and helpers that several commands share."""
+"""Options and helpers that several commands share."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from nodewise.study.config import Config
 
 STEPS = "Steps of the workflow"
-"""The panel of `--help` for commands that are run by a rule, one each, and can be run by hand."""
+"""The panel of `--help` for commands that a rule of the workflow runs.
+
+Each of these commands belongs to one rule. They can also be run by hand.
+"""
 
 StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of the study.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
@@ -65,10 +68,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
-    """Return the files that were given as name=file, by name.
+    """Return a mapping from name to file for options of the form name=file.
 
     Raises:
-        UserError: one was given otherwise.
+        UserError: an option does not have this form.
     """
     found = {}
     for pair in pairs or ():
@@ -80,17 +83,17 @@ def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
 
 
 def records_of(study: "Config") -> Path:
-    """Return the folder in which the workflow puts the records of a study that it measures."""
+    """Return the folder to which the workflow writes the records of a study."""
     return study.results / "records"
 
 
 def tell_waiting() -> None:
-    """Say that a measurement waits, as only one may use the machine at a time."""
+    """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")
 
 
 def plain_table(*titles: str, texts: Collection[str]) -> "Table":
-    """Return an empty table without lines; columns are right-aligned unless `texts` names them."""
+    """Return an empty table without borders; all columns but `texts` are right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -101,7 +104,7 @@ def plain_table(*titles: str, texts: Collection[str]) -> "Table":
 
 
 def print_whole(table: "Table") -> None:
-    """Print a table; in a narrow terminal lines break, but nothing is cut off."""
+    """Print a table; in a narrow terminal its lines wrap, but nothing is cut off."""
     from rich.console import Console
 
     console = Console()

@@ -376,9 +376,10 @@ def forecast_nodes(
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
-    """Return the seconds of a step on one node, and the bytes of a gradient.
+    """Return the step time on one node in seconds, and the bytes of one gradient.
 
-    A process of its own measures: whoever starts workers must not have started threads.
+    The measurement runs in another process, because a process that starts workers must not have
+    started threads.
     """
     import subprocess
     import sys
@@ -406,7 +407,7 @@ def _print_json(rows: "Sequence[Row]") -> None:
 
 
 def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:
-    """Print what the measurements leave open, beside JSON if there is any."""
+    """Print what the measurements leave open; to stderr if stdout is JSON."""
     from nodewise.cli.predict_tables import notes_of
 
     for note in notes_of(fitted):

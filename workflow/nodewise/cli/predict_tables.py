@@ -1,4 +1,4 @@
-"""What `nodewise fit`, `predict`, `optimum` and `forecast` show in a terminal."""
+"""Tables that `nodewise fit`, `predict`, `optimum` and `forecast` print in a terminal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from nodewise.core.units import write_number, write_plain
 from nodewise.predict.ask import Row
 from nodewise.predict.fit_file import FitFile
 
-_LISTED = 8  # numbers in a line of a table
-_NAMED = 3  # curves that are named before a note that all of them have
+_LISTED = 8  # numbers of nodes or batches that a table lists one by one
+_NAMED = 3  # curves that are named in front of a note that they share
 
 
 def curves_table(file: FitFile) -> Table:
-    """Return what was fitted, a line per curve, for a terminal."""
+    """Return a table of what was fitted, with a line per curve."""
     shown = _table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise")
     laws = {name: group for group in file.fits for name in group.curves}
     for curve in file.curves:
@@ -32,7 +32,7 @@ def curves_table(file: FitFile) -> Table:
 
 
 def predictions_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `prediction_rows` for a terminal."""
+    """Return the rows of `prediction_rows` as a table."""
     asked = [f"{rows[0]['objective']}", "90 % interval"] if "objective" in rows[0] else []
     epochs = ["Epoch"] if any(row["epoch_time_s"] is not None for row in rows) else []
     titles = ("Curve", "Nodes", "Batch", "Step", *epochs, "90 % interval", "Examples/s", *asked)
@@ -55,7 +55,7 @@ def predictions_table(rows: Sequence[Row]) -> Table:
 
 
 def forecast_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `forecast.forecast_rows` for a terminal."""
+    """Return the rows of `forecast.forecast_rows` as a table."""
     shown = _table("Nodes", "Step", "90 % interval", "Examples/s", "Speedup", "Kind")
     for row in rows:
         step, low, high = (write_number(row[name], "s") for name in ("step_time_s", "low", "high"))
@@ -65,7 +65,7 @@ def forecast_table(rows: Sequence[Row]) -> Table:
 
 
 def points_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `points_file.predict_points` for a terminal."""
+    """Return the rows of `points_file.predict_points` as a table."""
     shown = _table("Curve", "Devices", "Value", "90 % interval")
     for row in rows:
         about = [escape(row["curve"] or ""), f"{row['n_devices']}"]
@@ -78,7 +78,7 @@ def points_table(rows: Sequence[Row]) -> Table:
 
 
 def _objective(row: Row) -> list[str]:
-    """Return the value of an objective and its interval in words."""
+    """Return the value of an objective and its interval as text."""
     if row["value"] is None:
         return ["unknown", ""]
     ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
@@ -86,7 +86,7 @@ def _objective(row: Row) -> list[str]:
 
 
 def notes_of(file: FitFile) -> Iterator[str]:
-    """Yield the notes of a file, each once, with the curves that it is about."""
+    """Yield each note of a file once, preceded by the names of the curves that it applies to."""
     yield from file.notes
     about: dict[str, list[str]] = {}
     for curve in file.curves:

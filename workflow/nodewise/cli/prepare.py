@@ -1,4 +1,4 @@
-"""Commands that prepare what cells need: data, weights, Horovod, descriptions of models."""
+"""Commands that prepare what cells need: data, weights, Horovod and descriptions of models."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 def mirror() -> str | None:
-    """Return the folder or URL prefix in which users keep copies of datasets and weights."""
+    """Return the folder or URL prefix of the user's copies of datasets and weights, or None."""
     return os.environ.get("NODEWISE_DATASETS") or None
 
 
@@ -73,7 +73,7 @@ def prepare_own_dataset(
     Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
     results/datasets/own_shapes
     """
-    # TensorFlow reads the data; it would fill the memory of a GPU with them
+    # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     from nodewise.data import user_data
 

@@ -85,10 +85,12 @@ def serve(
 
 
 def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of the site in `folder` that only this machine can reach; 0: any free port.
+    """Return a server of the site in `folder` that only this machine can reach.
+
+    Port 0 takes any free port.
 
     Raises:
-        UserError: there is no site, or no such port is free.
+        UserError: there is no site, or the port is not free.
     """
     if not (folder / "index.html").is_file():
         raise UserError(

@@ -1,7 +1,7 @@
 """Prepare and measure a single cell, and show its record as a table.
 
-Data and weights are prepared by processes of their own: the one that measures must not have used
-TensorFlow when it forks its workers.
+Data and weights are prepared in other processes, because the process that measures must not have
+used TensorFlow when it forks its workers.
 """
 
 import subprocess
@@ -28,10 +28,10 @@ _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 
 
 def prepare(cell: Cell) -> None:
-    """Prepare the cell's dataset and weights if they are not; own data always anew.
+    """Prepare the cell's dataset and weights if that is not done yet; always prepare own data anew.
 
     Raises:
-        SystemExit: one cannot be had; what prepares it has said why.
+        SystemExit: one of them is not available; the process that prepares it has printed why.
     """
     data, weights = _data(cell), _weights(cell)
     if cell.load is not None:
@@ -43,13 +43,14 @@ def prepare(cell: Cell) -> None:
 
 
 def manifests(cell: Cell) -> tuple[Path, Path | None]:
-    """Return the manifests of the cell's dataset and of its weights, if it has any.
+    """Return the manifest of the cell's dataset and that of its pretrained weights, if it has any.
 
     Raises:
-        UserError: the dataset has fewer examples than a step takes.
+        UserError: the dataset has fewer examples than one step takes.
     """
     manifest = _data(cell)
-    from nodewise.data import load  # NumPy, which reads the settled environment
+    # It imports NumPy, which reads the environment that settle_environment() has set.
+    from nodewise.data import load
 
     examples = load(manifest).manifest.train_examples
     if cell.global_batch > examples:
@@ -70,7 +71,11 @@ def _weights(cell: Cell) -> Path | None:
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another nodewise command, which prints its own errors; it ends with this process."""
+    """Run another nodewise command, which ends with this process and prints its own errors.
+
+    Raises:
+        SystemExit: the command failed; with the same exit code.
+    """
     command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
@@ -83,16 +88,18 @@ def measure_single(
     progress: Callable[[float], None],
     on_wait: Callable[[], None],
 ) -> tuple[Record, Path]:
-    """Measure the cell that the options describe; return its record and where it is written.
+    """Measure the cell that the options describe; return its record and the path of the record.
 
-    Without `out` that is in `results/single_run`, beside earlier records of the same cell.
+    Without `out` the record is written to `results/single_run`, beside earlier records of the cell.
 
     Raises:
         UserError: an option is wrong.
-        SystemExit: data or weights cannot be had; what prepares them has said why.
+        SystemExit: data or weights are not available; the process that prepares them has printed
+            why.
     """
     cell = cell_of(options)
-    prepare(cell)  # with the user's proxies; workers have none
+    # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
+    prepare(cell)
     settle_environment()
     manifest, weights = manifests(cell)
     if out is None:
@@ -115,9 +122,9 @@ def measure_single(
 
 
 def _first_free(cell: Cell) -> Cell:
-    """Return the first repeat of the cell that nobody has measured or is measuring.
+    """Return the first repeat of the cell that has no record and that no other command measures.
 
-    The folder of its logs is what it is taken by: of two commands only one can make it.
+    A command claims a repeat by creating the folder of its logs, which only one command can do.
     """
     while True:
         try:
@@ -139,10 +146,10 @@ def _logs(cell: Cell) -> Path:
 
 
 def table(record: Path) -> "Table":
-    """Return what a record says, as a short table of quantities and values.
+    """Return a record as a short table of quantities and values.
 
     Raises:
-        UserError: the file is no record.
+        UserError: the file is not a valid record.
     """
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""Commands about a study: check it, estimate it, and list what it can name."""
+"""Commands about studies: check, estimate and publish them, and list what they can use."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +46,8 @@ def plan(
     """
     from nodewise.measure.environment import settle_environment
 
-    settle_environment()  # before NumPy: the reference step is one of a single thread
+    # before NumPy is imported: the reference step is measured with a single thread
+    settle_environment()
     from nodewise.study import plan as planning
     from nodewise.study.config import check_files_exist, read_config
     from nodewise.study.estimate import Machine

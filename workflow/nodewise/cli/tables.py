@@ -1,4 +1,4 @@
-"""Commands that collect records in tables, and fit and judge cost models on these."""
+"""Commands that collect records in tables, fit cost models to them and judge these."""
 
 from pathlib import Path
 from typing import Annotated
