@@ -1,9 +1,9 @@
-"""Calibration of the study's emulated cluster, alone on the whole machine.
+"""Calibration of the study's emulated cluster. It runs alone on the machine.
 
-in:    the configuration; the file of the strategy that it trains with
-out:   results/<study>/calibration/calibration.json, also if the machine refuses; nothing at all
-       for a study without emulated cells, or of committed records, beside which they lie. That of
-       hosts is used if `nodewise calibrate` was run
+in:    the configuration; the code of the strategy that it trains with
+out:   results/<study>/calibration/calibration.json, even if the machine does not permit emulated
+       nodes. Nothing for studies without emulated cells, or whose records are committed together
+       with a calibration. Hosts are calibrated by `nodewise calibrate` only
 steps: calibrate
 """
 

@@ -1,8 +1,8 @@
-"""Cells, each measured alone on the whole machine, or on nodes of its own.
+"""Measurement of cells, each alone on the machine, or on nodes of its own.
 
-in:    a prepared dataset; pretrained weights if the model has any; Horovod, if the cell trains with
-       it; the files of its model and its strategy
-out:   results/<study>/records/<cell>.json, also when the cell failed
+in:    a prepared dataset; pretrained weights if the model has any; Horovod if the cell's strategy
+       needs it; the code of its model and its strategy
+out:   results/<study>/records/<cell>.json, even if the cell failed
 steps: measure_cell
 """
 

@@ -1,9 +1,9 @@
 """Charts.
 
 in:    the tables, the fits, the models' descriptions, the calibration if there is one; the
-       configuration, and those of studies measured before, which have the titles of experiments
-out:   results/<study>/charts: per chart a Vega-Lite specification with its text, its data and a
-       picture
+       configuration, and those of studies measured before, for the titles of their experiments
+out:   results/<study>/charts: for each chart a Vega-Lite specification with its text, its data and
+       a picture
 steps: draw_charts
 """
 

@@ -1,7 +1,7 @@
-"""The study, and how its commands are run.
+"""The study, and functions that all rules share.
 
 in:    the configuration: --configfile, or config/study.yaml
-out:   what the rules share: CONFIG, STUDY, RESULTS, CELLS, RECORDS and functions of them
+out:   CONFIG, STUDY, RESULTS, CELLS, RECORDS, and functions that use them
 """
 
 import math
@@ -80,7 +80,11 @@ def package(*patterns):
 
 
 def cell_of(wildcards):
-    """Return the cell that a record is asked of."""
+    """Return the cell named by the wildcard.
+
+    Raises:
+        WorkflowError: the study declares no such cell.
+    """
     if wildcards.cell not in CELLS:
         raise WorkflowError(f"{CONFIG}: declares no cell {wildcards.cell!r}")
     return CELLS[wildcards.cell]
@@ -93,7 +97,7 @@ def hosts(wildcards):
 
 
 def cores_of_cell(wildcards):
-    """Return all cores: one cell at a time. One, if the nodes of an allocation are counted."""
+    """Return all cores, so that one cell runs at a time; 1 if Snakemake counts nodes of Slurm."""
     counted = "nodes" in workflow.global_resources
     in_allocation = cell_of(wildcards).cluster.kind == "slurm"
     return 1 if counted and in_allocation else workflow.cores
@@ -106,20 +110,20 @@ def model_file(wildcards):
 
 
 def strategy_files(wildcards):
-    """Return the code of the strategy that a cell trains with; `law.py` is for its page."""
+    """Return the code of a cell's strategy, without `law.py`, which only its page uses."""
     folder = STRATEGIES[cell_of(wildcards).strategy].folder
     code = sorted(set(folder.rglob("*.py")) - {folder / "law.py"})
     return [os.path.relpath(path) for path in code]
 
 
 def weights_manifest(model):
-    """Return the manifest of the weights that a model starts from; none of a user's own."""
+    """Return the manifest of the weights that a model starts from; users' own models have none."""
     weights = weights_of(model)
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
 def library(wildcards):
-    """Return the manifest of what a cell's strategy trains with, if it has to be built."""
+    """Return the manifest of the library that a cell's strategy needs, if it has to be built."""
     built = cell_of(wildcards).strategy == "horovod"
     return ["results/horovod/manifest.json"] if built else []
 
@@ -127,8 +131,8 @@ def library(wildcards):
 def advise_on_large_study():
     """Say how to keep Snakemake from disturbing what it measures, where it would.
 
-    By default it looks at all waiting jobs every second, once for each job that has ended. With a
-    longer timespan it also ends as much later.
+    By default Snakemake checks all waiting jobs every second, once for each job that has ended.
+    With a longer timespan it also notices the end of the last job later.
     """
     waiting = sum(not Path(record).is_file() for record in RECORDS)
     limit = workflow.scheduling_settings.max_jobs_per_timespan

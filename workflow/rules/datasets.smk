@@ -1,9 +1,9 @@
 """Datasets, verified and unpacked.
 
-in:    data/datasets.yaml, the cache, a mirror, the official address, or nothing (a stand-in); or a
-       user's own function
-out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it; the manifest of own data
-       that cannot be used says why, and their cells are refused
+in:    data/datasets.yaml, and the files in the cache, in a mirror or at the official address (if
+       there are none, synthetic data of the same shape is generated); or a user's own function
+out:   results/datasets/<name>/manifest.json, and memory-mapped arrays beside it. If a user's data
+       cannot be used, the manifest contains the reason, and cells with these data are refused
 steps: prepare_dataset, prepare_own_dataset
 """
 

@@ -1,8 +1,8 @@
 """Horovod, built for the TensorFlow that is installed, beside the project's environment.
 
 in:    its source from the package index; a compiler
-out:   results/horovod/manifest.json, and what workers import beside it; without a compiler or a
-       network the manifest says so, and Horovod's cells are refused
+out:   results/horovod/manifest.json, and the modules that workers import beside it. Without a
+       compiler or a network the manifest contains the reason, and Horovod's cells are refused
 steps: build_horovod
 """
 

@@ -1,8 +1,8 @@
-"""Descriptions of users' own models; those of the project's models are committed, in data/models.
+"""Descriptions of users' own models. Those of the project's models are committed in data/models.
 
 in:    a prepared dataset; the model's file
-out:   results/models/<name>.json; that of a model that cannot be described says why. Committed ones
-       lie beside committed records
+out:   results/models/<name>.json. If a model cannot be described, the file contains the reason.
+       Descriptions that belong to committed records are committed beside them
 steps: describe_own_model
 """
 

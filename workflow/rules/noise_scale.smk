@@ -1,10 +1,10 @@
-"""The gradient noise scale of the study's small models: how large a batch is worth its examples.
+"""The gradient noise scale of the study's small models: up to which batch size examples pay off.
 
 in:    a prepared dataset; pretrained weights if the model has any; the model's file; the
        configuration
-out:   results/<study>/noise_scale/<model>.json, for those of the project's own models whose
-       training takes seconds; `nodewise measure-noise-scale` measures any other by hand. Committed
-       ones lie beside committed records
+out:   results/<study>/noise_scale/<model>.json, for those of the project's models that train in
+       seconds. `nodewise measure-noise-scale` measures any other model. Files that belong to
+       committed records are committed beside them
 steps: measure_noise_scale
 """
 

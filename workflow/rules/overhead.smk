@@ -1,7 +1,6 @@
-"""Overhead models, fitted, and judged on what they have not seen.
+"""Overhead models, fitted and judged on points that they were not fitted to.
 
-in:    the tables of points of curves, cells, epochs and noise scales; calibrations if there are
-       any
+in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any
 out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates,savings,
        steps_to_accuracy}.csv, {trials,judgement}.csv, and fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead

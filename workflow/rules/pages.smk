@@ -1,7 +1,7 @@
-"""Changes between two runs, pages and site.
+"""Changes between two runs, the pages, and the site.
 
-in:    tables (and the records that these are of), fits, charts, the models' descriptions, the
-       calibration if any; templates and assets
+in:    the tables and their records, fits, charts, the models' descriptions, the calibration if there
+       is one; templates and assets
 out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
 steps: compare_runs (if the study names two runs), render_pages, build_site
 """

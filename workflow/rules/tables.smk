@@ -1,7 +1,7 @@
 """Tidy tables.
 
-in:    every record of the study, measured by it or committed; the noise scales of its models; the
-       published numbers; curves that others measured, if the study names any
+in:    all records of the study, measured or committed; the noise scales of its models; the published
+       numbers; curves that others measured, if the study names any
 out:   the folder results/<study>/tables, each table as CSV and as Parquet
 steps: build_tables
 """

@@ -1,7 +1,8 @@
 """Pretrained weights, verified.
 
-in:    data/weights.yaml, the cache, a mirror, the official address, or nothing (random weights)
-out:   results/weights/<name>/manifest.json, and the file of the weights beside it unless random
+in:    data/weights.yaml, and the files in the cache, in a mirror or at the official address
+out:   results/weights/<name>/manifest.json, and the file of the weights beside it. If no file is
+       available, the manifest says that the weights are random
 steps: prepare_weights
 """
 
