@@ -23,7 +23,7 @@ FILES := tests/golden tests/strategies tests/site tests/workflow tests/models te
 test: $(READY)
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
 	pytest -m "alone and not slow" $(FILES)
-	@echo "Everything else: make test-all (about 40 minutes)"
+	@echo "Everything else: make test-all (about an hour)"
 
 test-all: test-parallel test-alone
 
