@@ -96,14 +96,11 @@ def measure(
         ways[way]()  # untimed: the first call traces the step
     rates: dict[str, list[float]] = {way: [] for way in ways}
     chance = random.Random(SEED)  # both workers use the same order
-    for turn in range(rounds + 1):
+    for turn in range(rounds):
         for way in chance.sample(WAYS, len(WAYS)):
             channel.meet(f"{turn} {way}")
             if way in ways:
-                rate = steps * batch / ways[way]()
-                # in the first round processes still get memory that the machine has not used before
-                if turn > 0:
-                    rates[way].append(rate)
+                rates[way].append(steps * batch / ways[way]())
     channel.meet("done")
     return rates
 
@@ -168,11 +165,16 @@ def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, step
         seed=SEED,
         time_limit_s=TIME_LIMIT_S,
     )
-    strategy = (
-        STRATEGIES[OURS]
-        .worker()
-        .Strategy(Job(0, 1, batch, SEED, recipe.build, addresses=tuple(addresses)))
+    job = Job(
+        rank=0,
+        size=1,
+        global_batch=batch,
+        seed=SEED,
+        build=recipe.build,
+        addresses=tuple(addresses),
+        batch=pipeline.batch_spec(cell, data, recipe),  # else the second call traces again
     )
+    strategy = STRATEGIES[OURS].worker().Strategy(job)
     stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)
 
     def train() -> float:
