@@ -93,8 +93,10 @@ def measure(
         else:
             compiled = False if "no XLA" in way else "auto"
             ways[way] = keras_fit(module, data, batch, steps, jit_compile=compiled)
-        for _ in range(2):  # untimed: both calls trace our step, the first one creating variables
-            ways[way]()
+    # untimed, after all models are built: each build sets the seed, and TensorFlow then prepares all
+    # functions anew
+    for train in ways.values():
+        train()
     rates: dict[str, list[float]] = {way: [] for way in ways}
     chance = random.Random(SEED)  # both workers use the same order
     for turn in range(rounds):
