@@ -93,8 +93,8 @@ def measure(
         else:
             compiled = False if "no XLA" in way else "auto"
             ways[way] = keras_fit(module, data, batch, steps, jit_compile=compiled)
-    # untimed, after all models are built: each build sets the seed, and TensorFlow then prepares all
-    # functions anew
+    # untimed, and after all models are built: building one sets the seed, after which TensorFlow
+    # prepares all functions anew
     for train in ways.values():
         train()
     rates: dict[str, list[float]] = {way: [] for way in ways}
