@@ -54,7 +54,8 @@ class Contest:
         """
         out = self.folder / model
         out.mkdir()
-        nodes, reference = min((n for n in self.nodes if n > 1), default=1), None
+        nodes = min((n for n in self.nodes if n > 1), default=1)
+        reference = None
         for way in sorted(self.ways, key=lambda way: way == DDP):  # DDP last: it needs weights
             if way == DDP:
                 files = {name: str(out / f"{name}.npz") for name in ("weights", "examples")}

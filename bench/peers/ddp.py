@@ -19,7 +19,7 @@ from nodewise.cluster.channel import Channel
 from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.local import Local
 from nodewise.core.cell import Cluster, Frozen
-from nodewise.measure.cell import failure_of
+from nodewise.measure.cell import NO_RESULT, check_replicas, failure_of
 from nodewise.measure.environment import settle_environment
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 
@@ -56,7 +56,7 @@ def main() -> None:
     settle_environment()  # before NumPy: a process with threads cannot enter namespaces
     try:
         said = {"result": run(job)}
-    except (api.NotPermittedError, process.WorkerError) as error:
+    except NO_RESULT as error:
         _, failure = failure_of(error)
         said = {"failure": "; ".join([failure.reason, *failure.log_tail[-1:]])}
     print(json.dumps(said))
@@ -74,11 +74,11 @@ def run(job: Job) -> dict:
         from nodewise.measure import quiet_machine
 
         blocks = quiet_machine.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
-        replicas = []
+        replicas: set[str] = set()
 
-        def met(name: str, pids: list[int]) -> bool:
-            if name == "warm" and any(replica != replicas[0] for replica in replicas):
-                raise process.WorkerError("the replicas differ after two steps", None, [])
+        def on_meeting(name: str, pids: list[int]) -> bool:
+            if name == "warm":
+                check_replicas(replicas)
             return blocks.on_meeting(name, pids)
 
         parts = process.run(
@@ -86,8 +86,8 @@ def run(job: Job) -> dict:
             partial(become_worker, job=job, cluster=cluster),
             logs=Path(logs),
             time_limit_s=job.time_limit_s,
-            on_message=lambda rank, message: replicas.append(message["replica"]),
-            on_meeting=met,
+            on_message=lambda rank, message: replicas.add(message["replica"]),
+            on_meeting=on_meeting,
             on_poll=cluster.check,
         )
         about = {

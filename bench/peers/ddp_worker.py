@@ -8,6 +8,7 @@ The models are those of `models/`, but with channels first, as PyTorch prefers. 
 a convolution therefore gets its inputs in another order, and given weights are reordered.
 """
 
+import hashlib
 import json
 import signal
 import statistics
@@ -129,9 +130,10 @@ class Training:
         dist.all_reduce(self.flat)
         return time.perf_counter() - started
 
-    def digest(self) -> list[float]:
-        """Return numbers that are equal on two workers only if (almost surely) the weights are."""
-        return [weight.detach().double().abs().sum().item() for weight in self.ddp.parameters()]
+    def weights_sha256(self) -> str:
+        """Return a digest that is the same on all workers whose weights are equal."""
+        weights = [weight.detach().numpy().tobytes() for weight in self.ddp.parameters()]
+        return hashlib.sha256(b"".join(weights)).hexdigest()
 
 
 def barrier() -> None:
@@ -179,7 +181,7 @@ def timed(told: dict, channel: Channel) -> dict:
     training, stream = Training(told), batches(told)
     for _ in range(FIRST_STEPS):
         training.step(*next(stream))
-    channel.send({"replica": training.digest()})
+    channel.send({"replica": training.weights_sha256()})
     again = True
     while again:
         channel.meet("warm")

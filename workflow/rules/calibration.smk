@@ -2,8 +2,8 @@
 
 in:    the configuration; the code of the strategy that it trains with
 out:   results/<study>/calibration/calibration.json, even if the machine does not permit emulated
-       nodes. Nothing for studies without emulated cells, or whose records are committed together
-       with a calibration. Hosts are calibrated by `nodewise calibrate` only
+       nodes. Nothing for studies without emulated cells, nor for studies of committed records, which
+       come with their calibration. If `nodewise calibrate` was run on hosts, its result is used
 steps: calibrate
 """
 
