@@ -3,10 +3,10 @@
 For each strategy, prints the hidden share that `nodewise.predict.forecast` assumes beside the
 median of the records. Also prints the errors if the share is taken from other models' records.
 
-python bench/forecast.py results/study/tables
+python bench/forecast.py results/published/tables
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +97,9 @@ def line(title: str, errors: pd.Series) -> str:
 
 
 if __name__ == "__main__":
-    found = forecasts(read_tables(Path(sys.argv[1]))["curve_points"])
+    parser = argparse.ArgumentParser(prog="bench/forecast.py", description=__doc__.splitlines()[0])
+    parser.add_argument("tables", type=Path, help="the folder of tables of a study")
+    found = forecasts(read_tables(parser.parse_args().tables)["curve_points"])
     print(line("Nothing hidden", errors_with(pd.Series(dtype=float), found)))
     print(line("Shares as nodewise has them", found["error"]))
     print(line("Shares of the other models", left_out(found)))

@@ -194,8 +194,8 @@ class Problem:
     def _degrees_of_freedom(self) -> Floats:
         """Return the residual degrees of freedom of each kind of observation.
 
-        These are the observations minus the parameters without a `shrink` prior. Kinds share this
-        deduction in proportion to their observations.
+        These are the observations minus the coefficients without a `shrink` prior. Kinds share
+        this deduction in proportion to their observations.
         """
         free = sum(p.shrink is None for p in self.parameters)
         share = max(len(self.observed) - free, 0) / len(self.observed)
