@@ -120,7 +120,8 @@ class Coordinator:
         self, x: tf.Tensor, y: tf.Tensor, steps: StepQueue
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Pull, compute, push; return the loss, the outputs and the staleness of the gradient."""
-        draw_unseeded_by(_NoGenerator())
+        unseeded = _NotingGenerator()
+        draw_unseeded_by(unseeded)
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
             updates = tf.identity(self.optimizer.iterations.value)
@@ -133,6 +134,10 @@ class Coordinator:
             outputs, changed = self._forward(x, weights, rest)
             # undo Keras' division by the number of replicas
             loss = mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
+            if unseeded.drawn:
+                raise RefusedError(
+                    "the model draws random numbers without a seed, which servers do not"
+                )
             # weight by the worker's share of the global batch, times the number of workers: each
             # gradient is an update of its own
             weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
@@ -175,11 +180,18 @@ class Coordinator:
         return api.changing(self.model, self.optimizer)
 
 
-class _NoGenerator:
-    """A random generator that refuses to draw, in place of Keras' global one."""
+class _NotingGenerator:
+    """A random generator in place of Keras' global one, which notes whether numbers are drawn.
 
-    def next(self, ordered: bool = True) -> None:
-        raise RefusedError("the model draws random numbers without a seed, which servers do not")
+    It does not raise an error itself: Keras would add the arguments of the layer to the message.
+    """
+
+    drawn = False
+
+    def next(self, ordered: bool = True) -> tf.Tensor:
+        """Return a seed of zeros."""
+        self.drawn = True
+        return tf.zeros([2], tf.uint32)
 
 
 def _refuse_tables(model: keras.Model) -> None:
