@@ -47,6 +47,25 @@ def test_an_interrupted_command_says_so_in_one_line(tmp_path):
     assert (command.returncode, said) == (130, b"nodewise: interrupted\n")
 
 
+def test_keras_uses_tensorflow_whatever_the_shell_says():
+    program = (
+        "import os, sys\n"
+        "from nodewise.cli import main\n"
+        "sys.argv = ['nodewise', '--version']\n"
+        "try: main()\n"
+        "finally: print(os.environ['KERAS_BACKEND'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-1] == "tensorflow"
+
+
 @pytest.mark.parametrize("arguments", [["models"], ["strategies", "--json"], ["--help"]])
 def test_a_reader_that_has_gone_is_no_mistake(arguments):
     reader, writer = os.pipe()

@@ -61,6 +61,7 @@ OPTIONS = {
 # strategy -> text of the refusal -> kinds
 AVERAGES = {
     "the loss has the reduction sum": {"summed"},
+    "is not the mean of its values for the parts": {"own_sum"},
     "is synchronized, which only mirrored": {"synchronized"},
 }
 CLIPS = {
@@ -69,6 +70,7 @@ CLIPS = {
     "clip each replica's gradient": {"regression", "two_optimizers"},
     "look for an overflow in each replica's gradient": {"half", "loss_scaling"},
     "in a tf.function or a branch of its own": {"accumulating", "decorated"},
+    "returns one number for a batch": {"own_mean"},
 }
 UNSEEN = {"changes weights other than by its optimizer": {"unseen"}}
 REFUSED = {

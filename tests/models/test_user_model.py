@@ -99,6 +99,15 @@ def test_what_is_no_compiled_model_is_told_in_one_line(building, body, said):
     assert said in refusal(building(body))
 
 
+def test_determinism_that_forbids_the_clock_is_told_in_one_line(building, monkeypatch):
+    def forbidden():
+        raise tf.errors.FailedPreconditionError(None, None, "not when determinism is enabled")
+
+    build = building(COMPILED.format(loss="SparseCategoricalCrossentropy"))
+    monkeypatch.setattr(tf, "timestamp", forbidden)
+    assert "enable_op_determinism() forbids the clock" in refusal(build)
+
+
 COMPILED = """
 model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
 model.compile("sgd", keras.losses.{loss}(from_logits=True))

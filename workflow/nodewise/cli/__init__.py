@@ -57,6 +57,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
     try:
         if sys.argv[1:] and (new := _RENAMED.get(sys.argv[1])):
             raise UserError(f"{sys.argv[1]}: is now called nodewise {new}")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -23,7 +24,8 @@ from nodewise.core.errors import RefusedError, UserError
 Work = Callable[[int, Channel], Message]
 
 LINE_LENGTH = 500
-_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors that explain nothing
+# beginnings of lines of errors that explain nothing
+_SAYING_NOTHING = ("Graph execution error:", "Detected at node", 'File "', "<stack traces")
 
 
 def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -> NoReturn:
@@ -69,9 +71,16 @@ def _work(rank: int, work: Work, channel: Channel) -> int:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an exception's message in one line, after its type unless it is meant for users."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
+    """Return an exception's message in one line, after its type unless it is meant for users.
+
+    TensorFlow's errors in a graph first say where the node was defined, in many lines. Of these,
+    the node's name is put at the end.
+    """
+    text = str(error)
+    node = re.search(r"^Detected at node (\S+) defined at.*$", text, re.MULTILINE)
+    lines = [line.strip() for line in text[node.end() if node else 0 :].splitlines()]
+    saying = [line for line in lines if line and not line.startswith(_SAYING_NOTHING)]
+    first_line = (saying or [""])[0] + (f" (at {node[1]})" if node else "")
     told = isinstance(error, (UserError, NotPermittedError))
     return (first_line if told else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
 

@@ -84,6 +84,13 @@ def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
             f"{place.text}: the model is to run eagerly, but strategies run its train_step as a "
             "graph; leave out run_eagerly=True and tf.config.run_functions_eagerly"
         )
+    try:
+        tf.timestamp()
+    except tf.errors.FailedPreconditionError:  # TensorFlow has no public way to ask
+        raise RefusedError(
+            f"{place.text}: tf.config.experimental.enable_op_determinism() forbids the clock with "
+            "which steps are timed; leave it out"
+        ) from None
 
 
 def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401

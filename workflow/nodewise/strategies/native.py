@@ -17,7 +17,7 @@ from nodewise.models.contents import (
     optimizers_of,
     plain_variables,
 )
-from nodewise.strategies import api
+from nodewise.strategies import api, per_worker
 
 
 def build(
@@ -60,6 +60,7 @@ def build(
         elif not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
     _check(model, job, title)  # again: an optimizer may choose inner optimizers when it is built
+    per_worker.check_added(model, job)
     return model
 
 

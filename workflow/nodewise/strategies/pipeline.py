@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.models.cut import cut
-from nodewise.strategies import api
+from nodewise.strategies import api, per_worker
 from nodewise.strategies.options import Pipelined
 from nodewise.strategies.parts import mean_loss, optimizer_of_stage, scored, unpacked
 from nodewise.strategies.transport import Peers
@@ -56,6 +56,8 @@ class Pipeline(api.Strategy):
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
         self.optimizer = optimizer_of_stage(self.model)
+        if chosen.pipelines * chosen.micro_batches > 1:
+            per_worker.check_mean(self.model, job)
         self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])

@@ -264,7 +264,7 @@ class Strategy(api.Strategy):
         with self._raising():
             self._replica = Replica(job, exchange)
         self.model = self._replica.model
-        per_worker.check(self.model, job.size)
+        per_worker.check(self.model, job)
         self._sum = tf.function(exchange.sum, autograph=False) if exchange else None
 
     def step(self, batch: api.Batch) -> api.Logs:

@@ -33,7 +33,7 @@ class Strategy(api.Strategy):
             self._ring = Ring()
             self._replica = Replica(job, star)
             self.model = self._replica.model
-            per_worker.check(self.model, job.size)
+            per_worker.check(self.model, job)
             raising = star.raising()
             self._step, self._split = raising(self._replica.step), raising(self._replica.split_step)
             return

@@ -39,7 +39,7 @@ class Strategy(api.Strategy):
         self._replica = Replica(job)
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
-        per_worker.check(self.model, job.size)
+        per_worker.check(self.model, job)
         optimizers = optimizers_of(self.model)
         self._averaged = list(self.model.trainable_variables)
         if chosen.optimizer_state == "averaged":
