@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable
+from nodewise.core.units import counted
 from nodewise.measure.cell import measure
 from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import weights_of
@@ -55,8 +56,8 @@ def manifests(cell: Cell) -> tuple[Path, Path | None]:
     examples = load(manifest).manifest.train_examples
     if cell.global_batch > examples:
         raise UserError(
-            f"--batch {cell.batch}: a step of {cell.nodes} nodes takes {cell.global_batch} "
-            f"examples; {cell.dataset} has {examples}"
+            f"--batch {cell.batch}: a step of {counted(cell.nodes, 'node')} takes "
+            f"{cell.global_batch} examples; {cell.dataset} has {examples}"
         )
     return manifest, _weights(cell)
 
@@ -162,12 +163,13 @@ def table(record: Path) -> "Table":
     label = kind_label(row["kind"], row["data_origin"], row["weights"])
     low, high = (write_number(row[f"step_time_{end}_s"], "s") for end in ("p10", "p90"))
     parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]
-    epochs = f"{row['epochs']} epochs" if row["whole_epochs"] else f"{row['steps']} steps"
+    whole = row["whole_epochs"]
+    extent = counted(row["epochs"], "epoch") if whole else counted(row["steps"], "step")
     values = {
         "kind of numbers": label,
         "data": row["data_origin"],
         "weights": row["weights"] or "none pretrained",
-        "trained": f"{epochs} of {row['global_batch']} examples",
+        "trained": f"{extent}, global batch {row['global_batch']}",
         "step time, median": f"{write_number(row['step_time_median_s'], 's')} "
         f"(10 % to 90 % of the steps: {low} to {high})",
         "examples per second": write_number(row["examples_per_s"], "/s"),

@@ -18,6 +18,7 @@ from keras import layers
 from numpy.typing import NDArray
 
 from nodewise.core.errors import RefusedError, UserError
+from nodewise.core.units import counted
 from nodewise.models.layers import graph_calls, layers_of
 
 # Element-wise functions and layers. Nothing else is allowed between the two layers of a pair.
@@ -52,8 +53,8 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
     pieces = _pieces(model)
     if len(pieces) < stages:
         raise RefusedError(
-            f"{model.name}: can be cut into {len(pieces)} stages at most, where a single tensor of "
-            f"float32 passes; not into {stages}"
+            f"{model.name}: can be cut into {counted(len(pieces), 'stage')} at most, where a "
+            f"single tensor of float32 passes; not into {stages}"
         )
     places = balanced(
         _costs(model, pieces),
