@@ -93,7 +93,7 @@ def test_no_code_of_the_user_runs_while_a_spec_is_checked():
         ("some.txt/x:build", "'x' is not a Python file (.py)"),
         ("no_such_module_c:build", "there is no module 'no_such_module_c'"),
         ("some.py:other", "some.py: has no function 'other'"),
-        ("with space.py:build", "letters, digits"),
+        ("with space.py:build", "rename the file or folder, or run nodewise inside the folder"),
         ("broken.py:build", "broken.py:2: not Python"),
         ("nested.py:build", "nested.py:1: not Python ("),
         ("some.py:constant", "there is no function 'constant'"),

@@ -211,6 +211,8 @@ PLAIN = sliced(x(), ROWS)
         ((x(), ROWS), "it returned (x, y): return ((x, y), None), or a test set in place of None"),
         (({"a": x()}, ROWS), "it returned (x, y)"),
         ((pd.DataFrame(x()), pd.Series(ROWS)), "it returned (x, y)"),
+        ((x().tolist(), ROWS.tolist()), "it returned (x, y)"),
+        (((x(), ROWS), ROWS.tolist()), "it returned (x, y)"),
         ((None, (x(), ROWS)), "train must not be None"),
         (((x(), None, ROWS), None), "train: has sample weights, but no y"),
         (
@@ -231,8 +233,42 @@ PLAIN = sliced(x(), ROWS)
             "train: x must have numbers or strings",
         ),
         (((x()[:0], ROWS[:0]), None), "train: is empty"),
-        (((x(), {1: ROWS}), None), "the keys of a dict must be text, not 1"),
+        (((x(), {1: ROWS}), None), "train: y: the keys of a dict must be text, not 1"),
+        ((sliced({1: x()}, ROWS), None), "train: the keys of a dict must be text, not 1"),
         (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),
+        (
+            ((x(), {"a": ROWS, "b": (np.full(EXAMPLES, np.inf),)}), None),
+            "train: y['b'][0] has numbers that are not",
+        ),
+        (((x(), ROWS), (x(), ROWS, ROWS * np.nan)), "test: sample_weight has numbers that are not"),
+        ((sliced({"a": x() * np.nan}), None), "train: x['a'] has numbers that are not finite"),
+        ((PLAIN.map(lambda row, label: row / 0).batch(2), None), "train: x has numbers that are"),
+        (
+            ((pd.DataFrame({"n": ROWS, "a": ["yes"] * EXAMPLES}), ROWS), None),
+            "train: x['a'] must have numbers, not str; text must be an array of its own: "
+            ".to_numpy().astype(str)",
+        ),
+        (
+            (({"a": pd.Series(["yes", "no"] * 5, dtype=object)}, ROWS), None),
+            "train: x['a'] must have numbers, not object; text must be an array",
+        ),
+        (
+            (({"a": pd.Series(["yes", "no"] * 5, dtype="category")}, ROWS), None),
+            "train: x['a'] must have numbers, not category; text must be an array",
+        ),
+        (
+            ((x(), {"a": pd.Series(pd.date_range("2026", periods=EXAMPLES, unit="s"))}), None),
+            "train: y['a'] must have numbers, not datetime64[s]",
+        ),
+        (
+            ((x(), pd.Series(ROWS, dtype="Int64")), None),
+            "train: y must have numbers, not Int64; convert it to a type of NumPy: "
+            ".astype('float32')",
+        ),
+        (
+            ((ROWS.astype("datetime64[D]"), ROWS), None),
+            "train: x must have numbers or strings, not datetime64[D]",
+        ),
         (((x("complex64"), ROWS), None), "train: has complex64; allowed: numbers"),
         (((np.array(["a\0"], object), ROWS[:1]), None), "strings must not end with a zero byte"),
         (((tf.sparse.from_dense(x()), ROWS), None), "train: has a SparseTensor"),
@@ -242,7 +278,10 @@ PLAIN = sliced(x(), ROWS)
         ((WithoutWeights(x(), ROWS), None), "train: has None in place of an array; leave it out"),
         ((Batches(x(), ROWS[:5]), None), "train: a batch has arrays of 1 and 4 examples"),
         (([Batches(x(), ROWS)], None), "train: x must be an array, not a Batches"),
-        ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),
+        (
+            (PLAIN.repeat(), None),
+            "train: is endless; leave out .repeat(), or end it with .take(n) in",
+        ),
         ((PLAIN, PLAIN.take(0)), "test: is empty"),
         ((PLAIN.map(failing), None), "oh"),
         ((PLAIN.map(lengthening), None), "must have one shape; there are (1,) and (2,)"),
@@ -259,11 +298,34 @@ def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, sa
     assert not (tmp_path / "out/manifest.json").exists()
 
 
+ENDLESS = PLAIN.repeat().filter(lambda row, label: True)
+
+
 def test_data_that_has_no_end_is_given_up(prepare, monkeypatch):
     monkeypatch.setattr(user_data, "MOST_EXAMPLES", 1000)
-    endless = PLAIN.repeat().filter(lambda row, label: True)
-    with pytest.raises(UserError, match="or no end; end a tf"):
-        prepare((endless, None))
+    with pytest.raises(UserError, match=r"or no end; end it with \.take"):
+        prepare((ENDLESS, None))
+
+
+def test_data_of_unknown_length_that_is_read_for_long_seems_endless(prepare, monkeypatch):
+    monkeypatch.setattr(user_data, "_MOST_SECONDS", 0.1)
+    with pytest.raises(UserError, match=r"train: seems endless: no end after [\d,]+ examples"):
+        prepare((ENDLESS, None))
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        (x(), ROWS),
+        PLAIN,
+        Batches(x(), ROWS),
+        ENDLESS.take(EXAMPLES).apply(tf.data.experimental.assert_cardinality(EXAMPLES)),
+    ],
+    ids=["arrays", "tf.data", "PyDataset", "tf.data that is told its length"],
+)
+def test_data_of_known_length_may_take_any_time(prepare, monkeypatch, examples):
+    monkeypatch.setattr(user_data, "_MOST_SECONDS", 0)
+    assert prepare((examples, None)).train_examples == EXAMPLES
 
 
 def test_a_py_dataset_without_a_length_is_endless(prepare):

@@ -206,7 +206,8 @@ def _relative(spec: str, file: Path, function: str = "") -> str:
         TypeAdapter(ModelSpec).validate_python(text)
     except ValidationError as error:
         raise UserError(
-            f"{spec!r}: may have letters, digits and . _ - / only, 200 characters at most"
+            f"{spec!r}: may have letters without accents, digits and . _ - / only, 200 characters "
+            "at most; rename the file or folder, or run nodewise inside the folder of the file"
         ) from error
     return text
 

@@ -6,6 +6,7 @@ which each cell makes batches of its own size.
 """
 
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 
 MOST_EXAMPLES = 10_000_000
 MOST_BYTES = 16 * 2**30  # per set, because a set is read into memory
+_MOST_SECONDS = 60  # to read a set that does not say its length, which may be endless
 _BATCH = 1000  # examples read at a time
+_PARTS = ("x", "y", "sample_weight")
 _SETS = "must return (train, test), where test may be None"
+_END = "end it with .take(n) in place of fit's steps_per_epoch=n"
 _KINDS = "(x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a keras.utils.PyDataset"
 
 
@@ -64,7 +68,8 @@ def _sets(name: str, returned: object) -> tuple[object, object]:
         raise UserError(f"{name}: {_SETS}, not {_described(returned)}")
     train, test = returned
     for examples in (train, test):
-        if _is_array(examples) or isinstance(examples, dict):
+        numbers = isinstance(examples, list) and len(examples) > len(_PARTS)
+        if _is_array(examples) or isinstance(examples, dict) or numbers:
             raise UserError(
                 f"{name}: {_SETS}; it returned (x, y): return ((x, y), None), or a test set in "
                 "place of None"
@@ -80,13 +85,36 @@ def _read(name: str, examples: object) -> Structure:
     adapter.on_epoch_begin()
     batches = adapter.get_tf_dataset()
     _check_spec(name, batches.element_spec)
-    joined = _joined(name, batches)
+    joined = _joined(name, batches, unknown=_may_be_endless(examples))
     adapter.on_epoch_end()
-    x = joined[0] if isinstance(joined, tuple) else joined
-    values = [one.values if isinstance(one, Ragged) else one for _, one in flat(x)]
-    if not all(np.isfinite(array).all() for array in values if array.dtype.kind == "f"):
-        raise UserError(f"{name}: x has numbers that are not finite")
+    _check_finite(name, joined)
     return joined
+
+
+def _may_be_endless(examples: object) -> bool:
+    """Return whether a set does not say its length."""
+    import tensorflow as tf
+
+    unknown = tf.data.UNKNOWN_CARDINALITY
+    return isinstance(examples, tf.data.Dataset) and bool(examples.cardinality() == unknown)
+
+
+def _check_finite(name: str, joined: Structure) -> None:
+    """Check that x, y and sample weights have no NaN and no infinite numbers.
+
+    Raises:
+        UserError: they have.
+    """
+    parts = joined if isinstance(joined, tuple) else (joined,)
+    for part, structure in zip(_PARTS, parts, strict=False):
+        for path, array in flat(structure):
+            values = array.values if isinstance(array, Ragged) else array
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise UserError(f"{_where(name, part, path)} has numbers that are not finite")
+
+
+def _where(name: str, part: str, path: KeyPath) -> str:
+    return f"{name}: {part}{''.join(f'[{key!r}]' for key in path)}"
 
 
 def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
@@ -101,14 +129,18 @@ def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of i
         return get_data_adapter(_batched(name, examples))
     if isinstance(examples, keras.utils.PyDataset):
         if examples.num_batches is None:
-            raise UserError(f"{name}: is endless; give the PyDataset a __len__, in batches")
+            raise UserError(
+                f"{name}: is endless; give the PyDataset a __len__, the number of its batches in "
+                "an epoch, in place of fit's steps_per_epoch"
+            )
         return get_data_adapter(examples)
     if hasattr(examples, "__len__") and hasattr(examples, "__iter__"):
         return get_data_adapter(_generator(examples))
     if hasattr(examples, "__next__"):
         raise UserError(
-            f"{name}: a generator does not say where it ends; return an object with __iter__ and "
-            "__len__, the number of its batches, or a keras.utils.PyDataset"
+            f"{name}: a generator does not say where it ends; in place of fit's steps_per_epoch "
+            "return an object with __iter__ and __len__, the number of its batches, or a "
+            "keras.utils.PyDataset"
         )
     raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
 
@@ -121,11 +153,15 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
     """
     if not 1 <= len(examples) <= 3:
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
-    parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
+    parts = dict(zip(_PARTS, examples, strict=False))
     if parts.get("y") is None and parts.get("sample_weight") is not None:
         raise UserError(f"{name}: has sample weights, but no y")
     given = {part: value for part, value in parts.items() if value is not None or part == "x"}
-    lengths = {_length(name, path, array) for path, array in flat(given)}
+    lengths = {
+        _length(_where(name, part, path), array)
+        for part, value in given.items()
+        for path, array in _flat(f"{name}: {part}", value)
+    }
     if len(lengths) > 1:
         counts = " and ".join(map(str, sorted(lengths)))
         raise UserError(
@@ -137,21 +173,60 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
     ]
 
 
-def _length(name: str, path: KeyPath, array: Any) -> int:  # noqa: ANN401
+def _flat(where: str, structure: Structure) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the paths and arrays of a structure of the user, see `flat`.
+
+    Raises:
+        UserError: a dict has keys that are not text.
+    """
+    try:
+        yield from flat(structure)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+def _length(where: str, array: Any) -> int:  # noqa: ANN401
     """Check that a value is an array of numbers or strings; return its number of examples.
 
     Raises:
         UserError: it is not.
     """
-    where = f"{name}: {path[0]}{''.join(f'[{key!r}]' for key in path[1:])}"
     if not _is_array(array):
         raise UserError(f"{where} must be an array, not {_described(array)}")
     if np.shape(array) == ():
         raise UserError(f"{where} must have examples, but is a single value")
-    objects = isinstance(array, np.ndarray) and array.dtype.kind == "O"
-    if objects and not all(isinstance(one, str) for one in array):
-        raise UserError(f"{where} must have numbers or strings, not Python objects")
+    if isinstance(array, np.ndarray):
+        objects = array.dtype.kind == "O" and not all(isinstance(one, str) for one in array)
+        if objects or array.dtype.kind in "mM":
+            kind = "Python objects" if objects else array.dtype.name
+            raise UserError(f"{where} must have numbers or strings, not {kind}")
+    _check_columns(where, array)
     return int(np.shape(array)[0])
+
+
+def _check_columns(where: str, array: object) -> None:
+    """Check that `fit` takes the types of a pandas Series or DataFrame.
+
+    Raises:
+        UserError: it does not.
+    """
+    import pandas as pd
+
+    if isinstance(array, pd.DataFrame):
+        columns = [(f"{where}[{name!r}]", dtype) for name, dtype in array.dtypes.items()]
+    elif isinstance(array, pd.Series) and array.dtype.name != "string":
+        columns = [(where, array.dtype)]
+    else:
+        return
+    for column, dtype in columns:
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            continue
+        advice = ""
+        if dtype.kind == "O":
+            advice = "; text must be an array of its own: .to_numpy().astype(str)"
+        elif dtype.kind in "biuf":
+            advice = "; convert it to a type of NumPy: .astype('float32')"
+        raise UserError(f"{column} must have numbers, not {dtype}{advice}")
 
 
 def _strings_as_tensor(array: Any) -> Any:  # noqa: ANN401
@@ -177,7 +252,7 @@ def _batched(name: str, dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     import tensorflow as tf
 
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise UserError(f"{name}: is endless; leave out .repeat(), or end it with .take(n)")
+        raise UserError(f"{name}: is endless; leave out .repeat(), or {_END}")
     _check_spec(name, dataset.element_spec)
     lengths = {tuple(array.shape[:1]) for first in dataset.take(1) for _, array in flat(first)}
     if len(lengths) == 1 and () not in lengths:
@@ -192,7 +267,7 @@ def _generator(examples: Any) -> Iterator[object]:  # noqa: ANN401
 
 
 def _check_spec(name: str, spec: Structure) -> None:
-    for _, part in flat(spec):
+    for _, part in _flat(name, spec):
         kind = type(part).__name__.removesuffix("Spec")
         if kind == "Optional":
             raise UserError(f"{name}: has None in place of an array; leave it out")
@@ -202,12 +277,18 @@ def _check_spec(name: str, spec: Structure) -> None:
             raise UserError(f"{name}: has a {kind}, but must have plain or ragged arrays{advice}")
 
 
-def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
+def _joined(name: str, batches: "tf.data.Dataset", *, unknown: bool) -> Structure:
     """Join the examples of all batches into arrays.
+
+    Args:
+        name: name of the set.
+        batches: its batches.
+        unknown: whether their number is unknown, so that they may be endless.
 
     Raises:
         UserError: there are no examples, too many of them, or they do not fit together.
     """
+    begin = time.monotonic()
     taken: dict[KeyPath, list[Any]] = {}
     examples = size = 0
     with progress(f"reading {name}", None) as advance:
@@ -225,14 +306,29 @@ def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
             (length,) = lengths
             examples += length
             advance(length)
-            if examples > MOST_EXAMPLES or size > MOST_BYTES:
-                raise UserError(
-                    f"{name}: has more than {MOST_EXAMPLES:,} examples or "
-                    f"{MOST_BYTES // 2**30} GiB, or no end; end a tf.data.Dataset with .take(n)"
-                )
+            _check_limits(name, examples, size, time.monotonic() - begin if unknown else 0)
     if not examples:
         raise UserError(f"{name}: is empty")
     return nested((path, _concatenated(name, parts)) for path, parts in taken.items())
+
+
+def _check_limits(name: str, examples: int, size: int, seconds: float) -> None:
+    """Refuse a set that is too large, or that may be endless and has been read for too long.
+
+    Raises:
+        UserError: it is refused.
+    """
+    if seconds > _MOST_SECONDS:
+        raise UserError(
+            f"{name}: seems endless: no end after {examples:,} examples and {seconds:.0f} s; {_END}"
+            "; if it has an end, say its number of elements: "
+            ".apply(tf.data.experimental.assert_cardinality(n))"
+        )
+    if examples > MOST_EXAMPLES or size > MOST_BYTES:
+        raise UserError(
+            f"{name}: has more than {MOST_EXAMPLES:,} examples or {MOST_BYTES // 2**30} GiB, or no "
+            f"end; {_END}"
+        )
 
 
 def _storable(name: str, array: Array) -> Array:
