@@ -237,8 +237,8 @@ PLAIN = sliced(x(), ROWS)
         ((sliced({1: x()}, ROWS), None), "train: the keys of a dict must be text, not 1"),
         (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),
         (
-            ((x(), {"a": ROWS, "b": (np.full(EXAMPLES, np.inf),)}), None),
-            "train: y['b'][0] has numbers that are not",
+            ((x(), ROWS, {"a": ROWS, "b": (np.full(EXAMPLES, np.inf),)}), None),
+            "train: sample_weight['b'][0] has numbers that are not",
         ),
         (((x(), ROWS), (x(), ROWS, ROWS * np.nan)), "test: sample_weight has numbers that are not"),
         ((sliced({"a": x() * np.nan}), None), "train: x['a'] has numbers that are not finite"),

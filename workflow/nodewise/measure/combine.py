@@ -74,7 +74,12 @@ def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
         loss, accuracy = _scores([(part["logs"], 1) for part in of_workers])
         if loss is not None and not math.isfinite(loss):
-            raise WorkerError(f"the training diverged: a loss of {loss}", None, [])
+            raise WorkerError(
+                f"the training diverged: a loss of {loss}; look for numbers in the labels that are "
+                "not finite, and for a learning rate that is too large",
+                None,
+                [],
+            )
         epochs.append(
             Epoch(
                 epoch=number,
