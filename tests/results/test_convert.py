@@ -85,14 +85,6 @@ def test_file_names_say_devices_and_batches(tmp_path):
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2, 4], [64])
 
 
-def test_times_of_epochs_do_not_tell_steps(tmp_path):
-    path = tmp_path / "keras.txt"
-    path.write_text("100/100 [==============================] - 15s 15s/epoch - loss: 0.3\n")
-    code, told = run(path, "--devices", 1, "--batch", 8, "-o", tmp_path / "mine.csv")
-    assert code == 2
-    assert "has times per epoch; times per step are needed" in told
-
-
 TRAINING = """
 import sys
 import keras
