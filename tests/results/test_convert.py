@@ -20,7 +20,7 @@ SAID = {
     "horovod.txt": ("ResNet50", 4, 32, 32 / 145),
     "keras.txt": (None, None, None, 0.032),
     "events.out.tfevents.1700000000.node": (None, None, None, 0.1),
-    "metrics.csv": (None, None, None, 1 / 5.1),
+    "metrics.csv": (None, None, None, 128 / 652.8),
     "trainer_state.json": (None, None, None, 0.4),
     "mlperf.txt": ("ssd", None, None, 50.5 * 1024 / 117266),
     "timeline.json": (None, 2, None, 0.1),
