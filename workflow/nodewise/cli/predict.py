@@ -121,6 +121,8 @@ def import_files(
     check_writable(out)
     table = convert(files, defaults, file_format)
     write_text(out, table.to_csv(index=False))
+    for note in table.attrs["notes"]:
+        typer.echo(note)
     typer.echo(
         f"{out}: {counted(len(table), 'row')} of {counted(table['curve'].nunique(), 'curve')}"
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,7 +73,8 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
         UserError: the file is missing, too large, not JSON, or not valid.
     """
     try:
-        return model.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
+        content = read_bytes(path, MOST_JSON_BYTES).removeprefix(BOM_UTF8)
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}{advice and '; ' + advice}") from error
 

@@ -53,12 +53,18 @@ def convert(
 ) -> pd.DataFrame:
     """Return the rows of all files, with columns that `importers.user_csv` reads.
 
+    `attrs["notes"]` of the table says what is doubtful.
+
     Raises:
         UserError: a file is invalid, or a value is neither in the file nor given.
     """
-    rows = pd.concat([_rows(path, defaults, file_format) for path in paths], ignore_index=True)
+    files = [_rows(path, defaults, file_format) for path in paths]
+    rows = pd.concat(files, ignore_index=True)
     columns = [name for name in CURVE_ROWS if name in rows and name not in _INTERNAL]
-    return rows[columns].dropna(axis="columns", how="all")
+    table = rows[columns].dropna(axis="columns", how="all")
+    notes = dict.fromkeys(note for file in files for note in file.attrs.get("notes", ()))
+    table.attrs["notes"] = list(notes)
+    return table
 
 
 def _rows(path: Path, defaults: Defaults, file_format: str | None) -> pd.DataFrame:

@@ -7,45 +7,38 @@ from pathlib import Path
 
 import pandas as pd
 
-from nodewise.core.errors import UserError
-from nodewise.results.csv_file import read_header, read_table
+from nodewise.results.csv_file import Number, read_header, read_numbers, read_table
 from nodewise.results.importers import IMPORTERS
+from nodewise.results.training_rates import find_training_rate, rate_note
 
-_GLOBAL = ("train|global/samples_per_sec", "global/samples_per_sec")
-_STEPS = ("train|device/batches_per_sec", "device/batches_per_sec")
+_RATE = Number(1e-9, 1e12)
 
 
 class LightningCsv:
-    """Importer of `metrics.csv`. Rows with a rate of examples, or else of batches, are repeats."""
+    """Importer of `metrics.csv`. Each row with the rate of training is a repeat."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the first line has the columns that the logger always writes."""
         return {"epoch", "step"} <= read_header(path)
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return one row per value.
+        """Return one row per value: examples per second if there are any, else steps per second.
 
         Raises:
-            UserError: there is no rate, or it is not a number.
+            UserError: there is no rate of training, or several, or it is not a positive number.
         """
         header, rows = read_table(path)
-        for names, column in ((_GLOBAL, "samples_per_s"), (_STEPS, "steps_per_s")):
-            for name in names:
-                if name in header:
-                    at = header.index(name)
-                    values = [_rate(path, number, row[at]) for number, row in rows if row[at]]
-                    if values:
-                        return pd.DataFrame({column: values})
-        raise UserError(
-            f"{path}: has no column {_GLOBAL[0]} or {_STEPS[0]}: add Lightning's ThroughputMonitor"
-        )
+        logged = {name for _, row in rows for name, text in zip(header, row, strict=False) if text}
+        name, clock = find_training_rate(path, logged)
+        at = header.index(name)
+        rates = [
+            read_numbers(f"{path}: row {number}", {name: row[at]}, {name: _RATE})[name]
+            for number, row in rows
+            if row[at]
+        ]
+        table = pd.DataFrame({clock: rates})
+        table.attrs["notes"] = [rate_note(name)]
+        return table
 
 
 IMPORTERS.add("lightning_csv", LightningCsv())
-
-
-def _rate(path: Path, number: int, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{path}: row {number}: {text[:40]!r} is not a number") from None

@@ -4,8 +4,9 @@ Format: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/uti
 https://www.tensorflow.org/tutorials/load_data/tfrecord.
 """
 
-import re
+import math
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,17 +19,16 @@ from google.protobuf.message import DecodeError
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 from nodewise.results.importers import IMPORTERS
+from nodewise.results.training_rates import find_training_rate, rate_note
 
 MOST_BYTES = 500_000_000
 _LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
 _CHECKSUM_BYTES = 4
-_STEPS = re.compile(r"(^|[/_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
-_EXAMPLES = re.compile(r"(^|[/_])(examples|samples|images)(_per_|/)sec(ond)?$")
 _FLOAT, _DOUBLE = 1, 2
 
 
 class TensorBoard:
-    """Importer of scalars with steps or examples per second. Each value is a repeat."""
+    """Importer of the scalar that is the rate of training. Each value is a repeat."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the usual name of event files."""
@@ -38,22 +38,19 @@ class TensorBoard:
         """Return one row per value: examples per second if there are any, else steps per second.
 
         Raises:
-            UserError: the file is damaged, or has no such scalar.
+            UserError: the file is damaged, it has no rate of training, or several, or a rate is
+                not a positive number.
         """
-        rows, tags = [], set()
+        values: dict[str, list[float]] = defaultdict(list)
         for tag, value in _scalars(path):
-            tags.add(tag)
-            if value > 0 and _EXAMPLES.search(tag):
-                rows.append({"samples_per_s": value})
-            elif value > 0 and _STEPS.search(tag) and "evaluation" not in tag:
-                rows.append({"steps_per_s": value})
-        if not rows:
-            raise UserError(
-                f"{path}: no scalar is a rate of steps or examples, such as epoch_steps_per_second "
-                f"or samples_per_second; there are: {', '.join(sorted(tags)[:10]) or 'none'}"
-            )
-        table = pd.DataFrame(rows)
-        return table.dropna(subset="samples_per_s") if "samples_per_s" in table else table
+            values[tag].append(value)
+        tag, clock = find_training_rate(path, values)
+        for value in values[tag]:
+            if not 0 < value < math.inf:
+                raise UserError(f"{path}: {tag}: {value:g} is not allowed, a rate is more than 0")
+        rows = pd.DataFrame({clock: values[tag]})
+        rows.attrs["notes"] = [rate_note(tag)]
+        return rows
 
 
 IMPORTERS.add("tensorboard", TensorBoard())

@@ -1,30 +1,41 @@
 """Import `trainer_state.json` of Hugging Face's Trainer."""
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
+from nodewise.core.schema import read_json
 from nodewise.results.importers import IMPORTERS
+
+_Seconds = Annotated[float, Field(ge=1e-4, le=1e9, allow_inf_nan=False)]
+_Rate = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=1, le=10**12)]
+_ROUNDING = 0.0005  # of rates: a slow one is 0.0
+_NOTABLE = 0.01  # share of evaluation in the time of the training
 
 
 class _Logged(BaseModel):
-    train_samples_per_second: float | None = None
-    train_steps_per_second: float | None = None
+    eval_runtime: _Seconds | None = None
+    train_runtime: _Seconds | None = None
+    train_samples_per_second: _Rate | None = None
+    train_steps_per_second: _Rate | None = None
 
 
 class _State(BaseModel):
-    global_step: int
+    global_step: _Count
+    max_steps: _Count | None = None
+    num_train_epochs: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    train_batch_size: _Count | None = None
     log_history: list[_Logged]
 
 
 class TrainerState:
-    """Importer of `trainer_state.json`.
-
-    At the end of a training, the Trainer logs examples and steps per second over all devices.
-    """
+    """Importer of `trainer_state.json`, which has the steps and the time of a training."""
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has the name that the Trainer uses."""
@@ -36,16 +47,45 @@ class TrainerState:
         Raises:
             UserError: the file is not valid, or the training was not completed.
         """
-        try:
-            state = _State.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
-        except ValidationError as error:
-            raise UserError(f"{path}: {first_error(error)}") from error
-        for logged in reversed(state.log_history):
-            samples, steps = logged.train_samples_per_second, logged.train_steps_per_second
-            if samples and steps:
-                row = {"steps_per_s": steps, "global_batch": float(round(samples / steps))}
-                return pd.DataFrame([row])
-        raise UserError(f"{path}: has no train_samples_per_second, so the training did not end")
+        state = read_json(_State, path)
+        for end in reversed(range(len(state.log_history))):
+            runtime = state.log_history[end].train_runtime
+            if runtime is not None:
+                return _row(state, state.log_history[: end + 1], runtime)
+        raise UserError(f"{path}: has no train_runtime, so the training did not end")
 
 
 IMPORTERS.add("trainer_state", TrainerState())
+
+
+def _row(state: _State, history: Sequence[_Logged], runtime: float) -> pd.DataFrame:
+    """Return the row of a training that took `runtime` seconds, which its last log tells."""
+    row = {"steps_per_s": state.global_step / runtime}
+    batch = _global_batch(state, history[-1], runtime)
+    table = pd.DataFrame([row if batch is None else row | {"global_batch": float(batch)}])
+    if sum(logged.eval_runtime or 0 for logged in history) > _NOTABLE * runtime:
+        table.attrs["notes"] = ["the time of a step includes the evaluations during the training"]
+    return table
+
+
+def _global_batch(state: _State, logged: _Logged, runtime: float) -> int | None:
+    """Return the examples per step over all devices, or None unless only one number is possible.
+
+    The Trainer logs the examples of all epochs per second. In each epoch, the last step may have
+    fewer examples, or be dropped. So the mean examples per step only bound the batch. It is a
+    multiple of `train_batch_size`, the batch of a process.
+
+    Source: `speed_metrics` and `set_initial_training_values` in
+    https://github.com/huggingface/transformers/tree/main/src/transformers.
+    """
+    rate, steps, epochs = logged.train_samples_per_second, state.max_steps, state.num_train_epochs
+    # Without a rate of steps, the file is of old versions, whose other rate was that of steps.
+    if rate is None or steps is None or epochs is None or logged.train_steps_per_second is None:
+        return None
+    if steps <= epochs + 1:
+        return None
+    least = (rate - _ROUNDING) * runtime / (steps + epochs)
+    most = (rate + _ROUNDING) * runtime / (steps - 1 - epochs)  # steps were rounded up
+    each = state.train_batch_size or 1
+    possible = range(max(math.ceil(least / each), 1) * each, math.floor(most) + 1, each)
+    return possible[0] if len(possible) == 1 else None

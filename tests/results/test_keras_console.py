@@ -1,0 +1,115 @@
+"""Times of steps in the console output of Keras 2 and 3, in each of its forms."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.results.importers import read_rows
+
+BAR = "━" * 20
+
+
+def written(tmp_path, text):
+    path = tmp_path / "train.log"
+    path.write_text(text, newline="")
+    return path
+
+
+def read(tmp_path, text):
+    rows = read_rows(written(tmp_path, text))
+    return list(rows["step_time_s"]), rows.attrs["notes"]
+
+
+FORMS = {
+    "Keras 3": "{n}/{n} \x1b[32m"
+    + BAR
+    + "\x1b[0m\x1b[37m\x1b[0m \x1b[1m9s\x1b[0m {ms}ms/step - loss: 1",
+    "Keras 3, ASCII": "{n}/{n} " + "=" * 20 + " 9s {ms}ms/step - loss: 1",
+    "Keras 3, verbose=2": "{n}/{n} - 9s - {ms}ms/step - loss: 1",
+    "Keras 2": "{n}/{n} [==============================] - 9s {ms}ms/step - loss: 1",
+    "Keras 2, verbose=2": "{n}/{n} - 9s - loss: 1 - acc: 0 - 9s/epoch - {ms}ms/step",
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("tag", ["", "[1,0]<stdout>:"])
+def test_only_epochs_of_training_count(tmp_path, form, tag):
+    lines = ["Model: cnn"]
+    for number, ms in enumerate((70, 31, 33), 1):
+        lines += [f"Epoch {number}/3", form.format(n=469, ms=ms)]
+    lines += [form.format(n=469, ms=12), form.format(n=10, ms=13)]  # evaluate and predict
+    text = "".join(f"{tag}{line}\n" for line in lines)
+    assert read(tmp_path, text) == ([0.031, 0.033], [])
+
+
+def test_a_bar_counts_once(tmp_path):
+    updates = [
+        f" 1/40 {BAR} 9s 65ms/step",
+        f"40/40 {BAR} 0s 24ms/step",
+        f"40/40 {BAR} 1s 25ms/step",
+    ]
+    text = "Epoch 1/2\n" + ("\b" * 9 + "\r").join(updates) + "\n"
+    assert read(tmp_path, text)[0] == [0.024]
+
+
+def test_validation_is_not_part_of_a_step(tmp_path):
+    last = f"40/40 {BAR} 3s 82ms/step - loss: 2 - val_loss: 2\n"
+    bar = f"Epoch 1/9\n{{at}}/40 {BAR} 0s 24ms/step - loss: 2\r{last}"
+    assert read(tmp_path, bar.format(at=37)) == ([0.024], [])
+    # The mean of few steps is worse than a time that includes validation, which a note says.
+    assert read(tmp_path, bar.format(at=3)) == (
+        [0.082],
+        ["the time of a step includes validation, as Keras prints it"],
+    )
+
+
+def test_slow_steps_get_their_digits_from_the_time_of_the_epoch(tmp_path):
+    text = "Epoch 1/2\n100/100 - {}s - 1s/step - loss: 0.5\n"
+    assert read(tmp_path, text.format(141)) == ([1.41], [])
+    rough = "the time of a step has only one digit, as Keras prints it"
+    assert read(tmp_path, text.format(900)) == ([1.0], [rough])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"40/40 {BAR} 1s 25ms/step - loss: 2\n", "no line such as `Epoch 1/3`.* epochs is more"),
+        (
+            "Epoch 1/2\n99/99 [====] - 15s 150us/sample - loss: 2\n",
+            "no epoch that ended with a time",
+        ),
+        (f"Epoch 1/2\n30/40 {BAR} 1s 25ms/step\n", "no epoch that ended with a time"),
+        (f"Epoch 1/2\n40/40 {BAR} 0s 0s/step\n", "printed a step time of 0"),
+        ("Epoch 1/1\n9/9 - 1s - 25ms/step\n" * 2 + "Epoch 1/1\n7/7 - 1s - 25ms/step\n", "split it"),
+        (f"Epoch 1/2\n30/40 {BAR} 1s 25ms/step\n9/9 {BAR} 1s 5ms/step\n", "of 9 and of 40 steps"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, text, message):
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, text)
+
+
+PIECES = (
+    "Epoch 1/2\n",
+    "40/40",
+    " - 1s",
+    " - 25ms/step",
+    BAR,
+    "\r",
+    "\n",
+    "0",
+    "/",
+    "\x1b[1m",
+    "val_",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3)).map("".join))
+def test_any_text_gives_positive_times_or_one_line(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "any.log"
+    path.write_bytes(text.encode(errors="replace"))
+    try:
+        assert (read_rows(path, "keras_console")["step_time_s"] > 0).all()
+    except UserError as error:
+        assert "\n" not in str(error).removeprefix(str(path))

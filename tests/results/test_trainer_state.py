@@ -1,0 +1,104 @@
+"""Steps, time and batch of a training in `trainer_state.json`."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.results.importers import read_rows
+
+STATE = {"global_step": 1000, "max_steps": 1000, "num_train_epochs": 3, "train_batch_size": 32}
+END = {"train_runtime": 250.0, "train_samples_per_second": 512.0, "train_steps_per_second": 4.0}
+
+
+def read(folder, end=(), logged=(), **state):
+    path = folder / "trainer_state.json"
+    history = [{"loss": 0.6, "grad_norm": math.nan}, *logged, END | dict(end), {"eval_loss": 0.4}]
+    path.write_text(json.dumps(STATE | {"log_history": history} | state))
+    return read_rows(path)
+
+
+def test_a_slow_training_has_more_digits_than_its_rates(tmp_path):
+    end = {"train_runtime": 83210.5, "train_samples_per_second": 12.306}
+    rows = read(tmp_path, end | {"train_steps_per_second": 0.012})
+    assert rows.to_dict("list") == {"steps_per_s": [1000 / 83210.5], "global_batch": [1024]}
+    end = {"train_runtime": 2e6, "train_samples_per_second": 0.128}
+    rows = read(tmp_path, end | {"train_steps_per_second": 0.0})
+    assert rows.to_dict("list") == {"steps_per_s": [0.0005], "global_batch": [256]}
+
+
+def test_a_training_that_stopped_early_is_measured_by_the_steps_that_it_made(tmp_path):
+    rows = read(tmp_path, global_step=500)
+    assert rows.to_dict("list") == {"steps_per_s": [2.0], "global_batch": [128]}
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        # Two epochs of three steps: 192 examples may be 64 a step, or 80 and fewer in the last.
+        ({"train_samples_per_second": 1.536}, {"max_steps": 6, "num_train_epochs": 2}),
+        ({"train_samples_per_second": 4096.0}, {"train_batch_size": None}),
+        ({}, {"max_steps": None}),
+        ({"train_steps_per_second": None}, {}),
+    ],
+)
+def test_a_batch_that_is_not_sure_is_left_out(tmp_path, end, state):
+    assert "global_batch" not in read(tmp_path, end, **({"train_batch_size": 16} | state))
+
+
+def test_evaluation_within_the_time_is_told(tmp_path):
+    assert not read(tmp_path, logged=[{"eval_runtime": 1.0}]).attrs
+    assert read(tmp_path, logged=[{"eval_runtime": 30.0}]).attrs["notes"] == [
+        "the time of a step includes the evaluations during the training"
+    ]
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    expected = read(tmp_path)
+    path = tmp_path / "trainer_state.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_rows(path).equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ({"train_samples_per_second": "NaN"}, "'NaN' is not allowed, must be a finite number"),
+        ({"train_steps_per_second": -4.0}, "-4.0 is not allowed, must be at least 0"),
+        ({"train_runtime": 0.0}, "train_runtime: 0.0 is not allowed"),
+        ({"train_runtime": None}, "has no train_runtime, so the training did not end"),
+    ],
+)
+def test_impossible_values_are_refused(tmp_path, end, message):
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, end)
+
+
+@given(st.data())
+def test_a_batch_is_right_or_left_out(tmp_path_factory, data):
+    """As the Trainer counts examples and steps, in the versions that differ."""
+    each, devices, accumulated = (data.draw(st.integers(1, most)) for most in (64, 16, 8))
+    batch = each * devices * accumulated
+    examples = data.draw(st.integers(batch, 200 * batch))
+    batches = examples / (each * devices)
+    batches = math.floor(batches) if data.draw(st.booleans(), "drop last") else math.ceil(batches)
+    per_epoch = batches / accumulated
+    per_epoch = math.ceil(per_epoch) if data.draw(st.booleans()) else max(int(per_epoch), 1)
+    if data.draw(st.booleans(), "max_steps"):
+        steps = data.draw(st.integers(1, 500))
+        seen, epochs = steps * batch, math.ceil(steps / per_epoch)
+    else:
+        asked = data.draw(st.integers(1, 50)) / 10
+        steps, seen, epochs = math.ceil(asked * per_epoch), examples * asked, math.ceil(asked)
+    runtime = data.draw(st.floats(0.1, 1e6))
+    end = {
+        "train_runtime": round(runtime, 4),
+        "train_samples_per_second": round(seen / runtime, 3),
+        "train_steps_per_second": round(steps / runtime, 3),
+    }
+    state = {"global_step": steps, "max_steps": steps, "num_train_epochs": epochs}
+    rows = read(tmp_path_factory.getbasetemp(), end, train_batch_size=each, **state)
+    assert list(rows.get("global_batch", [batch])) == [batch]

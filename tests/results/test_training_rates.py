@@ -1,0 +1,111 @@
+"""One rate of training is taken from what TensorBoard and Lightning logged, or a line asks."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.results.importers import read_rows
+from nodewise.results.importers.tensorboard import _event
+from nodewise.results.training_rates import find_training_rate
+
+LIGHTNING = (
+    "train/batches_per_sec",
+    "train/device/batches_per_sec",
+    "train/device/samples_per_sec",
+    "train/samples_per_sec",
+)
+VALIDATION = ("validate/device/batches_per_sec", "validate/samples_per_sec")
+HUGGING_FACE = (
+    "eval/samples_per_second",
+    "eval/steps_per_second",
+    "train/train_samples_per_second",
+    "train/train_steps_per_second",
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "clock"),
+    [
+        (LIGHTNING + VALIDATION, "train/samples_per_sec", "samples_per_s"),
+        # One device: Lightning writes no global rates.
+        (LIGHTNING[1:3] + VALIDATION[:1], "train/device/batches_per_sec", "steps_per_s"),
+        (LIGHTNING[:2], "train/device/batches_per_sec", "steps_per_s"),
+        (HUGGING_FACE, "train/train_samples_per_second", "samples_per_s"),
+        (
+            ("batch_steps_per_second", "epoch_steps_per_second", "epoch_loss"),
+            "batch_steps_per_second",
+            "steps_per_s",
+        ),
+        (("epoch_loss", "epoch_steps_per_second"), "epoch_steps_per_second", "steps_per_s"),
+        (("global_step/sec", "loss"), "global_step/sec", "steps_per_s"),
+    ],
+)
+def test_the_rate_of_training_over_all_devices_is_found(names, name, clock):
+    assert find_training_rate(Path("log"), names) == (name, clock)
+
+
+def test_lightning_may_separate_names_by_a_bar():
+    names = [name.replace("/", "|") for name in LIGHTNING + VALIDATION]
+    assert find_training_rate(Path("log"), names) == ("train|samples_per_sec", "samples_per_s")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a/samples_per_sec", "b/images_per_sec"), "log: a/samples_per_sec and b/images_per_sec"),
+        (("eval/samples_per_sec", "loss"), "no rate of training.*; it has eval/samples_per_sec"),
+        (("train/device/samples_per_sec",), "no rate of training"),
+        ((), "it has no values"),
+    ],
+)
+def test_a_line_asks_where_the_rate_is_not_clear(names, message):
+    with pytest.raises(UserError, match=message):
+        find_training_rate(Path("log"), names)
+
+
+def events(tmp_path, scalars):
+    """Write an event file, whose checksums are left empty."""
+    path = tmp_path / "events.out.tfevents.1.node"
+    with path.open("wb") as file:
+        for tag, value in scalars:
+            event = _event()()
+            event.summary.value.add(tag=tag, simple_value=value)
+            content = event.SerializeToString()
+            file.write(struct.pack("<QI", len(content), 0) + content + bytes(4))
+    return path
+
+
+def test_tags_of_an_event_file_are_not_mixed(tmp_path):
+    rates = (16.0, 4.0, 256.0, 1024.0, 900.0, 3600.0)
+    rows = read_rows(events(tmp_path, zip(LIGHTNING + VALIDATION, rates, strict=True)))
+    assert rows.to_dict("list") == {"samples_per_s": [1024.0]}
+    assert rows.attrs["notes"] == ["the rate of training is train/samples_per_sec"]
+
+
+def test_the_rate_that_was_taken_is_told(tmp_path):
+    path = events(tmp_path, [("epoch_steps_per_second", 5.0)])
+    options = ["--devices", "2", "--batch", "8", "-o", str(tmp_path / "mine.csv")]
+    done = CliRunner().invoke(app, ["import", str(path), *options])
+    told = "the rate of training is epoch_steps_per_second, which includes any validation\n"
+    assert told in done.output
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -3.0])
+def test_an_impossible_rate_is_refused(tmp_path, value):
+    path = events(tmp_path, [("samples_per_second", 5.0), ("samples_per_second", value)])
+    with pytest.raises(UserError, match=rf"samples_per_second: {value:g} is not allowed"):
+        read_rows(path)
+    path = tmp_path / "metrics.csv"
+    path.write_text(f"epoch,step,train|device|batches_per_sec\n0,9,4.0\n0,19,{value}\n")
+    with pytest.raises(UserError, match=r"row 3, column train|device|batches_per_sec: must be a"):
+        read_rows(path)
+
+
+def test_a_column_of_lightning_without_values_does_not_count(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("epoch,step,train/samples_per_sec,train/device/batches_per_sec\n0,9,,4.0\n")
+    assert read_rows(path).to_dict("list") == {"steps_per_s": [4.0]}
