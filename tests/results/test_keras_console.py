@@ -71,10 +71,18 @@ def test_slow_steps_get_their_digits_from_the_time_of_the_epoch(tmp_path):
     assert read(tmp_path, text.format(900)) == ([1.0], [rough])
 
 
+def test_without_lines_of_epochs_every_line_that_ends_is_one(tmp_path):
+    note = "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training"
+    line = f"40/40 {BAR} 1s {{}}ms/step - loss: 2\n"
+    assert read(tmp_path, line.format(25)) == ([0.025], [note])
+    assert read(tmp_path, line.format(90) + line.format(25)) == ([0.025], [note])
+    with pytest.raises(UserError, match="epochs of 8 and of 40 steps; split it"):
+        read(tmp_path, line.format(25) + line.format(25).replace("40/40", "8/8"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"40/40 {BAR} 1s 25ms/step - loss: 2\n", "no line such as `Epoch 1/3`.* epochs is more"),
         (
             "Epoch 1/2\n99/99 [====] - 15s 150us/sample - loss: 2\n",
             "no epoch that ended with a time",

@@ -19,6 +19,7 @@ _COUNT = re.compile(
     r"(?:(\d{1,9})s)?.{0,2000}? (\d{1,9})(us|ms|s)/step\b"
 )
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_UNTOLD = "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training"
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 
 
@@ -36,7 +37,8 @@ class KerasConsole:
 
     The line that ends an epoch has the time of a step. Epochs are repeats. If there are several,
     the first one is left out because its first step builds the graph. `evaluate` and `predict`
-    print no line such as `Epoch 1/3` before theirs, which are not read.
+    print no line such as `Epoch 1/3` before theirs, which are not read. Nor does a training of one
+    epoch: if a log has no such line at all, every line that ends is taken as an epoch.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -51,12 +53,8 @@ class KerasConsole:
                 epochs are of several runs.
         """
         lines = re.split("[\r\n]+", _CODES.sub("", text_of(path)))
-        if not any(map(_EPOCH.search, lines)):
-            raise UserError(
-                f"{path}: has no line such as `Epoch 1/3`, so training cannot be told from "
-                "evaluation; fit() prints it if epochs is more than 1"
-            )
-        epochs = list(_epochs(lines))
+        told = any(map(_EPOCH.search, lines))
+        epochs = list(_epochs(lines, told=told))
         if not epochs:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
         steps = sorted({line.steps for epoch in epochs for line in epoch})
@@ -69,16 +67,19 @@ class KerasConsole:
         if not all(line.step_s for line in last):
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
         rows = pd.DataFrame({"step_time_s": [line.step_s for line in last]})
-        rows.attrs["notes"] = _notes(last)
+        rows.attrs["notes"] = [*([] if told else [_UNTOLD]), *_notes(last)]
         return rows
 
 
 IMPORTERS.add("keras_console", KerasConsole())
 
 
-def _epochs(lines: Sequence[str]) -> Iterator[list[_Line]]:
-    """Yield the lines of each epoch of training, up to the first that counts all steps."""
-    epoch: list[_Line] | None = None
+def _epochs(lines: Sequence[str], *, told: bool) -> Iterator[list[_Line]]:
+    """Yield the lines of each epoch of training, up to the first that counts all steps.
+
+    With `told`, an epoch begins only with a line such as `Epoch 1/3`.
+    """
+    epoch: list[_Line] | None = None if told else []
     for text in lines:
         if _EPOCH.search(text):
             epoch = []
@@ -86,7 +87,7 @@ def _epochs(lines: Sequence[str]) -> Iterator[list[_Line]]:
             epoch.append(_line(found))
             if epoch[-1].at == epoch[-1].steps:
                 yield epoch
-                epoch = None
+                epoch = None if told else []
 
 
 def _line(found: re.Match[str]) -> _Line:
