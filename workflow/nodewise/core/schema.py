@@ -1,5 +1,6 @@
 """Read and validate YAML and JSON files, with one-line error messages."""
 
+import codecs
 import json
 import os
 import re
@@ -71,8 +72,9 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
     Raises:
         UserError: the file is missing, too large, not JSON, or not valid.
     """
+    content = read_bytes(path, MOST_JSON_BYTES).removeprefix(codecs.BOM_UTF8)
     try:
-        return model.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}{advice and '; ' + advice}") from error
 
