@@ -114,7 +114,7 @@ def import_files(
     Exit code: 0 converted, 2 a file is wrong, does not say enough or contradicts
     an option.
 
-    For example, with the number of devices in the names of the logs:
+    Example, where names of the logs say the number of devices:
 
     nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
     """
