@@ -75,6 +75,12 @@ def test_fit_names_all_that_a_log_does_not_say():
         import_curves(Path("tests/results/files/keras.txt"))
 
 
+def test_values_with_units_may_be_large(tmp_path):
+    path = tmp_path / "curve.csv"
+    path.write_text("curve,n_devices,quantity,value,unit\na,1,throughput,3e15,FLOP/s\n")
+    assert import_curves(path).curves[0].clock == "samples_per_s"
+
+
 def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
     path = tmp_path / "steps.json"
     path.write_bytes(b"\xef\xbb\xbf" + Path("tests/results/files/step_times.json").read_bytes())
