@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
@@ -209,3 +209,30 @@ def test_any_event_of_mlperf_is_read_or_refused(tmp_path_factory, event):
     except UserError:
         return
     assert rows["epoch_time_s"].tolist() == [1]
+
+
+@example({"ph": "B", "name": "ALLREDUCE", "ts": "soon", "pid": 1})
+@example({"ph": "B", "name": "ALLREDUCE", "ts": 10**400, "pid": 1})
+@given(
+    st.fixed_dictionaries(
+        {"ph": st.sampled_from("BEXi"), "name": JSON, "ts": JSON, "pid": st.just(1) | JSON}
+    )
+)
+def test_any_event_of_a_timeline_is_read_or_refused(tmp_path_factory, event):
+    path = tmp_path_factory.mktemp("run") / "timeline.json"
+    text = (FILES / "timeline.json").read_text().strip().removesuffix("]").rstrip(",\n ")
+    path.write_text(f"{text},\n{json.dumps(event)}")
+    try:
+        assert len(read_rows(path)) >= 2
+    except UserError:
+        return
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["[" * 100_000, ':::MLLOG {"a": ' + "[" * 100_000 + "}"],
+    ids=["a list", "an event"],
+)
+@pytest.mark.parametrize("name", ["horovod_timeline", "mlperf_log"])
+def test_json_that_is_too_deep_is_refused(tmp_path, start, name):
+    assert "run.log: " in refused(tmp_path, start, name)

@@ -72,7 +72,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     )
     try:  # a program that was killed leaves the list open
         events = json.loads(text if text.endswith("]") else f"{text}]")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     return [event for event in events if isinstance(event, dict)]
 
@@ -95,7 +95,7 @@ def _spans(
                 spans[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
             elif phase in ("X", "i") and name.isdigit():
                 ranks.add(name)
-        except TypeError:
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{path}: an event {name[:40]!r} has no time") from None
     return spans, ranks
 

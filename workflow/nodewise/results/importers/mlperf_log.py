@@ -93,7 +93,7 @@ def _event(location: str, text: str) -> _Event:
         metadata = dict(event.get("metadata") or {})
         at = float(event["time_ms"])
         return _Event(location, str(event["key"]), at, event["value"], metadata)
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
         raise UserError(f"{location}: is not a line of an MLPerf log: {text[:60]}") from None
 
 
