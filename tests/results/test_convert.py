@@ -14,6 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.results.importers import import_curves
 
 FILES = Path("tests/results/files")
+TEMPLATE = Path("data/templates/measurements.csv")
 # What each file says: curve, nodes, batch per worker, step time in s; None if it does not say.
 SAID = {
     "tf_cnn.txt": ("resnet50", 4, 64, 256 / 1400.2),
@@ -39,14 +40,17 @@ def run(*arguments) -> tuple[int, str]:
 @pytest.mark.parametrize(("name", "said"), SAID.items())
 def test_a_log_becomes_a_point_of_a_curve(tmp_path, name, said):
     curve, nodes, batch, step_s = said
-    given = ["--devices", 8, "--batch", 16, "--curve", "mine", "-o", tmp_path / "mine.csv"]
+    whole = {"trainer_state.json": 128, "mlperf.txt": 1024}  # the batch of all devices together
+    given = ["-o", tmp_path / "mine.csv"]
+    given += [] if nodes else ["--devices", 8]
+    given += [] if batch or name in whole else ["--batch", 16]
+    given += [] if curve else ["--curve", "mine"]
     code, told = run(FILES / name, *given)
     assert code == 0, told
     (found,) = import_curves(tmp_path / "mine.csv").curves
     (point,) = found.measured
     assert found.name == (curve or "mine")
     assert point.nodes == (nodes or 8)
-    whole = {"trainer_state.json": 128, "mlperf.txt": 1024}  # the batch of all devices together
     assert point.batch_per_worker == (batch or (whole[name] / 8 if name in whole else 16))
     assert point.step_time == pytest.approx(step_s, rel=0.01)
 
@@ -83,6 +87,104 @@ def test_file_names_say_devices_and_batches(tmp_path):
     assert "6 rows of 1 curve" in told
     (curve,) = import_curves(tmp_path / "c.csv").curves
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2, 4], [64])
+
+
+def test_names_of_folders_say_devices(tmp_path):
+    paths = [tmp_path / "cnn" / f"run_{n}gpu" / "events.out.tfevents.1" for n in (1, 2)]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        shutil.copy(FILES / "events.out.tfevents.1700000000.node", path)
+    given = ("--name", "run_{devices}gpu/*", "--batch", 64, "-o", tmp_path / "c.csv")
+    assert run(*paths, *given)[0] == 0
+    (curve,) = import_curves(tmp_path / "c.csv").curves
+    assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2], [64])
+    code, told = run(*paths, "--name", "{curve}/run_{devices}/*", "-o", tmp_path / "c.csv")
+    assert code == 2
+    assert "its name is not like --name {curve}/run_{devices}/*" in told
+
+
+def test_the_name_of_a_curve_is_the_users_choice(tmp_path):
+    assert run(FILES / "horovod.txt", "--curve", "mine", "-o", tmp_path / "c.csv")[0] == 0
+    assert [curve.name for curve in import_curves(tmp_path / "c.csv").curves] == ["mine"]
+    code, told = run(TEMPLATE, "--curve", "mine", "-o", tmp_path / "c.csv")
+    assert (code, told.partition(": ")[2]) == (2, "has 2 curves; leave out --curve")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--devices", 16), "devices is 4 in the log, but 16 by --devices or --name"),
+        (("--batch", 128), "batch is 32 in the log, but 128 by --batch or --name"),
+        (("--name", "run_{devices}.log"), "devices is 4 in the log, but 8 by --devices or --name"),
+        (("--global-batch", 64), "a batch of 32 on each of 4 devices is not the global batch 64"),
+        (
+            ("--name", "run_{batch}.log", "--batch", 4),
+            "its name says batch 8, but --batch 4 was given",
+        ),
+    ],
+)
+def test_contradictions_are_refused_in_one_line_that_names_both(tmp_path, given, said):
+    path = shutil.copy(FILES / "horovod.txt", tmp_path / "run_8.log")
+    code, told = run(path, *given, "-o", tmp_path / "mine.csv")
+    assert (code, told.partition(": ")[2]) == (2, said)
+
+
+def test_what_is_given_and_said_may_agree(tmp_path):
+    given = ("--devices", 4, "--batch", 32, "--global-batch", 128, "-o", tmp_path / "mine.csv")
+    assert run(FILES / "horovod.txt", *given)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--devices", 0), "--devices or --name must be a whole number from 1 to 65536, not 0"),
+        (("--name", "run_{devices}.txt"), "--devices or --name must be a whole number from 1 to"),
+        (("--devices", 99_999_999), "--devices or --name must be a whole number from 1 to 65536"),
+        (("--batch", 0), "--batch or --name must be a number from 1 to 1e+09, not 0"),
+        (("--batch=-1",), "--batch or --name must be a number from 1 to 1e+09, not -1"),
+        (("--batch", "nan"), "--batch or --name must be a number from 1 to 1e+09, not nan"),
+        (("--batch", "inf"), "--batch or --name must be a number from 1 to 1e+09, not inf"),
+        (("--global-batch", 1e300), "--global-batch or --name must be a number from 1 to 1e+12"),
+        (("--devices", 1, "--batch", 8, "--curve", ""), "curve is empty; give it a name"),
+        (
+            ("--devices", 1, "--batch", 8, "--curve", "a\nb"),
+            "curve: must be one short line of text",
+        ),
+    ],
+)
+def test_values_that_cannot_be_are_refused(tmp_path, given, said):
+    path = shutil.copy(FILES / "keras.txt", tmp_path / "run_0.txt")
+    code, told = run(path, *given, "-o", tmp_path / "mine.csv")
+    assert code == 2
+    assert said in told
+    assert not (tmp_path / "mine.csv").exists()
+
+
+def test_a_log_is_never_overwritten(tmp_path):
+    logs = [tmp_path / f"run_{n}.log" for n in (1, 2)]
+    for path in logs:
+        shutil.copy(FILES / "horovod.txt", path)
+    code, told = run(*logs, "-o", logs[0])
+    assert (code, told) == (2, f"{logs[0]}: --out is one of the files to import; name another file")
+    code, told = run(logs[1], "-o", logs[0])
+    assert (code, told) == (
+        2,
+        f"{logs[0]}: --out exists and is not a table of curves; name another file",
+    )
+    assert logs[0].read_bytes() == logs[1].read_bytes()
+
+
+def test_a_table_of_curves_is_replaced(tmp_path):
+    for name in ("horovod.txt", "tf_cnn.txt"):
+        assert run(FILES / name, "-o", tmp_path / "mine.csv")[0] == 0
+    (curve,) = import_curves(tmp_path / "mine.csv").curves
+    assert curve.name == "resnet50"
+
+
+def test_tables_of_published_curves_are_for_fit(tmp_path):
+    code, told = run(FILES / "scaling_curves.csv", "-o", tmp_path / "mine.csv")
+    assert code == 2
+    assert told.endswith("is a table that `nodewise fit` reads itself; import takes logs")
 
 
 TRAINING = """

@@ -56,7 +56,8 @@ def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
     path = tmp_path / "file.log"
     path.write_bytes(content)
     assert not IMPORTERS[name].sniff(path)
-    with pytest.raises(UserError, match=r"file\.log: is of no format that is known.*--format"):
+    told = "is of no format that is known.*--format" if content else "is empty"
+    with pytest.raises(UserError, match=rf"file\.log: {told}"):
         import_curves(path)
     with pytest.raises(UserError, match=r"file\.log"):
         import_curves(path, name)
@@ -67,6 +68,23 @@ def test_a_csv_file_that_nobody_recognises_is_told_the_columns_that_it_needs(tmp
     path.write_text("name,workers,time\na,1,0.5\n")
     with pytest.raises(UserError, match=r"file\.csv: .*curve"):
         import_curves(path)
+
+
+def test_fit_names_all_that_a_log_does_not_say():
+    with pytest.raises(UserError, match=r"does not say curve, nodes, batch_per_worker; `nodewise"):
+        import_curves(Path("tests/results/files/keras.txt"))
+
+
+def test_values_with_units_may_be_large(tmp_path):
+    path = tmp_path / "curve.csv"
+    path.write_text("curve,n_devices,quantity,value,unit\na,1,throughput,3e15,FLOP/s\n")
+    assert import_curves(path).curves[0].clock == "samples_per_s"
+
+
+def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
+    path = tmp_path / "steps.json"
+    path.write_bytes(b"\xef\xbb\xbf" + Path("tests/results/files/step_times.json").read_bytes())
+    assert len(read_rows(path)) == len(read_rows(Path("tests/results/files/step_times.json")))
 
 
 def test_a_folder_and_a_missing_file_are_told_apart(tmp_path):

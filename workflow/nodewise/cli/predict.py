@@ -83,13 +83,13 @@ def import_files(
         str | None, typer.Option("--format", help="Format of the files (default: recognised).")
     ] = None,
     devices: Annotated[
-        int | None, typer.Option(min=1, help="Number of devices, where no run says it.")
+        int | None, typer.Option(help="Number of devices, where the logs do not say it.")
     ] = None,
     batch: Annotated[
-        float | None, typer.Option(help="Examples per device and step, where no run says it.")
+        float | None, typer.Option(help="Examples per device and step, likewise.")
     ] = None,
     global_batch: Annotated[
-        float | None, typer.Option(help="Examples per step of all devices, where no run says it.")
+        float | None, typer.Option(help="Examples per step of all devices, likewise.")
     ] = None,
     curve: Annotated[
         str | None, typer.Option(help="Name of the curve (default: the model, or the folder).")
@@ -98,7 +98,9 @@ def import_files(
         str | None,
         typer.Option(
             "--name",
-            help="File names, such as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
+            help="What names of files or folders say, such as 'run_{devices}.log' or "
+            "'{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch}; "
+            "`*` is any text.",
         ),
     ] = None,
 ) -> None:
@@ -109,15 +111,19 @@ def import_files(
     Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
     Horovod, and the files of the callback data/templates/step_times.py.
 
-    Exit code: 0 converted, 2 a file is wrong or does not say enough.
+    Exit code: 0 converted, 2 a file is wrong, does not say enough or contradicts
+    an option.
 
-    Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
+    Example, where names of the logs say the number of devices:
+
+    nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.units import counted
-    from nodewise.results.convert import Defaults, convert
+    from nodewise.results.convert import Defaults, check_output, convert
 
     defaults = Defaults(curve, devices, batch, global_batch, pattern)
+    check_output(out, files)
     check_writable(out)
     table = convert(files, defaults, file_format)
     write_text(out, table.to_csv(index=False))

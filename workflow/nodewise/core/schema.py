@@ -1,9 +1,9 @@
 """Read and validate YAML and JSON files, with one-line error messages."""
 
+import codecs
 import json
 import os
 import re
-from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,8 +72,8 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
     Raises:
         UserError: the file is missing, too large, not JSON, or not valid.
     """
+    content = read_bytes(path, MOST_JSON_BYTES).removeprefix(codecs.BOM_UTF8)
     try:
-        content = read_bytes(path, MOST_JSON_BYTES).removeprefix(BOM_UTF8)
         return model.model_validate_json(content)
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}{advice and '; ' + advice}") from error

@@ -31,14 +31,22 @@ class Number:
             ValueError: the text is not a number, or the number is not allowed. The message says
                 what is allowed.
         """
-        allowed = f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
         if not _NUMBER.fullmatch(text):
             hint = "; write decimals with a point" if re.fullmatch(r"\d*,\d+", text) else ""
-            raise ValueError(f"must be {allowed}, not {text[:40]!r}{hint}")
+            raise ValueError(f"must be {self.allowed}, not {text[:40]!r}{hint}")
         value = float(text)
-        if not self.least <= value <= self.most or (self.whole and value != int(value)):
-            raise ValueError(f"must be {allowed}, not {text[:40]}")
+        if not self.allows(value):
+            raise ValueError(f"must be {self.allowed}, not {text[:40]}")
         return value
+
+    def allows(self, value: float) -> bool:
+        """Return whether a number is in the range."""
+        return self.least <= value <= self.most and (not self.whole or value == int(value))
+
+    @property
+    def allowed(self) -> str:
+        """The range in words."""
+        return f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
 
 
 def read_header(path: Path) -> set[str]:

@@ -16,6 +16,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
+from nodewise.results.csv_file import Number, read_text
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
@@ -67,6 +68,19 @@ used. Unknown values are NaN or empty, and columns may be missing.
 - `noise` is the relative standard error of a row that is the median of `repeats` measurements.
 - `location` is the place of the row for messages, such as `curves.csv: row 7`.
 """
+_TIME = Number(1e-9, 1e9)
+NUMBERS = {
+    "nodes": Number(1, MOST_NODES, whole=True),
+    "batch_per_worker": Number(1e-9, 1e15),
+    "step_time_s": _TIME,
+    "samples_per_s": Number(1e-9, 1e12),
+    "epoch_time_s": _TIME,
+    "steps_per_s": Number(1e-9, 1e9),
+    "examples": Number(1, 1e12, whole=True),
+    "payload_bytes": Number(1, 1e15),
+    **dict.fromkeys(PART_TIMES, Number(0, 1e9)),
+}
+"""The numbers that columns of the rows may hold."""
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
 _SUPERLINEAR = 0.97
@@ -84,15 +98,16 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
         path: the file.
 
     Raises:
-        UserError: a column is missing, rows contradict each other, or there are too many points.
-            The message says where.
+        UserError: a column is missing, a value is not allowed, rows contradict each other, or there
+            are too many points. The message says where.
     """
     missing = [column for column in NEEDED if column not in rows]
-    if missing or not set(CLOCKS) & set(rows):
-        lacking = (missing or [" or ".join(CLOCKS)])[0]
+    if missing:
+        missing += [] if {"batch_per_worker", "global_batch"} & set(rows) else ["batch_per_worker"]
         raise UserError(
-            f"{path}: does not say {lacking}; `nodewise import` can add what is missing"
+            f"{path}: does not say {', '.join(missing)}; `nodewise import` can add what is missing"
         )
+    check_rows(rows, path)
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
         by_curve[row.texts["curve"]].append(row)
@@ -102,6 +117,27 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     notes = tuple(rows.attrs.get("notes", ()))
     _check_batches(path, curves)
     return Measurements(path.name, file_sha256(path), curves, notes)
+
+
+def check_rows(rows: pd.DataFrame, path: Path) -> None:
+    """Check the names of the curves, and that every row has a time and allowed numbers.
+
+    Raises:
+        UserError: the first value that is not allowed. The message says where.
+    """
+    places = rows.get("location", pd.Series(str(path), rows.index))
+    for place, name in zip(places, rows["curve"], strict=True):
+        if not read_text(f"{place}: curve", name):
+            raise UserError(f"{place}: curve is empty; give it a name")
+    for name, number in NUMBERS.items():
+        if name not in rows or "unit" in rows:  # values with units are checked in their units
+            continue
+        for place, value in zip(places, rows[name], strict=True):
+            if not (number.allows(value) or np.isnan(value)):
+                raise UserError(f"{place}: {name} must be {number.allowed}, not {value:g}")
+    timed = rows.reindex(columns=[*CLOCKS]).notna().any(axis="columns")
+    for place in places[~timed]:
+        raise UserError(f"{place}: has no time: {', '.join(CLOCKS)}")
 
 
 def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
@@ -168,8 +204,6 @@ class _Row:
 
 
 def _check_row(row: _Row) -> None:
-    if not set(CLOCKS) & set(row.numbers):
-        raise UserError(f"{row.location}: has no time: {', '.join(CLOCKS)}")
     for name in PART_TIMES:
         if name in row.numbers and not row.in_seconds:
             raise UserError(f"{row.location}, column {name}: needs examples beside epoch_time_s")

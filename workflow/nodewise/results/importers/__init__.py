@@ -41,22 +41,66 @@ IMPORTERS: Registry[Importer] = Registry(
 
 
 _MOST_BYTES = 200_000_000
-_START_BYTES = 100_000
+_START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x08|\r(?=\n)")
+_DATE = r"\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}"
+_TAGGED = re.compile(rf"^(?:{_DATE})?\[(?:\d+,)?(\d{{1,9}})\](?:<std\w+>:)? ?(.*)", re.MULTILINE)
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a log. Invalid characters are replaced by `�`.
+    """Return the text of a log, without what terminals and launchers add.
+
+    Codes for colours are removed, and the tags of `mpirun` and `horovodrun` before each line, such
+    as `[1,0]<stdout>:`. If several ranks wrote the log, the lowest rank is read: lines of other
+    ranks become empty, so that lines keep their numbers. Invalid characters are replaced by `�`.
 
     Raises:
         UserError: the file cannot be read, or is too large.
     """
-    return read_bytes(path, _MOST_BYTES).decode(errors="replace")
+    return _plain(read_bytes(path, _MOST_BYTES))
 
 
 def starts_with(path: Path, pattern: re.Pattern[str]) -> bool:
-    """Return whether a pattern is found near the start of a file."""
+    """Return whether a pattern is found near the start of a log, read as by `text_of`."""
     with path.open("rb") as file:
-        return pattern.search(file.read(_START_BYTES).decode(errors="replace")) is not None
+        return pattern.search(_plain(file.read(_START_BYTES))) is not None
+
+
+def check_one_run(
+    path: Path, text: str, settings: Sequence[re.Pattern[str]], result: re.Pattern[str]
+) -> None:
+    """Check that a log holds one run. Ranks without tags may repeat its lines.
+
+    Args:
+        path: the file.
+        text: its text.
+        settings: patterns of lines that a run prints before its results.
+        result: pattern of a result.
+
+    Raises:
+        UserError: a setting comes after a result, or with another value.
+    """
+    first = result.search(text)
+    for pattern in settings:
+        lines = list(pattern.finditer(text))
+        for line in lines:
+            late = first is not None and line.start() > first.start()
+            if late or line.groups() != lines[0].groups():
+                number = line_number(text, line.start())
+                raise UserError(
+                    f"{path}: line {number}: another run begins; give each its own file"
+                )
+
+
+def line_number(text: str, at: int) -> int:
+    """Return the number of the line at a position, counted from 1."""
+    return text.count("\n", 0, at) + 1
+
+
+def _plain(content: bytes) -> str:
+    text = _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
+    lowest = min((int(line[1]) for line in _TAGGED.finditer(text)), default=0)
+    return _TAGGED.sub(lambda line: line[2] if int(line[1]) == lowest else "", text)
 
 
 def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
@@ -121,5 +165,7 @@ def _recognise(path: Path) -> str:
         return names[0]
     if not names and path.suffix == ".csv":
         return "csv"
+    if not path.stat().st_size:
+        raise UserError(f"{path}: is empty")
     found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
     raise UserError(f"{path}: {found}; name it with --format: {', '.join(names or IMPORTERS)}")

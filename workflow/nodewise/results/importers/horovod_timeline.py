@@ -5,6 +5,7 @@ Source: https://horovod.readthedocs.io/en/stable/timeline_include.html
 
 import itertools
 import json
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import MOST_JSON_BYTES, read_bytes
-from nodewise.results.importers import IMPORTERS
+from nodewise.results.importers import IMPORTERS, starts_with
 
 _WAIT, _SUM = "NEGOTIATE_ALLREDUCE", "ALLREDUCE"
-_START = 10_000  # bytes at the start of a timeline that name its phases
+_LIST = re.compile(rf'\A\s*\[\s*\{{.*?"{_WAIT}"', re.DOTALL)
 _MICRO = 1e-6
 Span = tuple[float, float]
 
@@ -31,10 +32,8 @@ class HorovodTimeline:
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the start of the file names a negotiation."""
-        with path.open("rb") as file:
-            start = file.read(_START).decode(errors="replace")
-        return start.lstrip().startswith("[") and _WAIT in start
+        """Return whether the file is a list that names a negotiation."""
+        return starts_with(path, _LIST)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per step, without the first.
@@ -68,10 +67,12 @@ IMPORTERS.add("horovod_timeline", HorovodTimeline())
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    text = read_bytes(path, MOST_JSON_BYTES).decode(errors="replace").rstrip().rstrip(",")
+    text = (
+        read_bytes(path, MOST_JSON_BYTES).decode("utf-8-sig", errors="replace").rstrip().rstrip(",")
+    )
     try:  # a program that was killed leaves the list open
         events = json.loads(text if text.endswith("]") else f"{text}]")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     return [event for event in events if isinstance(event, dict)]
 
@@ -94,7 +95,7 @@ def _spans(
                 spans[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
             elif phase in ("X", "i") and name.isdigit():
                 ranks.add(name)
-        except TypeError:
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{path}: an event {name[:40]!r} has no time") from None
     return spans, ranks
 

@@ -11,7 +11,6 @@ from nodewise.core.errors import UserError
 from nodewise.results.importers import IMPORTERS, starts_with, text_of
 
 _TIMED = re.compile(r"\b\d+(us|ms|s)/(step|sample)\b")
-_CODES = re.compile(r"\x1b\[[\d;]*[A-Za-z]|\x08")  # colours, and backspaces
 _EPOCH = re.compile(r"\bEpoch \d+/\d+\s*$")
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step.
 _COUNT = re.compile(
@@ -52,7 +51,7 @@ class KerasConsole:
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        lines = re.split("[\r\n]+", _CODES.sub("", text_of(path)))
+        lines = re.split("[\r\n]+", text_of(path))
         told = any(map(_EPOCH.search, lines))
         epochs = list(_epochs(lines, told=told))
         if not epochs:

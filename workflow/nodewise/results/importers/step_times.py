@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pandas as pd
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from nodewise.core.errors import UserError
-from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
+from nodewise.core.schema import read_json
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import IMPORTERS
 
@@ -36,10 +35,7 @@ class StepTimes:
         Raises:
             UserError: the file is damaged.
         """
-        try:
-            steps = _Steps.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
-        except ValidationError as error:
-            raise UserError(f"{path}: {first_error(error)}") from error
+        steps = read_json(_Steps, path)
         row = {"curve": steps.model, "nodes": steps.devices}
         if steps.batch_per_device is not None:
             row["batch_per_worker"] = steps.batch_per_device

@@ -15,7 +15,6 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.results.csv_file import (
-    Number,
     given_values,
     read_header,
     read_numbers,
@@ -23,26 +22,14 @@ from nodewise.results.csv_file import (
     read_text,
     shown,
 )
-from nodewise.results.curve_rows import PART_TIMES
-from nodewise.results.curves import CLOCKS, MOST_NODES
+from nodewise.results.curve_rows import NUMBERS, PART_TIMES
+from nodewise.results.curves import CLOCKS
 from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "nodes", "batch_per_worker")
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _RECOGNISED = 3  # of the 4 required columns, so that a message can name a misspelt one
 
-_TIME = Number(1e-9, 1e9)
-_NUMBERS = {
-    "nodes": Number(1, MOST_NODES, whole=True),
-    "batch_per_worker": Number(1e-9, 1e15),
-    "step_time_s": _TIME,
-    "samples_per_s": Number(1e-9, 1e12),
-    "epoch_time_s": _TIME,
-    "steps_per_s": Number(1e-9, 1e9),
-    "examples": Number(1, 1e12, whole=True),
-    "payload_bytes": Number(1, 1e15),
-    **dict.fromkeys(PART_TIMES, Number(0, 1e9)),
-}
 _TEXTS = ("curve", "collective", "cluster", "repeat")
 COLUMNS = (
     *NEEDED,
@@ -131,7 +118,7 @@ def _read_row(location: str, header: Sequence[str], values: Sequence[str]) -> di
     texts: dict[str, str] = {name: given[name] for name in _TEXTS if name in given}
     for name, text in texts.items():
         read_text(f"{location}, column {name}", text)
-    numbers = read_numbers(location, given, _NUMBERS)
+    numbers = read_numbers(location, given, NUMBERS)
     if "collective" in texts:
         texts["collective"] = _collective(texts["collective"])
     return {"location": location} | texts | numbers

@@ -1,0 +1,238 @@
+"""Logs are read as launchers and terminals write them, and a log of two runs is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.results.importers import IMPORTERS, import_curves, read_rows
+
+FILES = Path("tests/results/files")
+LOGS = {"horovod.txt": "horovod_benchmark", "tf_cnn.txt": "tf_cnn_benchmarks"}
+PREFIXES = {
+    "mpirun": "[1,{}]<stdout>:",
+    "a newer mpirun": "[1,{}]<stdout>: ",
+    "mpirun with times": "Fri Nov 27 13:18:24 2026[1,{}]<stdout>:",
+    "horovodrun": "[{}]<stdout>:",
+    "short tags": "[{}] ",
+}
+HOROVOD = (FILES / "horovod.txt").read_text()
+TF_CNN = (FILES / "tf_cnn.txt").read_text()
+
+
+def written(folder: Path, text: str, name: str = "run.log") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def refused(folder: Path, text: str, name: str | None = None) -> str:
+    with pytest.raises(UserError) as error:
+        read_rows(written(folder, text), name)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
+@pytest.mark.parametrize("name", LOGS)
+def test_of_ranks_with_tags_the_lowest_is_read(tmp_path, name, prefix):
+    lines = (FILES / name).read_text().splitlines()
+    tagged = [prefix.format(rank) + line for line in lines for rank in (3, 2, 10)]
+    path = written(tmp_path, "the launcher says\n" + "\n".join(tagged))
+    assert [one for one in IMPORTERS if IMPORTERS[one].sniff(path)] == [LOGS[name]]
+    assert read_rows(path).equals(read_rows(FILES / name))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.text(st.characters(codec="ascii"), max_size=30))))
+@settings(max_examples=50)
+def test_lines_of_other_ranks_change_nothing(tmp_path_factory, others):
+    lines = [f"[1,0]<stdout>:{line}" for line in HOROVOD.splitlines()]
+    for at, (rank, text) in enumerate(others):
+        lines.insert(at % len(lines), f"[1,{rank}]<stderr>:" + text.replace("\n", " "))
+    path = written(tmp_path_factory.mktemp("run"), "\n".join(lines))
+    assert read_rows(path).equals(read_rows(FILES / "horovod.txt"))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_ranks_without_tags_repeat_their_lines(tmp_path, name):
+    lines = (FILES / name).read_text().splitlines(keepends=True)
+    path = written(tmp_path, "".join(line * 2 for line in lines))
+    assert set(read_rows(path)["nodes"]) == {4}
+
+
+@pytest.mark.parametrize("name", [*LOGS, "mlperf.txt"])
+def test_colours_a_byte_order_mark_and_line_ends_of_windows_are_not_read(tmp_path, name):
+    lines = (FILES / name).read_text().splitlines()
+    path = tmp_path / "run.log"
+    path.write_bytes(
+        "\r\n".join(["\ufeff", *(f"\x1b[32m{line}\x1b[0m" for line in lines)]).encode()
+    )
+    assert read_rows(path).equals(read_rows(FILES / name))
+
+
+@pytest.mark.parametrize("name", [*LOGS, "mlperf.txt"])
+def test_a_log_may_begin_with_much_other_text(tmp_path, name):
+    path = written(tmp_path, "a warning of a library\n" * 50_000 + (FILES / name).read_text())
+    assert read_rows(path).equals(read_rows(FILES / name))
+
+
+def test_a_timeline_may_begin_with_many_names_and_a_byte_order_mark(tmp_path):
+    name = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad"}}
+    names = "".join(json.dumps(name | {"pid": pid}) + ",\n" for pid in range(9, 999))
+    text = (FILES / "timeline.json").read_text().replace("[", "\ufeff[\n" + names, 1)
+    path = written(tmp_path, text, "timeline.json")
+    assert read_rows(path).equals(read_rows(FILES / "timeline.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HOROVOD * 2, 12),
+        (HOROVOD.splitlines(keepends=True)[1] + HOROVOD.replace("size: 32", "size: 64"), 3),
+        (HOROVOD + HOROVOD.replace("GPUs: 4", "GPUs: 8"), 12),
+        (TF_CNN + TF_CNN.replace("256 global", "512 global"), 32),
+    ],
+    ids=["twice", "one that failed", "more devices", "a larger batch"],
+)
+def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
+    assert f"run.log: line {line}: another run begins; give each its own file" in refused(
+        tmp_path, text
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            "256 global",
+            "0 global",
+            "line 6: a batch of 0 with 64 per device is not that of a whole",
+        ),
+        ("64 per device", "0 per device", "line 6: a batch of 256 with 0 per device is not"),
+        ("64 per device", "60 per device", "line 6: a batch of 256 with 60 per device is not"),
+        ("total images", "images", "has no line `total images/sec`, so the run did not end"),
+        ("Batch size:", "Batches:", "lacks the lines `Batch size: 64 global` and `32 per device`"),
+    ],
+)
+def test_a_damaged_log_of_tf_cnn_benchmarks_is_refused(tmp_path, old, new, told):
+    assert told in refused(tmp_path, TF_CNN.replace(old, new), "tf_cnn_benchmarks")
+
+
+def test_a_batch_per_device_need_not_be_whole(tmp_path):
+    text = TF_CNN.replace("256 global", "128 global").replace("64 per", "42.666666666666664 per")
+    assert read_rows(written(tmp_path, text))["nodes"].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("GPUs: 4", "GPUs: 0", "run.log: nodes must be a whole number from 1 to 65536, not 0"),
+        ("GPUs: 4", f"GPUs: {'9' * 400}", "run.log: nodes must be a whole number"),
+        ("size: 32", "size: 0", "run.log: batch_per_worker must be a number from 1e-09"),
+        ("150.0", "0.0", "run.log: samples_per_s must be a number from 1e-09 to 1e+12, not 0"),
+        ("ResNet50", "R" * 300, "run.log: curve: must be one short line of text"),
+    ],
+)
+def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, told):
+    path = written(tmp_path, HOROVOD.replace(old, new))
+    with pytest.raises(UserError, match=told.replace("+", r"\+")):
+        import_curves(path)
+
+
+def mlperf(*events: tuple[str, object, dict[str, object]], second: int = 1) -> str:
+    """Return a log whose events are some seconds apart."""
+    names = ("time_ms", "key", "value", "metadata")
+    lines = [
+        json.dumps(dict(zip(names, (1000 * second * at, *event), strict=True)))
+        for at, event in enumerate(events)
+    ]
+    return "".join(f":::MLLOG {line}\n" for line in lines)
+
+
+BATCH = ("global_batch_size", 64, {})
+RUN = (("run_start", None, {}), ("run_stop", None, {"status": "success"}))
+EPOCH = (("epoch_start", None, {}), ("epoch_stop", None, {}))
+
+
+def test_an_aborted_run_of_mlperf_counts_its_epochs_only(tmp_path):
+    aborted = ("run_stop", None, {"status": "aborted"})
+    told = refused(tmp_path, mlperf(BATCH, RUN[0], aborted))
+    assert told.endswith("neither an epoch nor the run came to its end, or it was aborted")
+    path = written(tmp_path, mlperf(BATCH, RUN[0], *EPOCH, *EPOCH, aborted, second=3))
+    assert read_rows(path)["epoch_time_s"].tolist() == [3, 3]
+
+
+def test_epochs_of_mlperf_that_are_timed_together_are_told_apart(tmp_path):
+    start = ("epoch_start", None, {"epoch_count": 4})
+    path = written(tmp_path, mlperf(BATCH, start, EPOCH[1], second=20))
+    assert read_rows(path)["epoch_time_s"].tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (mlperf(BATCH, *RUN, *RUN), "line 4: another run begins"),
+        (mlperf(BATCH, *RUN, ("global_batch_size", 128, {})), "line 4: another run begins"),
+        (mlperf(("global_batch_size", "abc", {}), *RUN), "line 1: global_batch_size must be a num"),
+        (
+            mlperf(BATCH, ("train_samples", [], {}), *EPOCH),
+            "line 2: train_samples must be a number",
+        ),
+        (mlperf(*EPOCH).replace('": 1000', '" 1000'), "line 2: is not a line of an MLPerf log: {"),
+        (
+            mlperf(("epoch_start", None, {"epoch_count": "few"}), EPOCH[1]),
+            "line 1: epoch_count must",
+        ),
+    ],
+)
+def test_a_damaged_log_of_mlperf_is_refused_with_its_line(tmp_path, text, told):
+    assert f"run.log: {told}" in refused(tmp_path, text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=3,
+)
+KEYS = st.sampled_from(["global_batch_size", "submission_benchmark", "train_samples"]) | JSON
+EVENT = st.fixed_dictionaries({"key": KEYS, "value": JSON, "time_ms": JSON, "metadata": JSON})
+
+
+@given(EVENT)
+def test_any_event_of_mlperf_is_read_or_refused(tmp_path_factory, event):
+    path = written(tmp_path_factory.mktemp("run"), mlperf(BATCH, *EPOCH))
+    path.write_text(f"{path.read_text()}:::MLLOG {json.dumps(event)}\n")
+    try:
+        rows = read_rows(path)
+    except UserError:
+        return
+    assert rows["epoch_time_s"].tolist() == [1]
+
+
+@example({"ph": "B", "name": "ALLREDUCE", "ts": "soon", "pid": 1})
+@example({"ph": "B", "name": "ALLREDUCE", "ts": 10**400, "pid": 1})
+@given(
+    st.fixed_dictionaries(
+        {"ph": st.sampled_from("BEXi"), "name": JSON, "ts": JSON, "pid": st.just(1) | JSON}
+    )
+)
+def test_any_event_of_a_timeline_is_read_or_refused(tmp_path_factory, event):
+    path = tmp_path_factory.mktemp("run") / "timeline.json"
+    text = (FILES / "timeline.json").read_text().strip().removesuffix("]").rstrip(",\n ")
+    path.write_text(f"{text},\n{json.dumps(event)}")
+    try:
+        assert len(read_rows(path)) >= 2
+    except UserError:
+        return
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["[" * 100_000, ':::MLLOG {"a": ' + "[" * 100_000 + "}"],
+    ids=["a list", "an event"],
+)
+@pytest.mark.parametrize("name", ["horovod_timeline", "mlperf_log"])
+def test_json_that_is_too_deep_is_refused(tmp_path, start, name):
+    assert "run.log: " in refused(tmp_path, start, name)
