@@ -16,6 +16,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
+from nodewise.results.curve_units import counted_in
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
@@ -26,6 +27,7 @@ from nodewise.results.curves import (
     Measured,
     Measurements,
     Scaling,
+    same_batch,
 )
 from nodewise.results.table_files import typed
 
@@ -87,12 +89,7 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
         UserError: a column is missing, rows contradict each other, or there are too many points.
             The message says where.
     """
-    missing = [column for column in NEEDED if column not in rows]
-    if missing or not set(CLOCKS) & set(rows):
-        lacking = (missing or [" or ".join(CLOCKS)])[0]
-        raise UserError(
-            f"{path}: does not say {lacking}; `nodewise import` can add what is missing"
-        )
+    _check_columns(rows, path)
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
         by_curve[row.texts["curve"]].append(row)
@@ -102,6 +99,18 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     notes = tuple(rows.attrs.get("notes", ()))
     _check_batches(path, curves)
     return Measurements(path.name, file_sha256(path), curves, notes)
+
+
+def _check_columns(rows: pd.DataFrame, path: Path) -> None:
+    lacking = [column for column in NEEDED if column not in rows]
+    if not set(CLOCKS) & set(rows):
+        lacking.append(" or ".join(CLOCKS))
+    if lacking and not {"batch_per_worker", "global_batch"} & set(rows):
+        lacking.append("batch_per_worker")
+    if lacking:
+        raise UserError(
+            f"{path}: does not say {', '.join(lacking)}; `nodewise import` can add what is missing"
+        )
 
 
 def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
@@ -218,6 +227,15 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
             f"rows of curve {name!r} give the time of a step"
         )
     measured, notes = _measured(rows)
+    if wrong := _contradiction(scaling, measured):
+        notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
+        scaling = "unknown"
+    counted = counted_in(unit or "")
+    if unit and counted and batch_known and rows[0].clock == "samples_per_s":
+        notes.append(
+            f"a rate in {unit}: step times and examples per second are right only if the batch is "
+            f"in {counted}, too"
+        )
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
@@ -243,6 +261,22 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
         measured=measured,
         notes=(*notes, *_about_nodes(measured)),
     )
+
+
+def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
+    """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
+    first = min(points, key=lambda point: point.nodes)
+    if len({point.nodes for point in points}) < max(len(points), 2):
+        return ""  # several batches on one number of nodes, or nothing to compare
+    same = all(
+        same_batch(
+            point.nodes * point.batch_per_worker, first.nodes * first.batch_per_worker, point.nodes
+        )
+        for point in points
+    )
+    if same == (scaling == "strong") or scaling == "unknown":
+        return ""
+    return f"the global batch is {'the same' if same else 'not the same'} at all points"
 
 
 def _only_text(column: str, rows: Sequence[_Row]) -> str | None:
