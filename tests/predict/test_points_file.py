@@ -6,12 +6,14 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import fit_measurements
-from nodewise.predict.points_file import Point, predict_points
+from nodewise.predict.points_file import Point, predict_points, read_points
 from nodewise.predict.published_curves import read_published, scaling_of
 from nodewise.predict.similar_curves import SimilarCurves, Target
 from nodewise.results.curve_units import parse_unit
@@ -144,6 +146,8 @@ def test_curves_in_units_of_their_own_go_on_as_similar_published_curves(tmp_path
         ("step_time", "seconds per step", "step_time_s", 1),
         ("throughput", "kimages/min", "samples_per_s", 1000 / 60),
         ("throughput", "wps", "samples_per_s", 1),
+        ("throughput", "img/s (mean of 5)", "samples_per_s", 1),
+        ("run_time", "min. (mean)", "epoch_time_s", 60),
     ],
 )
 def test_units_are_read(quantity, unit, clock, value):
@@ -170,7 +174,9 @@ def test_a_unit_that_is_not_known_is_refused_with_the_known_ones(tmp_path, quant
     assert re.search(r"row 2, column unit: '.*' is not known: must be .* such as", shown)
 
 
-@pytest.mark.parametrize("unit", ["img/s/GPU", "images/sec per device", "img/TPU/s"])
+@pytest.mark.parametrize(
+    "unit", ["img/s/GPU", "images/sec per device", "img/TPU/s", "img/s (per GPU)"]
+)
 def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_path, unit):
     rates = {1: 300, 2: 290, 4: 280, 8: 270}
     rows = [row("a", n, "throughput", unit, rate, batch_per_device=64) for n, rate in rates.items()]
@@ -179,6 +185,12 @@ def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_
         assert point.step_time == pytest.approx(64 / rates[point.nodes])
     (found,) = answers(tmp_path, rows, "curve,n_devices\na,8\n")
     assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
+
+
+def test_the_time_of_a_step_is_never_multiplied_by_the_devices(tmp_path):
+    rows = [row("a", n, "step_time", "ms/step/GPU", 100, batch_per_device=64) for n in (1, 4)]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    assert [point.step_time for point in curve.measured] == pytest.approx([0.1, 0.1])
 
 
 def test_a_rate_in_tokens_has_a_note_that_steps_need_a_batch_in_tokens(tmp_path):
@@ -212,6 +224,7 @@ def test_rows_that_contradict_themselves_are_named(tmp_path):
         ("weak", (512, 256, 128), "the same"),
         ("strong", (512, 256, 128), ""),
         ("weak", (64, 64, 32), ""),
+        ("weak", (1, 1, 1), ""),
         ("unknown", (512, 256, 128), ""),
     ],
 )
@@ -315,6 +328,29 @@ def test_rows_of_blank_cells_are_answered_and_blank_lines_are_not(tmp_path):
     assert [each["n_devices"] for each in found] == [8, None, 16, None, 4]
     assert ["error" in each for each in found] == [False, True, False, True, False]
     assert answers(tmp_path, rows, "curve,n_devices\n") == []
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fitted") / "curves.csv"
+    write(path, [row for rows, _ in curves().values() for row in rows])
+    return fit_measurements(import_curves(path), draws=2)
+
+
+CELLS = st.sampled_from(["", " ", "images", "strong", "0", "1", "8", "16", "65536", "0.5", "1e15"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=6), max_size=6))
+def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
+    path = tmp_path_factory.mktemp("points") / "points.csv"
+    lines = ["curve,n_devices,n_nodes,batch_per_device,global_batch", *map(",".join, rows)]
+    path.write_text("\n".join(lines) + "\n")
+    found = predict_points(fitted, read_points(path))
+    json.dumps(found, allow_nan=False)
+    assert [each["curve"] or "" for each in found] == [cells[0].strip() for cells in rows]
+    for each in found:
+        assert "error" in each or each["low"] <= each["value"] <= each["high"]
 
 
 def test_columns_named_like_answers_do_not_survive(tmp_path):

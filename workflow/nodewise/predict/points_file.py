@@ -117,8 +117,8 @@ def _check(
         product = n_devices * batch_per_device
         if not same_batch(product, global_batch, n_devices):
             raise ValueError(
-                f"global_batch: must be n_devices × batch_per_device, {product:g}, "
-                f"not {global_batch:g}"
+                f"global_batch: must be n_devices × batch_per_device, {product:.10g}, "
+                f"not {global_batch:.10g}"
             )
 
 

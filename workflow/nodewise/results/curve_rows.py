@@ -7,6 +7,7 @@ median and their spread, and notes say what is doubtful.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -265,18 +266,16 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
 
 def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
     """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
-    first = min(points, key=lambda point: point.nodes)
-    if len({point.nodes for point in points}) < max(len(points), 2):
+    counts = [point.nodes for point in points]
+    if len(set(counts)) < max(len(points), 2):
         return ""  # several batches on one number of nodes, or nothing to compare
-    same = all(
-        same_batch(
-            point.nodes * point.batch_per_worker, first.nodes * first.batch_per_worker, point.nodes
-        )
-        for point in points
-    )
-    if same == (scaling == "strong") or scaling == "unknown":
-        return ""
-    return f"the global batch is {'the same' if same else 'not the same'} at all points"
+    totals = [point.nodes * point.batch_per_worker for point in points]
+    first = totals[np.argmin(counts)]
+    if scaling == "strong" and not all(map(same_batch, totals, repeat(first), counts)):
+        return "the global batch is not the same at all points"
+    if scaling == "weak" and len({round(total, 6) for total in totals}) == 1:
+        return "the global batch is the same at all points"
+    return ""
 
 
 def _only_text(column: str, rows: Sequence[_Row]) -> str | None:

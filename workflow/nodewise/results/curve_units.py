@@ -1,6 +1,7 @@
 """Units of published values: rates such as `img/s` or `img/s/GPU`, times such as `ms` or `h/epoch`.
 
-The parts of a unit are separated by `/` or `per`.
+The parts of a unit are separated by `/` or `per`. Remarks in brackets, as in `s (mean)`, are
+ignored.
 """
 
 import re
@@ -42,7 +43,7 @@ def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
 
 
 def is_per_device(unit: str) -> bool:
-    """Return whether a unit is a rate of each device, such as `img/s/GPU`."""
+    """Return whether the unit of a throughput is that of each device, such as `img/s/GPU`."""
     return any(map(_DEVICE.fullmatch, _parts(unit)[1:]))
 
 
@@ -53,7 +54,8 @@ def counted_in(unit: str) -> str:
 
 
 def _parts(unit: str) -> list[str]:
-    return [part.strip() for part in re.split(r"/|\sper\s", unit.casefold())]
+    text = re.sub(r"\((?!per\s)[^)]*\)|[()]", " ", unit.casefold())
+    return [part.strip(" .") for part in re.split(r"/|\sper\s", text)]
 
 
 def _prefixed(unit: str) -> tuple[str, float]:

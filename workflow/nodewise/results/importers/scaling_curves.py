@@ -62,7 +62,7 @@ class ScalingCurves:
         source_url: address of the publication, from which the publisher is derived.
 
     Other columns are ignored. Empty values count as not given. A note says which rows contradict
-    themselves, and which of their values is used.
+    themselves.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -118,7 +118,7 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
         clock, unit_value = parse_unit(given["quantity"], given["unit"])
     except ValueError as error:
         raise UserError(f"{location}, column unit: {error}") from None
-    devices = numbers["n_devices"] if is_per_device(given["unit"]) else 1.0
+    per_device = clock == "samples_per_s" and is_per_device(given["unit"])
     doubt = _doubt(numbers)
     if numbers.get("n_nodes", 1) > numbers["n_devices"]:
         del numbers["n_nodes"]
@@ -130,7 +130,7 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
         "unit_value": unit_value,
         "publisher": publisher_of(given.get("source_url", "")),
         "doubt": f"{location}: {doubt}" if doubt else "",
-        clock: numbers["value"] * unit_value * devices,
+        clock: numbers["value"] * unit_value * (numbers["n_devices"] if per_device else 1.0),
         **{ours: numbers[theirs] for theirs, ours in _RENAMED.items() if theirs in numbers},
     }
     if "batch_per_device" in numbers:
@@ -147,8 +147,8 @@ def _doubt(numbers: dict[str, float]) -> str:
     batch, in_all = numbers.get("batch_per_device"), numbers.get("global_batch")
     if batch and in_all and not same_batch(devices * batch, in_all, devices):
         return (
-            f"{devices:g} devices × {batch:g} batch_per_device is {devices * batch:g}, not "
-            f"{in_all:g}: global_batch is not used"
+            f"{devices:g} devices × {batch:g} batch_per_device is {devices * batch:.10g}, not "
+            f"{in_all:.10g}: global_batch is not used"
         )
     if nodes and nodes > devices:
         return f"{devices:g} devices cannot be in {nodes:g} nodes: n_nodes is not used"
