@@ -73,3 +73,9 @@ def test_a_calibration_without_all_reduces_is_refused(tmp_path):
 def test_an_unknown_link_is_answered_by_those_that_are_known():
     with pytest.raises(UserError, match="--link wifi: must be one of 1gbit, 10gbit"):
         parse_link("wifi")
+
+
+def test_a_link_that_is_another_file_is_not_advised_to_be_removed(tmp_path):
+    (tmp_path / "fit.json").write_text('{"version": 2}')
+    with pytest.raises(UserError, match=r"; --link needs a file of `nodewise calibrate`$"):
+        parse_link(str(tmp_path / "fit.json"))

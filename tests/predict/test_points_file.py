@@ -2,19 +2,23 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nodewise.cli import app
+from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import fit_measurements
-from nodewise.predict.points_file import Point, predict_points
+from nodewise.predict.points_file import Point, predict_points, read_points
 from nodewise.predict.published_curves import read_published, scaling_of
 from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.results.curve_units import parse_unit
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import import_curves
-from nodewise.results.importers.scaling_curves import parse_unit
 
 COLUMNS = (
     *("curve", "source_url", "algorithm", "scaling", "devices_per_node", "n_devices", "n_nodes"),
@@ -69,6 +73,26 @@ def run(*arguments):
     return result
 
 
+def refusal(*arguments):
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert isinstance(result.exception, UserError)
+    return str(result.exception)
+
+
+def curves_of(path, rows):
+    write(path, rows)
+    return import_curves(path).curves
+
+
+def answers(tmp_path, rows, points):
+    """Fit rows, and return the answers to the text of a file of points."""
+    write(tmp_path / "curves.csv", rows)
+    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    (tmp_path / "points.csv").write_text(points)
+    shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv", "--json")
+    return json.loads(shown.stdout)
+
+
 def test_every_point_is_answered_in_order_and_in_the_unit_of_its_curve(tmp_path):
     truth = curves()
     write(tmp_path / "curves.csv", [row for rows, _ in truth.values() for row in rows])
@@ -115,10 +139,256 @@ def test_curves_in_units_of_their_own_go_on_as_similar_published_curves(tmp_path
         ("step_time", "s/100 batches", "step_time_s", 0.01),
         ("run_time", "days", "epoch_time_s", 86_400),
         ("run_time", "h/epoch", "epoch_time_s", 3600),
+        ("epoch_time", "s", "epoch_time_s", 1),
+        ("step_time", "ns", "step_time_s", 1e-9),
+        ("step_time", "\N{MICRO SIGN}s", "step_time_s", 1e-6),
+        ("step_time", "\N{GREEK SMALL LETTER MU}s", "step_time_s", 1e-6),
+        ("step_time", "seconds per step", "step_time_s", 1),
+        ("throughput", "kimages/min", "samples_per_s", 1000 / 60),
+        ("throughput", "wps", "samples_per_s", 1),
+        ("throughput", "img/s (mean of 5)", "samples_per_s", 1),
+        ("run_time", "min. (mean)", "epoch_time_s", 60),
     ],
 )
 def test_units_are_read(quantity, unit, clock, value):
     assert parse_unit(quantity, unit) == (clock, pytest.approx(value))
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit"),
+    [
+        ("step_time", "fortnight"),
+        ("step_time", "1e-3 s"),
+        ("step_time", "img/s"),
+        ("step_time", "ms/image"),
+        ("run_time", "epochs"),
+        ("throughput", "s"),
+        ("throughput", "img/fortnight"),
+        ("throughput", "img/s/node"),
+        ("throughput", "steps/s/GPU"),
+    ],
+)
+def test_a_unit_that_is_not_known_is_refused_with_the_known_ones(tmp_path, quantity, unit):
+    write(tmp_path / "curves.csv", [row("a", 1, quantity, unit, 30)])
+    shown = refusal("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    assert re.search(r"row 2, column unit: '.*' is not known: must be .* such as", shown)
+
+
+@pytest.mark.parametrize(
+    "unit", ["img/s/GPU", "images/sec per device", "img/TPU/s", "img/s (per GPU)"]
+)
+def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_path, unit):
+    rates = {1: 300, 2: 290, 4: 280, 8: 270}
+    rows = [row("a", n, "throughput", unit, rate, batch_per_device=64) for n, rate in rates.items()]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    for point in curve.measured:
+        assert point.step_time == pytest.approx(64 / rates[point.nodes])
+    (found,) = answers(tmp_path, rows, "curve,n_devices\na,8\n")
+    assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
+
+
+def test_the_time_of_a_step_is_never_multiplied_by_the_devices(tmp_path):
+    rows = [row("a", n, "step_time", "ms/step/GPU", 100, batch_per_device=64) for n in (1, 4)]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    assert [point.step_time for point in curve.measured] == pytest.approx([0.1, 0.1])
+
+
+def test_a_rate_in_tokens_has_a_note_that_steps_need_a_batch_in_tokens(tmp_path):
+    rows = [row("a", n, "throughput", "tokens/s", 8000 * n, batch_per_device=16) for n in (1, 8)]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    assert any("right only if the batch is in tokens" in note for note in curve.notes)
+
+
+def test_rows_that_contradict_themselves_are_named(tmp_path):
+    rows = [
+        row("a", n, "throughput", "img/s", 300 * n, n_nodes=1, batch_per_device=64) for n in (1, 2)
+    ]
+    rows[0] |= {"n_nodes": 4}
+    rows[1] |= {"global_batch": 512}
+    rows.append(rows[0] | {"n_devices": 16, "n_nodes": 2})
+    rows.append(rows[0] | {"n_devices": 3, "n_nodes": 3, "global_batch": 190})  # rounded
+    write(tmp_path / "curves.csv", rows)
+    read = import_curves(tmp_path / "curves.csv")
+    assert [note.partition(": ")[2] for note in read.notes] == [
+        "row 2: 1 devices cannot be in 4 nodes: n_nodes is not used",
+        "row 3: 2 devices × 64 batch_per_device is 128, not 512: global_batch is not used",
+        "row 4: 16 devices do not fit in 2 × 4: check devices_per_node",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "batches", "wrong"),
+    [
+        ("strong", (512, 256, 256), "not the same"),
+        ("strong", (64, 64, 64), "not the same"),
+        ("weak", (512, 256, 128), "the same"),
+        ("strong", (512, 256, 128), ""),
+        ("weak", (64, 64, 32), ""),
+        ("weak", (1, 1, 1), ""),
+        ("unknown", (512, 256, 128), ""),
+    ],
+)
+def test_a_scaling_that_the_batches_contradict_is_not_used(tmp_path, scaling, batches, wrong):
+    rows = [
+        row("a", n, "throughput", "img/s", 300 * n, scaling, batch_per_device=batch)
+        for n, batch in zip((1, 2, 4), batches, strict=True)
+    ]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    notes = [note for note in curve.notes if note.startswith("scaling")]
+    assert curve.scaling == ("unknown" if wrong else scaling)
+    assert len(notes) == bool(wrong)
+    assert not wrong or f"but the global batch is {wrong} at all points" in notes[0]
+
+
+def test_strong_scaling_with_rounded_batches_is_no_contradiction(tmp_path):
+    rows = [
+        row("a", n, "run_time", "s", 90 / n, "strong", batch_per_device=round(512 / n))
+        for n in (1, 3, 6, 48)
+    ]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    assert curve.scaling == "strong"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "value"), [("step_time", "s", 0.1), ("throughput", "img/s", 320)]
+)
+def test_an_interval_at_another_batch_holds_steps_that_do_not_depend_on_it(
+    tmp_path, quantity, unit, value
+):
+    grown = 1.0 if quantity == "step_time" else 8.0
+    rows = [
+        row("a", n, quantity, unit, value * (grown if n > 1 else 1), batch_per_device=32)
+        for n in (1, 8)
+    ]
+    points = "curve,n_devices,batch_per_device\na,8,32\na,8,40\na,8,400\na,8,1\n"
+    same, near, more, less = answers(tmp_path, rows, points)
+    assert [found["extrapolated"] for found in (same, near, more, less)] == [False] * 2 + [True] * 2
+    for found, batch in ((near, 40), (more, 400), (less, 1)):
+        ends = sorted([same["value"], same["value"] * batch / 32])
+        assert found["low"] < ends[0] < ends[1] < found["high"]
+
+
+def test_batches_that_vary_are_continued_as_far_as_they_varied(tmp_path):
+    rows = [
+        row("a", n, "run_time", "min", 100 / n, batch_per_device=batch)
+        for n, batch in ((8, 64), (16, 32), (32, 32))
+    ]
+    points = "curve,n_devices,batch_per_device\na,64,32\na,64,16\na,64,4\n"
+    _, half, eighth = answers(tmp_path, rows, points)
+    assert not half["extrapolated"]
+    assert half["high"] / half["low"] < eighth["high"] / eighth["low"] / 3
+
+
+def test_a_curve_of_one_point_is_answered_there_by_that_point(tmp_path):
+    rows = [row("a", 8, "throughput", "img/s", 300, batch_per_device=64)]
+    (found,) = answers(tmp_path, rows, "curve,n_devices\na,8\n")
+    assert found["value"] == pytest.approx(300)
+    assert 280 < found["low"] < found["high"] < 320
+
+
+def test_points_that_contradict_themselves_have_an_error(tmp_path):
+    points = [
+        "curve,n_devices,n_nodes,batch_per_device,global_batch",
+        "images,16,4,32,512",
+        "images,16,16,,512",
+        "images,16,,32,500",  # rounded
+        "images,16,99,,",
+        "images,16,4,128,1024",
+    ]
+    *good, nodes, batch = answers(tmp_path, curves()["images"][0], "\n".join(points))
+    assert not any("error" in found for found in good)
+    assert nodes["error"] == "n_nodes: must be at most n_devices, 16, not 99"
+    assert batch["error"] == "global_batch: must be n_devices × batch_per_device, 2048, not 1024"
+
+
+def test_a_global_batch_is_not_shared_by_more_devices_than_it_has_examples(tmp_path):
+    rows = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
+    some, many = answers(tmp_path, rows, "curve,n_devices\na,512\na,1024\n")
+    assert some["value"] > 0
+    assert many["error"] == "n_devices: must be at most the global batch, 512"
+
+
+def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
+    strong = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
+    write(tmp_path / "curves.csv", strong + curves()["images"][0])
+    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    shown = run("predict", tmp_path / "fit.json", "--nodes", 1024, "--json")
+    assert [found["curve"] for found in json.loads(shown.stdout)] == ["images"]
+    assert "a: no rows, as its global batch has less than an example" in shown.stderr
+    write(tmp_path / "curves.csv", strong)
+    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    shown = refusal("predict", tmp_path / "fit.json", "--nodes", 1024)
+    assert "--nodes 1024: is more than the examples of the largest global batch" in shown
+
+
+def test_rows_of_blank_cells_are_answered_and_blank_lines_are_not(tmp_path):
+    rows = curves()["images"][0]
+    points = "curve,n_devices\nimages,8\n,\nimages,16\n\n   ,  \n  \nimages,4\n"
+    found = answers(tmp_path, rows, points)
+    assert [each["n_devices"] for each in found] == [8, None, 16, None, 4]
+    assert ["error" in each for each in found] == [False, True, False, True, False]
+    assert answers(tmp_path, rows, "curve,n_devices\n") == []
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fitted") / "curves.csv"
+    write(path, [row for rows, _ in curves().values() for row in rows])
+    return fit_measurements(import_curves(path), draws=2)
+
+
+CELLS = st.sampled_from(["", " ", "images", "strong", "0", "1", "8", "16", "65536", "0.5", "1e15"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=6), max_size=6))
+def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
+    path = tmp_path_factory.mktemp("points") / "points.csv"
+    lines = ["curve,n_devices,n_nodes,batch_per_device,global_batch", *map(",".join, rows)]
+    path.write_text("\n".join(lines) + "\n")
+    found = predict_points(fitted, read_points(path))
+    json.dumps(found, allow_nan=False)
+    assert [each["curve"] or "" for each in found] == [cells[0].strip() for cells in rows]
+    for each in found:
+        assert "error" in each or each["low"] <= each["value"] <= each["high"]
+
+
+def test_columns_named_like_answers_do_not_survive(tmp_path):
+    points = "curve,n_devices,value,low,error,unit\nimages,8,5,6,7,h\nimages,0,1,2,3,h\n"
+    good, bad = answers(tmp_path, curves()["images"][0], points)
+    assert (good["unit"], set(good) & {"error"}) == ("img/s", set())
+    assert good["low"] < good["value"] < good["high"]
+    assert set(bad) == {"curve", "n_devices", "error"}
+
+
+def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):
+    path = tmp_path / "curves.csv"
+    write(path, curves()["images"][0])
+    before = path.read_bytes()
+    shown = refusal("fit", path, "-o", tmp_path / "." / "curves.csv")
+    assert "holds the measurements; name another file" in shown
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("curve,n_devices,quantity,value,note", "lacks column unit; must name curve, n_devices"),
+        ("curve,n_device,quantity,value,unit", "lacks column n_devices; rename n_device; must"),
+        ("curve,n_nodes,quantity,value,unit", "lacks column n_devices; must"),
+    ],
+)
+def test_a_missing_column_is_named(tmp_path, header, message):
+    (tmp_path / "curves.csv").write_text(f"{header}\na,1,throughput,300,img/s\n")
+    shown = refusal("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    assert f"row 1: {message}" in shown
+
+
+def test_lines_may_end_in_carriage_returns_alone(tmp_path):
+    path = tmp_path / "curves.csv"
+    write(path, curves()["images"][0])
+    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\r"))
+    assert [curve.nodes for curve in import_curves(path).curves] == [[1, 2, 4, 8]]
 
 
 def test_a_batch_that_a_row_lacks_follows_from_the_others(tmp_path):

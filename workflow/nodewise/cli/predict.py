@@ -41,9 +41,10 @@ def fit_measurements(
     Columns of the CSV file: curve, nodes, batch_per_worker, and one of
     step_time_s, samples_per_s (over all workers), steps_per_s and epoch_time_s
     (which needs examples, the examples per epoch). Or those of published curves:
-    curve, n_devices, quantity (throughput, step_time or run_time), value, unit, and
-    as far as known n_nodes, devices_per_node, scaling (weak or strong),
-    batch_per_device, global_batch and algorithm (ring, tree or ps).
+    curve, n_devices, quantity (throughput, step_time, run_time or epoch_time),
+    value, unit (such as img/s, img/s/GPU for each device, ms or h), and as far as
+    known n_nodes, devices_per_node, scaling (weak or strong), batch_per_device,
+    global_batch and algorithm (ring, tree or ps).
 
     Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
     communicate_s and wait_s (parts of a step); collective (ring,
@@ -58,6 +59,7 @@ def fit_measurements(
     Example: nodewise fit measurements.csv -o fit.json
     """
     from nodewise.cli import predict_tables
+    from nodewise.core.errors import UserError
     from nodewise.core.files import check_writable
     from nodewise.core.progress import progress
     from nodewise.core.units import counted
@@ -65,6 +67,8 @@ def fit_measurements(
     from nodewise.results.importers import import_curves
 
     read = import_curves(measurements, file_format)
+    if out.exists() and out.samefile(measurements):
+        raise UserError(f"--out {out}: holds the measurements; name another file")
     check_writable(out)
     with progress(str(measurements), len(read.curves)) as advance:
         fitted = fit_file.fit_measurements(read, progress=advance)
@@ -163,7 +167,8 @@ def predict_nodes(
 
     With --at the answer has a row per point of the file, in its order: its columns,
     and value, low and high in the quantity and unit of the curve, or error. These
-    intervals are those of one more measurement.
+    intervals are those of one more measurement. Points beyond twice the most
+    devices, or outside half to twice the batches measured, are extrapolated.
 
     Curves with units are continued as similar published curves went on; others
     follow their cost model.
@@ -198,6 +203,11 @@ def predict_nodes(
     else:
         print_whole(predict_tables.predictions_table(rows))
     _print_notes(fitted, as_json=as_json)
+    answered = {row["curve"] for row in rows}
+    for curve in fitted.curves:
+        if curve.name not in answered:
+            reason = "its global batch has less than an example for each node"
+            typer.echo(f"{curve.name}: no rows, as {reason}", err=as_json)
 
 
 def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:

@@ -66,14 +66,15 @@ def forecast_table(rows: Sequence[Row]) -> Table:
 
 def points_table(rows: Sequence[Row]) -> Table:
     """Return the rows of `points_file.predict_points` as a table."""
-    shown = _table("Curve", "Devices", "Value", "90 % interval")
+    shown = _table("Curve", "Devices", "Value", "90 % interval", "Kind")
     for row in rows:
-        about = [escape(row["curve"] or ""), f"{row['n_devices']}"]
+        about = [escape(row["curve"] or ""), f"{row['n_devices'] or ''}"]
         if "error" in row:
-            shown.add_row(*about, escape(row["error"]), "")
+            shown.add_row(*about, escape(row["error"]), "", "")
             continue
         value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
-        shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}")
+        kind = "extrapolated" if row["extrapolated"] else ""
+        shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}", kind)
     return shown
 
 

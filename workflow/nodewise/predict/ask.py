@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from nodewise.core.errors import UserError
 from nodewise.predict.ask_options import Options
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import interval_of
@@ -34,18 +35,24 @@ def prediction_rows(
     measured range.
 
     With an objective, rows also have `objective`, `value`, `value_low`, `value_high` and `unit`.
-    The values are None if the points do not determine them.
+    The values are None if the points do not determine them. Curves whose global batch has less than
+    an example for each node have no rows.
 
     Args:
         file: the fits.
         nodes: the numbers of nodes.
         options: what is known about the training.
         objective: what to evaluate in addition to step times.
+
+    Raises:
+        UserError: no curve has a row.
     """
     rows: list[Row] = []
     predictions = CurvePredictions(file)
     for curve in file.curves:
         for each in options.batches_of(curve):
+            if options.global_batch is None and min(nodes) > (each.global_batch or np.inf):
+                continue
             counts = each.nodes_of(nodes)
             of_line = list(_of_line(predictions, curve, each, counts))
             if objective is not None:
@@ -54,6 +61,10 @@ def prediction_rows(
                 about = {"objective": objective, "unit": each.unit(question, curve)}
                 of_line = [row | about | _value(found, row["nodes"]) for row in of_line]
             rows += of_line
+    if not rows:
+        raise UserError(
+            f"--nodes {min(nodes)}: is more than the examples of the largest global batch measured"
+        )
     return rows
 
 

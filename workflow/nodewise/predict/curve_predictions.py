@@ -53,7 +53,9 @@ class CurvePredictions:
         """Return step times and the 90 % intervals of another measurement, (3, points).
 
         Unlike in `evaluate`, a curve of the kind that is published is predicted from similar curves
-        at any batch.
+        at any batch, as if the time of an example did not depend on it. How steps grow with the
+        batch is unknown beyond the measured batches, and as far on as these are apart. There the
+        interval also holds the other extreme: a step time that does not depend on the batch.
 
         Args:
             curve: one of the file.
@@ -64,7 +66,10 @@ class CurvePredictions:
         if curve.name in self._published:
             targets = _targets(curve, nodes, batch, hosts)
             efficiency = self._similar.predict(self._published[curve.name], targets)
-            return np.asarray(batch / np.exp(efficiency))
+            value, slow, fast = batch / np.exp(efficiency)
+            seen = _batches_to_compare(curve)
+            factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
+            return np.array([value, fast / np.maximum(factor, 1), slow / np.minimum(factor, 1)])
         fitted, at = self._file.fit_of(curve), At.of(nodes, batch, curve.payload)
         step_s = np.maximum(fitted.evaluate(at, curve.name, curve.link), _LEAST_S)
         ends = fitted.observed_interval(at, curve.name, curve.link)
@@ -163,6 +168,26 @@ def batch_of(curve: Curve, nodes: Floats) -> Floats:
     if _shares_a_batch(curve):
         return np.asarray(last.batch_per_worker * last.nodes / nodes)
     return np.full(np.shape(nodes), last.batch_per_worker)
+
+
+def batch_factor(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> Floats:
+    """Return how many times batches are the nearest one in the measured range, (points,).
+
+    Args:
+        curve: the curve.
+        nodes: the numbers of nodes, (points,).
+        batch: the examples per node and step, (points,).
+        margin: factor by which the range is widened on both sides.
+    """
+    seen = _batches_to_compare(curve)
+    asked = batch * nodes if curve.scaling == "strong" else batch
+    return np.asarray(asked / np.clip(asked, min(seen) / margin, max(seen) * margin))
+
+
+def _batches_to_compare(curve: Curve) -> list[float]:
+    """Return the measured batches: global ones with strong scaling, else those per node."""
+    strong = curve.scaling == "strong"
+    return [point.batch_per_worker * (point.nodes if strong else 1) for point in curve.measured]
 
 
 def _shares_a_batch(curve: Curve) -> bool:

@@ -20,11 +20,12 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
+from nodewise.core.schema import read_json
 from nodewise.predict.calibration import examine
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import PAYLOAD_SHARE
-from nodewise.results.calibration import read_calibration
+from nodewise.results.calibration import Calibration
 
 RING_SHARE = 0.93
 HIDDEN: Mapping[str, float] = {
@@ -99,7 +100,7 @@ def parse_link(text: str) -> Link:
 
 def _calibrated(path: Path) -> Link:
     """Return the link that a calibration measured, in the nodes' own time."""
-    calibration = read_calibration(path)
+    calibration = read_json(Calibration, path, "--link needs a file of `nodewise calibrate`")
     rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
     if rings is None:
         raise UserError(f"--link {path}: has no all-reduces: it needs two nodes or more")

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.curve_predictions import CurvePredictions, batch_of
+from nodewise.predict.curve_predictions import CurvePredictions, batch_factor, batch_of
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import FAR
 from nodewise.results.csv_file import Number, read_table
-from nodewise.results.curves import MOST_NODES, Curve
+from nodewise.results.curves import MOST_NODES, Curve, same_batch
 
 NEEDED = ("curve", "n_devices")
+ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
 _NUMBERS = {
     "n_devices": Number(1, MOST_NODES, whole=True),
     "n_nodes": Number(1, MOST_NODES, whole=True),
@@ -37,7 +38,8 @@ class Point(NamedTuple):
 def read_points(path: Path) -> list[Point]:
     """Read a CSV file with the columns `NEEDED` and optional columns of batches and machines.
 
-    A row with fewer or more values than columns gets an error in `wrong`.
+    A row with fewer or more values than columns gets an error in `wrong`. Lines without any column
+    are skipped.
 
     Raises:
         UserError: the file is not CSV, or a column is missing.
@@ -60,13 +62,15 @@ def predict_points(file: FitFile, points: Sequence[Point]) -> list[Row]:
 
     Added columns: `value`; `low` and `high`, the ends of the 90 % interval of another measurement;
     `unit`, empty for seconds and examples per second; and `extrapolated`, true beyond twice the
-    most devices measured. Invalid points have `error`, a message, instead.
+    most devices measured, or with less than half or more than twice of the measured batches.
+    Invalid points have `error`, a message, instead. Columns of the file with these names are left
+    out.
     """
     curves = {curve.name: curve for curve in file.curves}
     predictions = CurvePredictions(file)
     rows: list[Row] = []
     for point in points:
-        row: Row = {name: text or None for name, text in point.texts.items()}
+        row: Row = {name: text or None for name, text in point.texts.items() if name not in ADDED}
         try:
             row |= _numbers(point)
             name = point.texts["curve"]
@@ -82,8 +86,8 @@ def _numbers(point: Point) -> Row:
     """Return the numbers of a point by column.
 
     Raises:
-        ValueError: a number is not allowed, the number of devices is missing, or the whole row is
-            invalid.
+        ValueError: a number is not allowed, the number of devices is missing, numbers contradict
+            each other, or the whole row is invalid.
     """
     if point.wrong:
         raise ValueError(point.wrong)
@@ -97,7 +101,25 @@ def _numbers(point: Point) -> Row:
             found[name] = int(value) if value == int(value) else value
     if "n_devices" not in found:
         raise ValueError("n_devices: is empty")
+    _check(**found)
     return found
+
+
+def _check(
+    n_devices: int,
+    n_nodes: int | None = None,
+    batch_per_device: float | None = None,
+    global_batch: float | None = None,
+) -> None:
+    if n_nodes is not None and n_nodes > n_devices:
+        raise ValueError(f"n_nodes: must be at most n_devices, {n_devices}, not {n_nodes}")
+    if batch_per_device is not None and global_batch is not None:
+        product = n_devices * batch_per_device
+        if not same_batch(product, global_batch, n_devices):
+            raise ValueError(
+                f"global_batch: must be n_devices × batch_per_device, {product:.10g}, "
+                f"not {global_batch:.10g}"
+            )
 
 
 def _predict(predictions: CurvePredictions, curve: Curve, row: Row) -> Row:
@@ -107,21 +129,29 @@ def _predict(predictions: CurvePredictions, curve: Curve, row: Row) -> Row:
     value, *sides = curve.own_value(times, nodes, batch)[:, 0].tolist()
     if not np.isfinite([value, *sides]).all():
         raise ValueError("the points of the curve say too little")
+    other_batch = not np.isclose(batch_factor(curve, nodes, batch, FAR), 1)
     return {
         "value": value,
         "low": min(value, *sides),
         "high": max(value, *sides),
         "unit": curve.unit,
-        "extrapolated": bool(nodes[0] > FAR * curve.nodes[-1]),
+        "extrapolated": bool(nodes[0] > FAR * curve.nodes[-1] or other_batch),
     }
 
 
 def _batch_of(curve: Curve, row: Row) -> float:
-    """Return the batch per node of a point; if it has none, the one of the curve's own scaling."""
+    """Return the batch per node of a point; if it has none, the one of the curve's own scaling.
+
+    Raises:
+        ValueError: its own scaling leaves less than an example for each node.
+    """
     nodes = float(row["n_devices"])
     if curve.batch_known:
         if row.get("batch_per_device") is not None:
             return float(row["batch_per_device"])
         if row.get("global_batch") is not None:
             return float(row["global_batch"]) / nodes
-    return float(batch_of(curve, np.array(nodes)))
+    batch = float(batch_of(curve, np.array(nodes)))
+    if batch < min(1.0, *curve.batches):
+        raise ValueError(f"n_devices: must be at most the global batch, {batch * nodes:,.6g}")
+    return batch

@@ -117,8 +117,10 @@ def _bent(slope: float) -> float:
 def _unit(step: float) -> float:
     """Return the unit of errors at a distance of `step` doublings, with the same sign.
 
-    It grows more slowly than the distance.
+    It grows more slowly than the distance. It is 0 at the measured point.
     """
+    if not step:
+        return 0.0
     return float(np.copysign(max(abs(step), _LEAST_STEP) ** _GROWTH, step))
 
 

@@ -53,7 +53,7 @@ def read_header(path: Path) -> set[str]:
     """Return the column names in the first line of a file, taken as CSV."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
-    header = re.split("[,;\t]", start.lstrip("\r\n").partition("\n")[0])
+    header = re.split("[,;\t]", _first_line(start))
     return {name.strip(' "\r') for name in header}
 
 
@@ -66,7 +66,8 @@ def read_table(
 
     Args:
         path: the file.
-        ragged: whether rows may have fewer or more values than there are columns.
+        ragged: whether rows may be blank, or have fewer or more values than there are columns, and
+            whether there may be no rows.
 
     Raises:
         UserError: the file is not CSV, names a column twice, or has no rows.
@@ -80,7 +81,7 @@ def read_table(
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise UserError(f"{path}: row 1: column {shown(twice[0])} appears twice")
-    if not rows:
+    if not rows and not ragged:
         raise UserError(f"{path}: has no rows below its header")
     return header, rows
 
@@ -96,15 +97,19 @@ def read_text(location: str, text: str) -> str:
     return text
 
 
+def _first_line(text: str) -> str:
+    return re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
+
+
 def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Split the text of a CSV file into column names and rows; see `read_table`."""
-    first = text.lstrip("\r\n").partition("\n")[0]
+    first = _first_line(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     rows = []
     try:
         for values in lines:
             stripped = [value.strip() for value in values]
-            if any(stripped):
+            if any(stripped) or (ragged and len(stripped) > 1):
                 rows.append((lines.line_num, stripped))
     except csv.Error as error:
         raise UserError(f"{path}: row {lines.line_num}: is not CSV ({error})") from None

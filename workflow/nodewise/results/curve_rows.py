@@ -7,6 +7,7 @@ median and their spread, and notes say what is doubtful.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.results.csv_file import Number, read_text
+from nodewise.results.curve_units import counted_in
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
@@ -27,6 +29,7 @@ from nodewise.results.curves import (
     Measured,
     Measurements,
     Scaling,
+    same_batch,
 )
 from nodewise.results.table_files import typed
 
@@ -101,12 +104,7 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
         UserError: a column is missing, a value is not allowed, rows contradict each other, or there
             are too many points. The message says where.
     """
-    missing = [column for column in NEEDED if column not in rows]
-    if missing:
-        missing += [] if {"batch_per_worker", "global_batch"} & set(rows) else ["batch_per_worker"]
-        raise UserError(
-            f"{path}: does not say {', '.join(missing)}; `nodewise import` can add what is missing"
-        )
+    _check_columns(rows, path)
     check_rows(rows, path)
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
@@ -117,6 +115,18 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     notes = tuple(rows.attrs.get("notes", ()))
     _check_batches(path, curves)
     return Measurements(path.name, file_sha256(path), curves, notes)
+
+
+def _check_columns(rows: pd.DataFrame, path: Path) -> None:
+    lacking = [column for column in NEEDED if column not in rows]
+    if not set(CLOCKS) & set(rows):
+        lacking.append(" or ".join(CLOCKS))
+    if lacking and not {"batch_per_worker", "global_batch"} & set(rows):
+        lacking.append("batch_per_worker")
+    if lacking:
+        raise UserError(
+            f"{path}: does not say {', '.join(lacking)}; `nodewise import` can add what is missing"
+        )
 
 
 def check_rows(rows: pd.DataFrame, path: Path) -> None:
@@ -252,6 +262,15 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
             f"rows of curve {name!r} give the time of a step"
         )
     measured, notes = _measured(rows)
+    if wrong := _contradiction(scaling, measured):
+        notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
+        scaling = "unknown"
+    counted = counted_in(unit or "")
+    if unit and counted and batch_known and rows[0].clock == "samples_per_s":
+        notes.append(
+            f"a rate in {unit}: step times and examples per second are right only if the batch is "
+            f"in {counted}, too"
+        )
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
@@ -277,6 +296,20 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
         measured=measured,
         notes=(*notes, *_about_nodes(measured)),
     )
+
+
+def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
+    """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
+    counts = [point.nodes for point in points]
+    if len(set(counts)) < max(len(points), 2):
+        return ""  # several batches on one number of nodes, or nothing to compare
+    totals = [point.nodes * point.batch_per_worker for point in points]
+    first = totals[np.argmin(counts)]
+    if scaling == "strong" and not all(map(same_batch, totals, repeat(first), counts)):
+        return "the global batch is not the same at all points"
+    if scaling == "weak" and len({round(total, 6) for total in totals}) == 1:
+        return "the global batch is the same at all points"
+    return ""
 
 
 def _only_text(column: str, rows: Sequence[_Row]) -> str | None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from nodewise.core.cell import Frozen
+from nodewise.results.curve_units import is_per_device
 from nodewise.results.quantities import Positive
 
 USUAL = "ring"
@@ -19,6 +20,7 @@ Scaling = Literal["weak", "strong", "unknown"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 TEXT_LENGTH = 200
 MOST_NODES = 65_536
+_ROUNDED = 0.05
 
 Floats = NDArray[np.float64]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -142,7 +144,7 @@ class Curve(Frozen):
         """
         examples = nodes * batch
         if self.clock == "samples_per_s":
-            value = examples / step_time
+            value = examples / step_time / (nodes if is_per_device(self.unit) else 1.0)
         elif self.clock == "steps_per_s":
             value = 1 / step_time
         elif self.clock == "epoch_time_s":
@@ -150,6 +152,11 @@ class Curve(Frozen):
         else:
             value = step_time
         return value / self.unit_value
+
+
+def same_batch(one: float, other: float, nodes: float) -> bool:
+    """Return whether two global batches are equal, if batches per node may be rounded."""
+    return one == other or abs(one - other) < max(nodes, _ROUNDED * other)
 
 
 @dataclass(frozen=True)

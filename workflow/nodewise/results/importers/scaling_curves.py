@@ -1,11 +1,13 @@
 """Import scaling curves as publications print them: one value per number of devices.
 
-A row is one value in any unit: a throughput, the time of a step, or the time of a run or an epoch.
+A row is one value in its own unit: a throughput, or the time of a step, a run or an epoch.
 A device is a unit that trains a part of the batch; it is a node of a curve here. Devices are in
 machines.
 """
 
+import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +21,19 @@ from nodewise.results.csv_file import (
     read_numbers,
     read_table,
     read_text,
+    shown,
 )
-from nodewise.results.curves import MOST_NODES, SCALINGS, TEXT_LENGTH
+from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
+from nodewise.results.curves import CLOCKS, MOST_NODES, SCALINGS, TEXT_LENGTH, same_batch
 from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "n_devices", "quantity", "value", "unit")
-QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s", "run_time": "epoch_time_s"}
-"""The clock of each quantity. A run does the same work on any number of devices."""
+_RECOGNISED = 3  # of the columns above, so that a message can name the missing ones
+_CLOSE = 0.7  # similarity from which an unknown column counts as a misspelt one
+_TOLD = 3  # doubtful rows that are named
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
 """The law of each known value of the column `algorithm`."""
 
-_SECONDS = {
-    **dict.fromkeys(("us", "µs", "usec"), 1e-6),
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86_400.0),
-}
-_STEPS = ("step", "steps", "it", "iter", "iters", "iteration", "iterations", "batch", "batches")
-_EXAMPLES = re.compile(r"(im(g|age)|sample|example|seq(uence)?|sentence|record|video|clip)s?")
-_PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
 _NUMBERS = {
     "n_devices": Number(1, MOST_NODES, whole=True),
     "n_nodes": Number(1, MOST_NODES, whole=True),
@@ -59,20 +53,23 @@ class ScalingCurves:
     Columns are separated by commas, semicolons or tabs, and may be in any order:
         curve: name of the curve.
         n_devices: number of devices, whole.
-        quantity: throughput, step_time or run_time.
-        value, unit: such as 210 img/s, 31 ms or 2 h.
+        quantity: throughput, step_time, run_time or epoch_time.
+        value, unit: such as 210 img/s, 180 img/s/GPU (of each device), 31 ms or 2 h.
         n_nodes, devices_per_node: the machines that the devices are in.
         scaling: weak (constant batch per device), strong (constant global batch) or unknown.
         batch_per_device, global_batch: examples per step; one of them is enough.
         algorithm: ring, tree or ps. With any other value, the collective is unknown.
         source_url: address of the publication, from which the publisher is derived.
 
-    Other columns are ignored. Empty values count as not given.
+    Other columns are ignored. Empty values count as not given. A note says which rows contradict
+    themselves.
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the first line names all required columns."""
-        return set(NEEDED) <= read_header(path)
+        """Return whether the first line names the required columns, or most and no other clock."""
+        header = read_header(path)
+        there = set(NEEDED) & header
+        return len(there) == len(NEEDED) or (len(there) >= _RECOGNISED and not set(CLOCKS) & header)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return the rows, with columns of `CURVE_ROWS`.
@@ -82,15 +79,29 @@ class ScalingCurves:
                 counts lines.
         """
         header, rows = read_table(path)
-        missing = [name for name in NEEDED if name not in header]
-        if missing:
-            raise UserError(f"{path}: row 1: must name columns {', '.join(NEEDED)}")
-        return pd.DataFrame(
+        _check_header(path, header)
+        table = pd.DataFrame(
             [_read_row(f"{path}: row {number}", header, values) for number, values in rows]
         )
+        doubts = [text for text in table.pop("doubt") if text]
+        more = len(doubts) - _TOLD
+        table.attrs["notes"] = [*doubts[:_TOLD], *([f"{more} more such rows"] if more > 0 else [])]
+        return table
 
 
 IMPORTERS.add("scaling_curves", ScalingCurves())
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    missing = [name for name in NEEDED if name not in header]
+    if missing:
+        known = {*NEEDED, *_NUMBERS, "scaling", "algorithm", "source_url"}
+        unknown = [name for name in header if name not in known]
+        close = difflib.get_close_matches(missing[0], unknown, 1, _CLOSE)
+        hint = f"; rename {shown(close[0])}" if close else ""
+        raise UserError(
+            f"{path}: row 1: lacks column {missing[0]}{hint}; must name {', '.join(NEEDED)}"
+        )
 
 
 def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, Any]:
@@ -103,7 +114,14 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
     ):
         if value not in allowed:
             raise UserError(f"{location}, column {name}: must be one of {', '.join(allowed)}")
-    clock, unit_value = parse_unit(given["quantity"], given["unit"])
+    try:
+        clock, unit_value = parse_unit(given["quantity"], given["unit"])
+    except ValueError as error:
+        raise UserError(f"{location}, column unit: {error}") from None
+    per_device = clock == "samples_per_s" and is_per_device(given["unit"])
+    doubt = _doubt(numbers)
+    if numbers.get("n_nodes", 1) > numbers["n_devices"]:
+        del numbers["n_nodes"]
     row: dict[str, Any] = {
         "location": location,
         "curve": read_text(f"{location}, column curve", given["curve"]),
@@ -111,7 +129,8 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
         "unit": read_text(f"{location}, column unit", given["unit"]),
         "unit_value": unit_value,
         "publisher": publisher_of(given.get("source_url", "")),
-        clock: numbers["value"] * unit_value,
+        "doubt": f"{location}: {doubt}" if doubt else "",
+        clock: numbers["value"] * unit_value * (numbers["n_devices"] if per_device else 1.0),
         **{ours: numbers[theirs] for theirs, ours in _RENAMED.items() if theirs in numbers},
     }
     if "batch_per_device" in numbers:
@@ -120,6 +139,23 @@ def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, 
         row["global_batch"] = numbers["global_batch"]
     collective = COLLECTIVES.get(given.get("algorithm", "").lower())
     return row | ({"collective": collective} if collective else {})
+
+
+def _doubt(numbers: dict[str, float]) -> str:
+    """Return which values of a row contradict each other; empty if none do."""
+    devices, nodes = numbers["n_devices"], numbers.get("n_nodes")
+    batch, in_all = numbers.get("batch_per_device"), numbers.get("global_batch")
+    if batch and in_all and not same_batch(devices * batch, in_all, devices):
+        return (
+            f"{devices:g} devices × {batch:g} batch_per_device is {devices * batch:.10g}, not "
+            f"{in_all:.10g}: global_batch is not used"
+        )
+    if nodes and nodes > devices:
+        return f"{devices:g} devices cannot be in {nodes:g} nodes: n_nodes is not used"
+    room = numbers.get("devices_per_node", devices)
+    if nodes and devices > nodes * room:
+        return f"{devices:g} devices do not fit in {nodes:g} × {room:g}: check devices_per_node"
+    return ""
 
 
 def publisher_of(address: str) -> str:
@@ -132,23 +168,3 @@ def publisher_of(address: str) -> str:
 
 def _printable(text: str) -> str:
     return "".join(filter(str.isprintable, text))[:TEXT_LENGTH]
-
-
-def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
-    """Return the clock of a value, and its unit in units of the clock.
-
-    Throughput may be counted in anything, such as tokens or frames: predictions are in the same
-    unit, and nothing depends on how many of them an example has.
-    """
-    clock = QUANTITIES[quantity]
-    above, _, below = (part.strip() for part in unit.partition("/"))
-    if quantity != "throughput":
-        count = re.match(r"[\d.]+(?=\s)", below)
-        steps = float(count[0]) if count and quantity == "step_time" else 1.0
-        return clock, _SECONDS.get(above, 1.0) / (steps or 1.0)
-    if above in _STEPS:
-        return "steps_per_s", 1 / _SECONDS.get(below or "s", 1.0)
-    prefix = 1.0
-    if above[:1] in _PREFIXES and (above[1:2] == " " or _EXAMPLES.fullmatch(above[1:])):
-        prefix = _PREFIXES[above[0]]
-    return clock, prefix / _SECONDS.get(below or "s", 1.0)
