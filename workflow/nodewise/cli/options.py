@@ -58,7 +58,11 @@ AskedGlobalBatch = Annotated[
 ]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
-    float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
+    float | None,
+    typer.Option(
+        help="Price of a node per hour (of a device, for curves of devices); default: costs in "
+        "node-hours."
+    ),
 ]
 CriticalBatch = Annotated[
     float | None,

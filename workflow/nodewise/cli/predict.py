@@ -227,7 +227,8 @@ def best_nodes(
     ] = None,
     efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[
-        float | None, typer.Option(help="Power of a node, for the least energy.")
+        float | None,
+        typer.Option(help="Power of a node (of a device, for curves of devices), for the energy."),
     ] = None,
     startup: Annotated[
         str | None, typer.Option(help="Paid time before the nodes train: 90s, 5min.")
@@ -349,8 +350,9 @@ def forecast_nodes(
     custom_loop and mpi send gradients while others are still computed: the forecast
     takes as much off as they saved in this project's measurements.
 
-    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s and
-    speedup.
+    JSON is a list with nodes, step_time_s, low, high (90 %; null on one node, whose
+    step time is given), samples_per_s, speedup and kind (measured; forecast, up to
+    the 8 emulated nodes that forecasts were checked on; or extrapolated).
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
@@ -366,12 +368,12 @@ def forecast_nodes(
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
-    if not (one > 0 and bytes_ >= 0):
-        raise UserError("--step-time must be above 0, --payload 0 or more")
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts, hidden=hidden)
     if as_json:
         _print_json(rows)
     else:
+        for sentence in forecast.forecast_words(rows):
+            typer.echo(sentence)
         print_whole(predict_tables.forecast_table(rows))
 
 
