@@ -557,6 +557,18 @@ def test_an_epoch_of_curves_of_epochs_takes_as_long_whether_steps_are_counted_or
     assert plain["value"] == pytest.approx(48, rel=0.1)
 
 
+def test_a_deadline_that_no_number_meets_has_no_best_number(ring):
+    options = Options(batch=64, examples=60_000, deadline_s=0.1)
+    (row,) = optimum_rows(ring, [1, 2, 4], options, ["deadline"])
+    assert [row[name] for name in ("best", "probability", "value", "low", "high", "range")] == [
+        *[None] * 6
+    ]
+    assert (row["near"], row["interior"]) == ([], False)
+    assert [each["nodes"] for each in row["nodes"]] == [1, 2, 4]
+    assert min(each["low"] for each in row["nodes"]) > 0.1
+    assert "no number meets the deadline of 100 ms for an epoch" in row["answer"]
+
+
 @pytest.mark.parametrize("command", ["predict", "optimum"])
 @pytest.mark.parametrize("option", ["--batch", "--examples", "--price", "--critical-batch"])
 def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, command, option):
@@ -590,6 +602,11 @@ def test_objectives_of_money_time_energy_and_counted_steps(tmp_path, ring):
         **costs,
     }
     code, output, _ = run("optimum", tmp_path / "fit.json", "--batch", 64)
-    assert "Times are per epoch" in output
+    assert "Times and costs are per epoch" in output
+    assert "64 is where --nodes ends by default." in output
+    for more in (("--target", steps, "--nodes", "1-32"), ("--critical-batch", 64, "--nodes", 32)):
+        code, output, _ = run("optimum", tmp_path / "fit.json", "--batch", 64, *more)
+        assert "are per epoch" not in output
+        assert "ends by default" not in output
     for wrong in (("--deadline", "soon"), ("--efficiency", 2), ("--target", TEMPLATE)):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

@@ -241,10 +241,10 @@ def best_nodes(
     or the measured global batch if there is only one. If machines have several
     devices, numbers of devices that fill whole machines are compared.
 
-    JSON is a list with best, probability, near (within 5 % of the best),
-    break_even, interior (true: both fewer and more nodes are worse), answer (in
-    words), range (90 % likely), extrapolated (more than twice as many nodes as
-    were measured) and nodes.
+    JSON is a list with best (null: no number meets the deadline), probability,
+    value, low, high, unit, near (within 5 % of the best), break_even, interior
+    (true: both fewer and more nodes are worse), answer (in words), range (90 %
+    likely), extrapolated (more than twice as many nodes as were measured) and nodes.
 
     Exit code: 0 answered, also if there is no best number; 2 the file or an
     option is wrong.
@@ -254,7 +254,7 @@ def best_nodes(
     nodewise optimum fit.json --objective epoch_cost --price 1.2
     --examples 50000 --json
     """
-    from nodewise.predict.ask import PER_EPOCH, optimum_rows
+    from nodewise.predict.ask import optimum_rows, remarks
     from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
     from nodewise.predict.fit_file import read_fit
 
@@ -277,8 +277,9 @@ def best_nodes(
     else:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
-        if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
-            typer.echo(PER_EPOCH)
+        counted = target is not None or critical_batch is not None
+        for remark in remarks(rows, nodes, steps_counted=counted):
+            typer.echo(remark)
     _print_notes(fitted, as_json=as_json)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.ask_options import Options
+from nodewise.predict.ask_options import DEFAULT_NODES, Options, parse_nodes
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_file import FitFile
@@ -14,11 +14,6 @@ from nodewise.predict.optimum import FAR, Optimum, find_optimum
 from nodewise.predict.question import Question
 from nodewise.predict.wording import in_words
 from nodewise.results.curves import Curve
-
-PER_EPOCH = (
-    "Times are per epoch: more nodes make the global batch larger, which may take more epochs. "
-    "Give --target or --critical-batch to count them."
-)
 
 Row = dict[str, Any]
 
@@ -132,8 +127,8 @@ def optimum_rows(
     """Return one row per curve, batch and objective: the best number of nodes, and its probability.
 
     On several machines, only numbers that fill the machines, or that were measured, are compared.
-    If a curve's points do not determine the answer, `answer` says so and the other values of the
-    row are None or empty.
+    If a curve's points do not determine the answer, or no number meets the deadline, `answer` says
+    so and the values of the best number are None or empty.
 
     Args:
         file: the fits.
@@ -169,12 +164,18 @@ _ANSWER = (
 )
 
 
+_NO_BEST: Row = {
+    **dict.fromkeys(("best", "probability", "value", "low", "high", "outside", "extrapolated")),
+    **{"near": [], "range": None},
+}
+
+
 def _answer(found: Optimum | str, unit: str) -> Row:
     if isinstance(found, str):
         unknown: Row = {"near": [], "answer": f"unknown: {found}.", "nodes": []}
         return dict.fromkeys(_ANSWER) | unknown
     at_best = found.at(found.best)
-    return {
+    answer: Row = {
         "best": found.best,
         "probability": float(found.probability[at_best]),
         "value": float(found.value[at_best]),
@@ -188,7 +189,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         "outside": found.predicted,
         "extrapolated": found.extrapolated,
         "range": list(found.range),
-        "answer": in_words(found),
+        "answer": in_words(found, unit),
         "nodes": [
             {
                 "nodes": int(n),
@@ -201,3 +202,30 @@ def _answer(found: Optimum | str, unit: str) -> Row:
             for i, n in enumerate(found.nodes)
         ],
     }
+    return answer | _NO_BEST if found.late else answer
+
+
+def remarks(rows: Sequence[Row], nodes: str, *, steps_counted: bool) -> list[str]:
+    """Return what applies to several rows of `optimum_rows`, one sentence or two each.
+
+    Args:
+        rows: the rows.
+        nodes: the option `--nodes`.
+        steps_counted: whether the steps to an accuracy are known.
+    """
+    found = []
+    weak = [row for row in rows if row["batch_per_worker"] and row["objective"] != "efficiency"]
+    if weak and not steps_counted:
+        found.append(
+            "Times and costs are per epoch: more nodes make the global batch larger, which may "
+            "take more epochs. Give --target or --critical-batch to count them."
+        )
+    last = parse_nodes(nodes)[-1]
+    ends = [
+        row["range"][-1] if row["range"] else row["nodes"][-1]["nodes"]
+        for row in rows
+        if row["nodes"]
+    ]
+    if nodes == DEFAULT_NODES and last in ends:
+        found.append(f"{last} is where --nodes ends by default. Compare more with --nodes 1-512.")
+    return found
