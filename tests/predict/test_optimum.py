@@ -517,7 +517,7 @@ def test_a_deadline_that_may_be_missed_says_so():
     found = find_optimum(fitted, question, [1, 2, 4], payload=PAYLOAD)
     assert (found.best, found.late) == (4, False)
     assert found.probability.tolist() == pytest.approx([0, 0, 0.6])
-    assert "No number meets the deadline with probability 0.40." in in_words(found)
+    assert "With probability 0.40 no number meets the deadline." in in_words(found)
 
 
 def test_an_open_range_says_that_it_ends_with_the_largest_number_compared():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nodewise.cli.options import (
+    DEFAULT_NODES,
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
@@ -209,7 +210,7 @@ def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
 def best_nodes(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
+    nodes: NodeNumbers = DEFAULT_NODES,
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
     objective: Annotated[
@@ -278,7 +279,8 @@ def best_nodes(
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         counted = target is not None or critical_batch is not None
-        for remark in remarks(rows, nodes, steps_counted=counted):
+        default_end = counts[-1] if nodes == DEFAULT_NODES else None
+        for remark in remarks(rows, steps_counted=counted, default_end=default_end):
             typer.echo(remark)
     _print_notes(fitted, as_json=as_json)
 
@@ -287,7 +289,7 @@ def best_nodes(
 def next_measurement(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
+    nodes: NodeNumbers = DEFAULT_NODES,
     startup: Annotated[
         str, typer.Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
     ] = "60s",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.ask_options import DEFAULT_NODES, Options, parse_nodes
+from nodewise.predict.ask_options import Options
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_file import FitFile
@@ -162,8 +162,6 @@ _ANSWER = (
     *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
     *("best_anywhere", "outside", "extrapolated", "range", "answer", "nodes"),
 )
-
-
 _NO_BEST: Row = {
     **dict.fromkeys(("best", "probability", "value", "low", "high", "outside", "extrapolated")),
     **{"near": [], "range": None},
@@ -205,13 +203,15 @@ def _answer(found: Optimum | str, unit: str) -> Row:
     return answer | _NO_BEST if found.late else answer
 
 
-def remarks(rows: Sequence[Row], nodes: str, *, steps_counted: bool) -> list[str]:
-    """Return what applies to several rows of `optimum_rows`, one sentence or two each.
+def remarks(
+    rows: Sequence[Row], *, steps_counted: bool, default_end: int | None = None
+) -> list[str]:
+    """Return remarks that apply to several rows of `optimum_rows`.
 
     Args:
         rows: the rows.
-        nodes: the option `--nodes`.
         steps_counted: whether the steps to an accuracy are known.
+        default_end: the largest number of nodes that was to be compared, if it is a default.
     """
     found = []
     weak = [row for row in rows if row["batch_per_worker"] and row["objective"] != "efficiency"]
@@ -220,12 +220,12 @@ def remarks(rows: Sequence[Row], nodes: str, *, steps_counted: bool) -> list[str
             "Times and costs are per epoch: more nodes make the global batch larger, which may "
             "take more epochs. Give --target or --critical-batch to count them."
         )
-    last = parse_nodes(nodes)[-1]
-    ends = [
+    ends = {
         row["range"][-1] if row["range"] else row["nodes"][-1]["nodes"]
         for row in rows
         if row["nodes"]
-    ]
-    if nodes == DEFAULT_NODES and last in ends:
-        found.append(f"{last} is where --nodes ends by default. Compare more with --nodes 1-512.")
+    }
+    if default_end in ends:
+        more = "Compare more with --nodes 1-512."
+        found.append(f"{default_end} is where --nodes ends by default. {more}")
     return found

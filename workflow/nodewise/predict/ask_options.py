@@ -16,8 +16,6 @@ from nodewise.results.csv_file import Number, read_table
 from nodewise.results.curves import MOST_NODES, Curve
 
 MOST_NUMBERS = 1_000
-DEFAULT_NODES = "1-64"
-"""The numbers of nodes that are compared if none are given."""
 _AMOUNT = Number(1, 1e15)
 
 

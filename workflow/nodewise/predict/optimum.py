@@ -251,7 +251,7 @@ def find_optimum(question: Question, times: StepTimes) -> Optimum:
         question=question,
         nodes=counts,
         value=value,
-        # an unidentified coefficient can be 0 in the fit, at the edge of the draws
+        # include the value: an unidentified coefficient may be 0 in the fit, at the edge of draws
         low=np.minimum(below, value),
         high=np.maximum(above, value),
         probability=_capped_where_unmeasured(chosen, times.measured, value),

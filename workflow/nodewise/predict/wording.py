@@ -164,8 +164,9 @@ def _late(optimum: Optimum, value: str) -> str:
     further = f"no larger number does, {_end(optimum)}"
     if optimum.anywhere is not None:
         further = f"about {_nodes(optimum.anywhere)} would meet it"
+    open_still = "by the formula " if optimum.never_probability < _SETTLED else ""
     return (
-        f"no number meets the deadline of {deadline} for {job} "
+        f"{open_still}no number meets the deadline of {deadline} for {job} "
         f"({_sure(optimum.never_probability)}). The soonest is {_nodes(optimum.best)}{value}. "
         f"By the formula {further}."
     )
@@ -202,7 +203,7 @@ def _range(optimum: Optimum) -> str:
     if optimum.late:
         return ""
     if optimum.question.objective == "deadline" and optimum.never_probability > 1 - INTERVAL:
-        return f"No number meets the deadline with {_sure(optimum.never_probability)}."
+        return f"With {_sure(optimum.never_probability)} no number meets the deadline."
     first, last = optimum.range
     if first == last:
         return ""
