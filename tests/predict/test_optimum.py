@@ -489,6 +489,12 @@ def test_a_deadline_is_met_by_the_cheapest_that_is_in_time():
     )
 
 
+def test_near_the_best_of_a_deadline_is_what_costs_about_as_much():
+    found = ask("deadline", law=NoExchange(), nodes=[2, 4], deadline_s=1e6)
+    assert (found.best, found.near) == (1, (1, 2, 4))
+    assert "On 1–4 nodes the cost is within 5 % of the best." in in_words(found)
+
+
 def test_a_deadline_that_no_number_meets_is_said_to_be_missed():
     four = ask(nodes=[2, 4]).value[-1]
     late = ask("deadline", nodes=[2, 4], deadline_s=float(four) / 2)

@@ -184,7 +184,8 @@ def _best(optimum: Optimum, words: _Words, value: str) -> str:
     if question.objective != "efficiency" and optimum.best_probability < _SETTLED:
         near = f" ({listed} nodes are within {_NEAR} of it)" if others else ""
         return f"{best} by the formula{near}{value}. {_unsettled(optimum)}"
-    near = f" On {listed} nodes it is within {_NEAR} of {of}." if others else ""
+    what = "the cost" if question.objective == "deadline" else "it"
+    near = f" On {listed} nodes {what} is within {_NEAR} of {of}." if others else ""
     return f"{best} ({_sure(optimum.best_probability)}){value}.{near}"
 
 
