@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
 from nodewise.predict import least_squares
 from nodewise.predict.ask import optimum_rows, prediction_rows
-from nodewise.predict.ask_options import Options, parse_nodes
+from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.question import OBJECTIVES
@@ -91,7 +92,8 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
     file = fitted(tmp_path, csv_of(*rows), draws=100)
-    options = Options(critical_batch=1000.0, deadline_s=60.0, watts=100.0)
+    job = {"deadline_s": 60.0} if objective == "deadline" else {"critical_batch": 1000.0}
+    options = Options(watts=100.0, **job)
     (answer,) = optimum_rows(file, [1, 2, 4, 8, 64], options, [objective])
     json.dumps(answer, allow_nan=False)
     assert answer["best"] or answer["answer"].startswith("unknown: ")
@@ -425,7 +427,7 @@ def test_a_ring_has_an_interior_optimum_at_a_fixed_global_batch_only(ring):
 def test_without_objectives_there_are_those_that_can_be_told(ring):
     options = Options(batch=64, price=2.0, critical_batch=500.0)
     objectives = [row["objective"] for row in optimum_rows(ring, [1, 2, 3], options)]
-    assert objectives == ["epoch_time", "epoch_cost", "target_time", "efficiency"]
+    assert objectives == ["epoch_time", "epoch_cost", "target_time", "target_cost", "efficiency"]
     assert [row["objective"] for row in optimum_rows(ring, [1, 2], Options(batch=64))] == [
         "epoch_time",
         "efficiency",
@@ -459,6 +461,15 @@ def test_numbers_of_nodes(text, numbers):
 def test_wrong_numbers_of_nodes(text):
     with pytest.raises(UserError, match=f"--nodes {text}: "):
         parse_nodes(text)
+
+
+def test_durations():
+    assert [parse_duration("startup", text) for text in ("0s", "0", "90", "1.5min", "2h")] == [
+        *(0, 0, 90, 90, 7200)
+    ]
+    for option, wrong in (("deadline", "0s"), ("startup", "-1s"), ("startup", "9" * 400 + "d")):
+        with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be a time such as 90s"):
+            parse_duration(option, wrong)
 
 
 # the commands
@@ -517,11 +528,52 @@ def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
     assert error.startswith(message)
 
 
+def test_a_critical_batch_counts_for_energy_and_is_refused_where_seconds_are_needed(ring):
+    known = Options(batch=64, watts=90.0, examples=6400)
+    (plain,), (counted,) = (
+        optimum_rows(ring, [1, 2, 4], options, ["energy"])
+        for options in (known, replace(known, critical_batch=64.0))
+    )
+    assert (plain["unit"], counted["unit"]) == ("Wh", "")
+    two, four = (row["value"] for row in counted["nodes"][1:])
+    steps_of_two, steps_of_four = 1 + 64 / 128, 1 + 64 / 256
+    ratio = 4 * ring_s(4, 64) * steps_of_four / (2 * ring_s(2, 64) * steps_of_two)
+    assert four / two == pytest.approx(ratio, rel=0.1)
+    for name, more in (("--deadline", {"deadline_s": 60.0}), ("--startup", {"startup_s": 60.0})):
+        with pytest.raises(UserError, match=f"^--critical-batch and {name}: .* give --target"):
+            Options(critical_batch=64.0, **more)
+
+
+def test_an_epoch_of_curves_of_epochs_takes_as_long_whether_steps_are_counted_or_not(tmp_path):
+    rows = [f"a,{n},64,{60 * t}" for n, t in ((1, 1.0), (2, 0.8), (4, 0.5))]
+    file = fitted(tmp_path, csv_of(*rows, header=HEADER.replace("step_time", "epoch_time")))
+    (tmp_path / "steps.csv").write_text("global_batch,steps\n64,4000\n256,1600\n")
+    steps = read_steps(tmp_path / "steps.csv")
+    (plain,), (counted,) = (
+        optimum_rows(file, [1, 2], Options(examples=6400, steps=s), ["epoch_time"])
+        for s in (None, steps)
+    )
+    assert plain == counted
+    assert plain["value"] == pytest.approx(48, rel=0.1)
+
+
+def test_a_deadline_that_no_number_meets_has_no_best_number(ring):
+    options = Options(batch=64, examples=60_000, deadline_s=0.1)
+    (row,) = optimum_rows(ring, [1, 2, 4], options, ["deadline"])
+    assert [row[name] for name in ("best", "probability", "value", "low", "high", "range")] == [
+        *[None] * 6
+    ]
+    assert (row["near"], row["interior"]) == ([], False)
+    assert [each["nodes"] for each in row["nodes"]] == [1, 2, 4]
+    assert min(each["low"] for each in row["nodes"]) > 0.1
+    assert "no number meets the deadline of 100 ms for an epoch" in row["answer"]
+
+
 @pytest.mark.parametrize("command", ["predict", "optimum"])
 @pytest.mark.parametrize("option", ["--batch", "--examples", "--price", "--critical-batch"])
 def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, command, option):
     write_fit(tmp_path / "fit.json", ring)
-    for wrong in ("0", "-1", "nan", "x"):
+    for wrong in ("0", "-1", "nan", "x", "1" + 400 * "0"):
         code, shown, _ = run(command, tmp_path / "fit.json", option, wrong)
         assert (code, shown) == (2, "")
 
@@ -550,6 +602,11 @@ def test_objectives_of_money_time_energy_and_counted_steps(tmp_path, ring):
         **costs,
     }
     code, output, _ = run("optimum", tmp_path / "fit.json", "--batch", 64)
-    assert "Times are per epoch" in output
+    assert "Times and costs are per epoch" in output
+    assert "64 is where --nodes ends by default." in output
+    for more in (("--target", steps, "--nodes", "1-32"), ("--critical-batch", 64, "--nodes", 32)):
+        code, output, _ = run("optimum", tmp_path / "fit.json", "--batch", 64, *more)
+        assert "are per epoch" not in output
+        assert "ends by default" not in output
     for wrong in (("--deadline", "soon"), ("--efficiency", 2), ("--target", TEMPLATE)):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

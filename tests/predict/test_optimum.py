@@ -1,6 +1,7 @@
 """The best number of nodes agrees with closed forms and known truths; unknowns are reported."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -424,7 +425,7 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
     best = found.best
     assert text.startswith(
         "Of up to 64 nodes that share 1,024 examples per step, an epoch is shortest on "
-        f"{best} nodes (probability 0.95)."
+        f"{best} nodes (probability 0.95): 2.94 s (90 % interval 2.94 s – 2.94 s). On "
     )
     assert "This is an extrapolation: the measurements end at 4 nodes, less than half" in text
     assert f"On {found.near[0]}–{found.near[-1]} nodes it is within 5 % of the best." in text
@@ -443,7 +444,8 @@ def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
     fitted = known(RingAllReduce(), VALUES, draws)
     question = Question("epoch_time", batch=64, examples=EXAMPLES)
     text = in_words(find_optimum(fitted, question, range(1, 9), payload=PAYLOAD))
-    assert "8 nodes by the formula. The points leave it open: probability 0.25 for 8" in text
+    assert "8 nodes by the formula: 4.84 s (90 % interval 4.84 s – " in text
+    assert "). The points leave it open: probability 0.25 for 8" in text
     assert "for 8 nodes, 0.75 for one node." in text
 
 
@@ -480,8 +482,93 @@ def test_a_deadline_is_met_by_the_cheapest_that_is_in_time():
     one = ask(nodes=[2, 4, 8]).value
     found = ask("deadline", nodes=[2, 4, 8], deadline_s=float(one[2]) * 1.01)
     assert found.best == 4
-    late = ask("deadline", nodes=[2, 4, 8], deadline_s=float(one[3]) / 2)
-    assert late.best == 8
+    assert not found.late
+    assert in_words(found).startswith(
+        "Of 1, 2, 4, 8 nodes up to 8 with 64 examples each, an epoch is done within 8.24 s at the "
+        "least cost on 4 nodes (probability > 0.99): 8.16 s ("
+    )
+
+
+def test_near_the_best_of_a_deadline_is_what_costs_about_as_much():
+    found = ask("deadline", law=NoExchange(), nodes=[2, 4], deadline_s=1e6)
+    assert (found.best, found.near) == (1, (1, 2, 4))
+    assert "On 1–4 nodes the cost is within 5 % of the best." in in_words(found)
+
+
+def test_a_deadline_that_no_number_meets_is_said_to_be_missed():
+    four = ask(nodes=[2, 4]).value[-1]
+    late = ask("deadline", nodes=[2, 4], deadline_s=float(four) / 2)
+    assert (late.late, late.best, late.anywhere) == (True, 4, 11)
+    assert late.probability.tolist() == [0, 0, 0]
+    text = in_words(late)
+    assert text == (
+        "Of 1, 2, 4 nodes up to 4 with 64 examples each, no number meets the deadline of 4.08 s "
+        "for an epoch (probability > 0.99). The soonest is 4 nodes: 8.16 s (90 % interval 8.16 s – "
+        "8.16 s). By the formula about 11 nodes would meet it."
+    )
+    never = in_words(ask("deadline", nodes=[2, 64], deadline_s=1e-3))
+    assert "epoch (probability 0.95). The soonest is 64 nodes: " in never
+    assert "By the formula no larger number does, at least up to 4,096 nodes." in never
+    shared = in_words(ask("deadline", global_batch=64, deadline_s=1e-3))
+    assert "By the formula no larger number does, down to one example on each." in shared
+    counted = {"steps": StepsToAccuracy(1e3, 1e5, ONCE * [1e3, 1e5], measured=True)}
+    target = in_words(ask("deadline", nodes=[2, 4], deadline_s=1.0, **counted))
+    assert "no number meets the deadline of 1.00 s for the target accuracy (prob" in target
+
+
+def test_a_deadline_that_may_be_missed_says_so():
+    draws = [VALUES] * 3 + [VALUES | {"compute_per_example_s": 1.0}] * 2
+    fitted = known(RingAllReduce(), VALUES, draws)
+    question = Question("deadline", batch=64, examples=EXAMPLES, deadline_s=9.0)
+    found = find_optimum(fitted, question, [1, 2, 4], payload=PAYLOAD)
+    assert (found.best, found.late) == (4, False)
+    assert found.probability.tolist() == pytest.approx([0, 0, 0.6])
+    assert "With probability 0.40 no number meets the deadline." in in_words(found)
+
+
+def test_an_open_range_says_that_it_ends_with_the_largest_number_compared():
+    found = ask(nodes=range(2, 65))
+    assert found.range == (4, 64)
+    words = "The 90 % interval of the best number is 4 to 64, the largest number compared."
+    assert words in in_words(found)
+    draws = [VALUES | {"latency_s": latency} for latency in (1e-3, 5e-3, 2e-2)]
+    asked = Question("epoch_time", global_batch=1024, examples=EXAMPLES)
+    fitted = known(RingAllReduce(), draws[1], draws, measured=((1, 64), (16, 512)))
+    inside = in_words(find_optimum(fitted, asked, range(1, 65), payload=PAYLOAD))
+    assert re.search(r"interval of the best number is \d+ to \d+\.", inside)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"objective": "epoch_time"}, ": 1.46 s (90 % interval 1.46 s – 1.46 s)."),
+        (
+            {"objective": "epoch_cost", "nodes": [2]},
+            ": 0.004375 node-hours (90 % interval 0.004375",
+        ),
+        ({"objective": "efficiency", "nodes": [2]}, ": 0.60 (90 % interval 0.60 – 0.60)."),
+        (
+            {"objective": "energy", "watts": 90.0},
+            "an epoch is done with the least energy on one no",
+        ),
+        (
+            {"objective": "energy", "watts": 90.0, "steps": to_accuracy(640)},
+            "a training accuracy of 0.9 is reached with the least energy on one node (",
+        ),
+        (
+            {"objective": "target_time", "steps": to_accuracy(640, None)},
+            "× the time of one node (90 % interval ",
+        ),
+    ],
+)
+def test_the_answer_has_its_value_with_its_interval_and_unit(asked, said):
+    assert said in in_words(ask(**asked))
+
+
+def test_values_are_told_in_the_unit_of_the_reader():
+    found = ask("epoch_cost", price=2.0, nodes=[2, 4])
+    assert " on one node (probability > 0.99): 0.00875 (" in in_words(found, "currency")
+    assert " s per example (90 % interval " in in_words(ask(nodes=[2]), "s per example")
 
 
 def test_starting_up_takes_time_and_costs():

@@ -51,6 +51,7 @@ OwnModels = Annotated[
     ),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
+DEFAULT_NODES = "1-64"
 NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[
@@ -58,7 +59,11 @@ AskedGlobalBatch = Annotated[
 ]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
-    float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
+    float | None,
+    typer.Option(
+        help="Price of a node per hour (of a device, for curves of devices); default: costs in "
+        "node-hours."
+    ),
 ]
 CriticalBatch = Annotated[
     float | None,

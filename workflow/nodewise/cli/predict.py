@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nodewise.cli.options import (
+    DEFAULT_NODES,
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
@@ -227,7 +228,7 @@ def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
 def best_nodes(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
+    nodes: NodeNumbers = DEFAULT_NODES,
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
     objective: Annotated[
@@ -245,7 +246,8 @@ def best_nodes(
     ] = None,
     efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[
-        float | None, typer.Option(help="Power of a node, for the least energy.")
+        float | None,
+        typer.Option(help="Power of a node (of a device, for curves of devices), for the energy."),
     ] = None,
     startup: Annotated[
         str | None, typer.Option(help="Paid time before the nodes train: 90s, 5min.")
@@ -258,10 +260,10 @@ def best_nodes(
     or the measured global batch if there is only one. If machines have several
     devices, numbers of devices that fill whole machines are compared.
 
-    JSON is a list with best, probability, near (within 5 % of the best),
-    break_even, interior (true: both fewer and more nodes are worse), answer (in
-    words), range (90 % likely), extrapolated (more than twice as many nodes as
-    were measured) and nodes.
+    JSON is a list with best (null: no number meets the deadline), probability,
+    value, low, high, unit, near (within 5 % of the best), break_even, interior
+    (true: both fewer and more nodes are worse), answer (in words), range (90 %
+    likely), extrapolated (more than twice as many nodes as were measured) and nodes.
 
     Exit code: 0 answered, also if there is no best number; 2 the file or an
     option is wrong.
@@ -271,7 +273,7 @@ def best_nodes(
     nodewise optimum fit.json --objective epoch_cost --price 1.2
     --examples 50000 --json
     """
-    from nodewise.predict.ask import PER_EPOCH, optimum_rows
+    from nodewise.predict.ask import optimum_rows, remarks
     from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
     from nodewise.predict.fit_file import read_fit
 
@@ -294,8 +296,10 @@ def best_nodes(
     else:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
-        if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
-            typer.echo(PER_EPOCH)
+        counted = target is not None or critical_batch is not None
+        default_end = counts[-1] if nodes == DEFAULT_NODES else None
+        for remark in remarks(rows, steps_counted=counted, default_end=default_end):
+            typer.echo(remark)
     _print_notes(fitted, as_json=as_json)
 
 
@@ -303,7 +307,7 @@ def best_nodes(
 def next_measurement(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
+    nodes: NodeNumbers = DEFAULT_NODES,
     startup: Annotated[
         str, typer.Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
     ] = "60s",
@@ -367,8 +371,9 @@ def forecast_nodes(
     custom_loop and mpi send gradients while others are still computed: the forecast
     takes as much off as they saved in this project's measurements.
 
-    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s and
-    speedup.
+    JSON is a list with nodes, step_time_s, low, high (90 %; null on one node, whose
+    step time is given), samples_per_s, speedup and kind (measured; forecast, up to
+    the 8 emulated nodes that forecasts were checked on; or extrapolated).
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
@@ -384,12 +389,12 @@ def forecast_nodes(
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
-    if not (one > 0 and bytes_ >= 0):
-        raise UserError("--step-time must be above 0, --payload 0 or more")
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts, hidden=hidden)
     if as_json:
         _print_json(rows)
     else:
+        for sentence in forecast.forecast_words(rows):
+            typer.echo(sentence)
         print_whole(predict_tables.forecast_table(rows))
 
 

@@ -59,8 +59,9 @@ def forecast_table(rows: Sequence[Row]) -> Table:
     shown = _table("Nodes", "Step", "90 % interval", "Examples/s", "Speedup", "Kind")
     for row in rows:
         step, low, high = (write_number(row[name], "s") for name in ("step_time_s", "low", "high"))
+        interval = f"{low} – {high}" if row["low"] is not None else ""
         rates = (write_plain(row["samples_per_s"]), write_number(row["speedup"], "×"))
-        shown.add_row(f"{row['nodes']:,}", step, f"{low} – {high}", *rates, row["kind"])
+        shown.add_row(f"{row['nodes']:,}", step, interval, *rates, row["kind"])
     return shown
 
 

@@ -16,11 +16,6 @@ from nodewise.predict.question import Question
 from nodewise.predict.wording import in_words
 from nodewise.results.curves import Curve
 
-PER_EPOCH = (
-    "Times are per epoch: more nodes make the global batch larger, which may take more epochs. "
-    "Give --target or --critical-batch to count them."
-)
-
 Row = dict[str, Any]
 
 
@@ -143,8 +138,8 @@ def optimum_rows(
     """Return one row per curve, batch and objective: the best number of nodes, and its probability.
 
     On several machines, only numbers that fill the machines, or that were measured, are compared.
-    If a curve's points do not determine the answer, `answer` says so and the other values of the
-    row are None or empty.
+    If a curve's points do not determine the answer, or no number meets the deadline, `answer` says
+    so and the values of the best number are None or empty.
 
     Args:
         file: the fits.
@@ -178,6 +173,10 @@ _ANSWER = (
     *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
     *("best_anywhere", "outside", "extrapolated", "range", "answer", "nodes"),
 )
+_NO_BEST: Row = {
+    **dict.fromkeys(("best", "probability", "value", "low", "high", "outside", "extrapolated")),
+    **{"near": [], "range": None},
+}
 
 
 def _answer(found: Optimum | str, unit: str) -> Row:
@@ -185,7 +184,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         unknown: Row = {"near": [], "answer": f"unknown: {found}.", "nodes": []}
         return dict.fromkeys(_ANSWER) | unknown
     at_best = found.at(found.best)
-    return {
+    answer: Row = {
         "best": found.best,
         "probability": float(found.probability[at_best]),
         "value": float(found.value[at_best]),
@@ -199,7 +198,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         "outside": found.predicted,
         "extrapolated": found.extrapolated,
         "range": list(found.range),
-        "answer": in_words(found),
+        "answer": in_words(found, unit),
         "nodes": [
             {
                 "nodes": int(n),
@@ -212,3 +211,32 @@ def _answer(found: Optimum | str, unit: str) -> Row:
             for i, n in enumerate(found.nodes)
         ],
     }
+    return answer | _NO_BEST if found.late else answer
+
+
+def remarks(
+    rows: Sequence[Row], *, steps_counted: bool, default_end: int | None = None
+) -> list[str]:
+    """Return remarks that apply to several rows of `optimum_rows`.
+
+    Args:
+        rows: the rows.
+        steps_counted: whether the steps to an accuracy are known.
+        default_end: the largest number of nodes that was to be compared, if it is a default.
+    """
+    found = []
+    weak = [row for row in rows if row["batch_per_worker"] and row["objective"] != "efficiency"]
+    if weak and not steps_counted:
+        found.append(
+            "Times and costs are per epoch: more nodes make the global batch larger, which may "
+            "take more epochs. Give --target or --critical-batch to count them."
+        )
+    ends = {
+        row["range"][-1] if row["range"] else row["nodes"][-1]["nodes"]
+        for row in rows
+        if row["nodes"]
+    }
+    if default_end in ends:
+        more = "Compare more with --nodes 1-512."
+        found.append(f"{default_end} is where --nodes ends by default. {more}")
+    return found

@@ -40,11 +40,19 @@ class Options(Conditions):
             raise UserError("--target and --critical-batch: give one of them")
         if not 0 < self.least_efficiency <= 1:
             raise UserError(f"--efficiency {self.least_efficiency:g}: must be above 0, at most 1")
-        for name in ("price", "critical_batch", "watts"):
+        if self.critical_batch is not None and (self.deadline_s or self.startup_s):
+            other = "--deadline" if self.deadline_s else "--startup"
+            raise UserError(
+                f"--critical-batch and {other}: a critical batch says how much longer training "
+                "takes than on one node, not how many seconds; give --target instead"
+            )
+        for name in ("batch", "global_batch", "examples", "price", "critical_batch", "watts"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
+            if value is not None and not 0 < value <= _AMOUNT.most:
                 option = name.replace("_", "-")
-                raise UserError(f"--{option} {value:g}: must be a number above 0")
+                raise UserError(
+                    f"--{option} {value!s:.40}: must be a number above 0, at most {_AMOUNT.most:g}"
+                )
 
     def batches_of(self, curve: Curve) -> list["Options"]:
         """Return the options for each batch, with either `batch` or `global_batch` set."""
@@ -71,12 +79,9 @@ class Options(Conditions):
         Raises:
             UserError: an option that the objective needs is missing.
         """
-        steps = self.steps
+        steps = None if objective.startswith("epoch") else self._steps()
         if objective.startswith("target") and steps is None:
-            if self.critical_batch is None:
-                raise UserError(f"--objective {objective}: needs --target or --critical-batch")
-            both = np.array([[1.0, self.critical_batch]])
-            steps = StepsToAccuracy(1.0, self.critical_batch, both)
+            raise UserError(f"--objective {objective}: needs --target or --critical-batch")
         for name, needed, option in (
             ("deadline", self.deadline_s, "deadline"),
             ("energy", self.watts, "watts"),
@@ -93,6 +98,13 @@ class Options(Conditions):
             batch_known=curve.batch_known,
         )
 
+    def _steps(self) -> StepsToAccuracy | None:
+        """Return the law of the steps to an accuracy, if any is given."""
+        if self.critical_batch is None:
+            return self.steps
+        both = np.array([[1.0, self.critical_batch]])
+        return StepsToAccuracy(1.0, self.critical_batch, both)
+
     def missing(self, question: Question, curve: Curve) -> str | None:
         """Return a text that says what is missing to answer a question; None if nothing is."""
         if question.to_target:
@@ -108,11 +120,12 @@ class Options(Conditions):
 
     def objectives(self) -> list[Objective]:
         """Return the objectives for which the given options suffice."""
+        counted = self.steps is not None or self.critical_batch is not None
         given: list[tuple[Objective, bool]] = [
             ("epoch_time", True),
             ("epoch_cost", self.price is not None),
-            ("target_time", self.steps is not None or self.critical_batch is not None),
-            ("target_cost", self.price is not None and self.steps is not None),
+            ("target_time", counted),
+            ("target_cost", self.price is not None and counted),
             ("deadline", self.deadline_s is not None),
             ("energy", self.watts is not None),
             ("efficiency", True),
@@ -121,7 +134,9 @@ class Options(Conditions):
 
     def unit(self, question: Question, curve: Curve) -> str:
         """Return the unit of the values of a question, for readers."""
-        unit = {"price": "currency", "1": ""}.get(question.unit, question.unit)
+        hours = f"{curve.node}-hours"
+        names = {"price": "currency", "1": "", "node-hours": hours}
+        unit = names.get(question.unit, question.unit)
         per_example = question.objective.startswith("epoch") and self._epoch(curve) is None
         return f"{unit} per example" if per_example else unit
 
@@ -169,14 +184,14 @@ _DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Parse a duration such as `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
+    """Parse a duration such as `0s`, `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
 
     Raises:
-        UserError: the text is not a duration above 0.
+        UserError: the text is not a duration, or it is a deadline of 0 s.
     """
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|d)?\s*", text, re.ASCII)
-    seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else 0.0
-    if seconds <= 0:
+    seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else np.inf
+    if seconds > _AMOUNT.most or (option == "deadline" and seconds == 0):
         raise UserError(f"--{option} {text[:40]}: must be a time such as 90s, 30min, 2h or 1d")
     return seconds
 

@@ -140,10 +140,8 @@ class CurvePredictions:
         if not far.any() or points is None:
             return found
         asked = np.array([edge, *nodes[far]])
-        targets = _targets(curve, asked, batch_of(curve, asked), [None] * len(asked))
-        _, low, high = self._similar.predict(points, targets)
-        width = (high - low) / 2
-        found[far] = np.sqrt(np.maximum(width[1:] ** 2 - width[0] ** 2, 0.0))
+        first, *others = _targets(curve, asked, batch_of(curve, asked), [None] * len(asked))
+        found[far] = self._similar.widening(points, first, others)
         return found
 
 

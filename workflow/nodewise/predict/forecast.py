@@ -4,7 +4,8 @@ A ring all-reduce follows the computation: t(n) = t(1) + r(n), with
 r(n) = 2(n−1)·α + 2(n−1)/n·S/B. B is the bandwidth that rings achieve: the rate of the link, less
 frame headers, less 7 %. A strategy that sends the first gradients while it computes the others
 hides a share h of the shorter of the two: t(n) = t(1) + r(n) − h·min(t(1), r(n)).
-`bench/forecast.py` compares this with all committed records that have a one-node time.
+`bench/forecast.py` compares this with all committed records that have a one-node time. They are of
+up to 8 emulated nodes. Beyond that, intervals widen by as much as those of published curves do.
 
 For a calibrated cluster, B and α are those of the calibration. Messages and bytes then overlap:
 r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software call (see
@@ -12,7 +13,8 @@ r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +23,13 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.schema import read_json
+from nodewise.core.units import counted, write_number, write_plain
 from nodewise.predict.calibration import examine
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import PAYLOAD_SHARE
+from nodewise.predict.published_curves import Scaling, read_published
+from nodewise.predict.similar_curves import SimilarCurves, Target
 from nodewise.results.calibration import Calibration
 
 RING_SHARE = 0.93
@@ -37,6 +42,10 @@ HIDDEN: Mapping[str, float] = {
 """The hidden share h of each strategy with a ring: medians on the committed records."""
 SPREAD = 0.081
 """Root mean square of log(measured/forecast) on the committed records."""
+CHECKED = 8
+"""The most nodes of these records. Forecasts for more nodes are extrapolations."""
+MOST_EXAMPLES, MOST_STEP_S, MOST_BYTES = 1e15, 1e7, 1e15
+_LEAST_MBIT, _MOST_MBIT = 1e-3, 1e9
 
 
 class Link(NamedTuple):
@@ -89,13 +98,14 @@ def parse_link(text: str) -> Link:
     found = re.fullmatch(r"(\d+\.?\d*)(m|g)bit", text.lower(), re.ASCII)
     if text.lower() in LINKS:
         return LINKS[text.lower()]
-    if found is None or float(found[1]) <= 0:
+    mbit = float(found[1]) * (1e3 if found[2] == "g" else 1.0) if found else 0.0
+    if not _LEAST_MBIT <= mbit <= _MOST_MBIT:
         names = ", ".join(LINKS)
         raise UserError(
             f"--link {text[:40]}: must be one of {names}, a rate such as 250mbit, or a file that "
             "nodewise calibrate wrote (.json)"
         )
-    return ethernet(float(found[1]) * (1.0 if found[2] == "g" else 1e-3), 50e-6)
+    return ethernet(mbit / 1e3, 50e-6)
 
 
 def _calibrated(path: Path) -> Link:
@@ -130,6 +140,9 @@ def forecast_rows(
 ) -> list[dict[str, Any]]:
     """Return one row per number of nodes: step time, its 90 % interval, and speed-up.
 
+    One node has no interval: its step time is given. `kind` is `measured` there, `forecast` up to
+    `CHECKED` nodes, and `extrapolated` beyond.
+
     Args:
         one_node_s: seconds of a step on one node.
         payload_bytes: size of one gradient in bytes.
@@ -137,32 +150,92 @@ def forecast_rows(
         link: the link between all nodes.
         nodes: the numbers of nodes.
         hidden: share of the shorter of computing and sending that is hidden; see `hidden_share`.
+
+    Raises:
+        UserError: the batch, the step time or the payload is not allowed.
     """
+    if batch > MOST_EXAMPLES:
+        raise UserError(f"--batch {batch!s:.40}: must be at most {MOST_EXAMPLES:g}")
+    if not 0 < one_node_s <= MOST_STEP_S:
+        raise UserError(f"--step-time {one_node_s:g}: must be above 0 s, at most {MOST_STEP_S:g} s")
+    if not 0 <= payload_bytes <= MOST_BYTES:
+        raise UserError(f"--payload {payload_bytes:g}: must be from 0 to {MOST_BYTES:g} bytes")
+    steps_of = partial(_steps_s, one_node_s, payload_bytes, link, hidden)
     counts = np.array(nodes, dtype=np.float64)
-    at = At.of(counts, batch, payload_bytes)
+    widths = np.exp(np.hypot(DEVIATIONS * SPREAD, _widening(steps_of, counts)))
+    rows = []
+    for n, step_s, wider in zip(nodes, steps_of(counts).tolist(), widths.tolist(), strict=True):
+        rows.append(
+            {
+                "nodes": n,
+                "batch_per_worker": batch,
+                "step_time_s": step_s,
+                "low": step_s / wider if n > 1 else None,
+                "high": step_s * wider if n > 1 else None,
+                "samples_per_s": n * batch / step_s,
+                "speedup": n * one_node_s / step_s,
+                "kind": _kind(n),
+            }
+        )
+    return rows
+
+
+def _kind(nodes: int) -> str:
+    if nodes == 1:
+        return "measured"
+    return "forecast" if nodes <= CHECKED else "extrapolated"
+
+
+def forecast_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which number of nodes is fastest, and up to how many nodes forecasts were checked.
+
+    Args:
+        rows: as from `forecast_rows`.
+    """
+    fastest = max(rows, key=lambda row: row["samples_per_s"])
+    nodes, rate = fastest["nodes"], write_plain(fastest["samples_per_s"])
+    answer = f"Most examples per second: {rate} on {counted(nodes, 'node')}"
+    if nodes > 1:
+        one_s = fastest["speedup"] * fastest["step_time_s"]
+        speedup, low, high = (
+            write_number(one_s / fastest[time], "×") for time in ("step_time_s", "high", "low")
+        )
+        answer += f", {speedup} as many as on one node (90 % interval {low} – {high})"
+    words = [f"{answer}."]
+    if rows[-1]["nodes"] > 1:
+        words.append(f"Forecasts were checked on up to {CHECKED} emulated nodes.")
+    if rows[-1]["nodes"] > CHECKED:
+        words.append(
+            "Those for more nodes are extrapolations: their intervals widen as much as those of "
+            "published scaling curves do."
+        )
+    return words
+
+
+def _steps_s(
+    one_node_s: float, payload_bytes: float, link: Link, hidden: float, counts: Floats
+) -> Floats:
+    """Return the step times on numbers of nodes."""
+    at = At.of(counts, 1, payload_bytes)
     messages = _ring_s(at, latency_s=link.latency_s)
     sent = _ring_s(at, seconds_per_byte=1 / (RING_SHARE * link.bytes_per_s))
     if link.call_s is None:
         ring = messages + sent
     else:
         ring = np.maximum(np.where(counts > 1, link.call_s, 0.0) + messages, sent)
-    steps = one_node_s + ring - hidden * np.minimum(one_node_s, ring)
-    rows = []
-    for n, step_s in zip(nodes, steps.tolist(), strict=True):
-        wider = float(np.exp(DEVIATIONS * SPREAD)) if n > 1 else 1.0
-        rows.append(
-            {
-                "nodes": n,
-                "batch_per_worker": batch,
-                "step_time_s": step_s,
-                "low": step_s / wider,
-                "high": step_s * wider,
-                "samples_per_s": n * batch / step_s,
-                "speedup": n * one_node_s / step_s,
-                "kind": "measured" if n == 1 else "forecast",
-            }
-        )
-    return rows
+    return np.asarray(one_node_s + ring - hidden * np.minimum(one_node_s, ring))
+
+
+def _widening(steps_of: Callable[[Floats], Floats], counts: Floats) -> Floats:
+    """Return how much the interval of log time widens on each side beyond `CHECKED` nodes."""
+    far = counts > CHECKED
+    wider = np.zeros(len(counts))
+    if far.any():
+        few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
+        line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
+        last, *targets = (Target(n, n, 1.0) for n in (CHECKED, *counts[far].tolist()))
+        wider[far] = SimilarCurves(read_published()).widening(line, last, targets)
+    return wider
 
 
 def _ring_s(at: At, **known: float) -> Floats:

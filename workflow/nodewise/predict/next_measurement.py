@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nodewise.core.units import counted
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import Floats
+from nodewise.predict.optimum import MOST_SURE
 from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
@@ -54,15 +57,32 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
     minutes = counts * (setup_s + np.median(measured_s, axis=0)) / 60
+    # a shared batch must be divisible by the number of nodes
+    whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
     best = best_measurement(
-        counts, drawn, losses, minutes, known=curve.nodes, noise=predictions.noise(curve)
+        counts,
+        drawn,
+        losses,
+        minutes,
+        known=curve.nodes,
+        noise=predictions.noise(curve),
+        possible=whole if curve.batch_known else None,
     )
     regret = float(losses.mean(axis=0).min())
     about: Row = {"curve": curve.name, "regret": regret, "nodes": None}
     if best is None:
         fastest = int(counts[np.argmin(losses.mean(axis=0))])
         return about | {"answer": _nothing(fastest, regret, f"{curve.node}s")}
-    return about | best | {"answer": _answer(best, regret, f"{curve.node}s")}
+    answer = _answer(best, _likeliest(curve, counts, losses), regret, curve.node)
+    return about | best | {"answer": answer}
+
+
+def _likeliest(curve: Curve, counts: Floats, losses: Floats) -> tuple[int, float]:
+    """Return the number that is most probably the fastest, and its probability."""
+    shares = np.bincount(losses.argmin(axis=1), minlength=len(counts)) / len(losses)
+    number, probability = int(counts[shares.argmax()]), float(shares.max())
+    within = curve.nodes[0] <= number <= curve.nodes[-1]
+    return number, probability if within else min(probability, MOST_SURE)
 
 
 def losses_of(example_s: Floats) -> Floats:
@@ -82,6 +102,7 @@ def best_measurement(
     *,
     known: Sequence[int],
     noise: float,
+    possible: NDArray[np.bool_] | None = None,
 ) -> Row | None:
     """Return the best measurement as `nodes`, `saved` and `minutes`; None if none is worth it.
 
@@ -92,6 +113,7 @@ def best_measurement(
         minutes: machine minutes of measuring each number, (points,).
         known: the measured numbers of nodes, ascending.
         noise: relative standard deviation of a measured step.
+        possible: which numbers can be measured, (points,); default: all.
     """
     regret = losses.mean(axis=0).min()
     if regret < ENOUGH:
@@ -103,7 +125,7 @@ def best_measurement(
             "minutes": float(minutes[i]),
         }
         for i, n in enumerate(counts)
-        if n not in known and n <= _FARTHEST * known[-1]
+        if n not in known and n <= _FARTHEST * known[-1] and (possible is None or possible[i])
     ]
     worth = [row for row in rows if row["saved"] > _CHANCE * regret]
     return max(worth, key=lambda row: row["saved"] / row["minutes"], default=None)
@@ -128,10 +150,12 @@ def _nothing(fastest: int, regret: float, noun: str) -> str:
     return f"Nothing: {known}: {fastest:,} costs {regret:.1%} at most on average."
 
 
-def _answer(best: Row, regret: float, noun: str) -> str:
-    share = best["saved"] / regret
+def _answer(best: Row, likeliest: tuple[int, float], regret: float, noun: str) -> str:
+    number, probability = likeliest
     return (
-        f"Measure {best['nodes']:,} {noun} next: the best number is not known, which costs "
-        f"{regret:.0%} of the time on average, and this would save {share:.0%} of that for "
-        f"{best['minutes']:.3g} minutes of machine time."
+        f"Measure {counted(best['nodes'], noun)} next. So far {counted(number, noun)} would be the "
+        f"fastest with probability {probability:.2f}, but any choice takes at least {regret:.0%} "
+        "longer than the fastest, on average over what the measurements leave possible. This "
+        f"measurement would save {best['saved'] / regret:.0%} of that, for {best['minutes']:.3g} "
+        "minutes of machine time."
     )

@@ -22,6 +22,7 @@ MOST_SURE = 0.95
 FAR = 2
 """Predictions beyond this multiple of the most measured nodes count as extrapolation."""
 _FAR_POINTS = 300
+_ROUNDING = 1e-9
 _TIMED = 0.5  # least share of draws whose step times are above 0 at all numbers of nodes
 
 
@@ -35,8 +36,9 @@ class Optimum:
         value: the objective by the fit, in `question.unit`.
         low, high: ends of the 90 % interval of `value`.
         probability: probability that this number is the best of those compared, from the draws.
+            With a deadline, the rest up to 1 is the probability that none of them meets it.
         beats_one: probability that this number does better than one node.
-        best: the best number of nodes by the fit.
+        best: the best number of nodes by the fit; see also `late`.
         near: the numbers of nodes whose value is within 5 % of the best. For efficiency, within
             5 % of the required efficiency.
         break_even: the smallest number above 1 that beats one node, by the fit; None if none does.
@@ -45,7 +47,7 @@ class Optimum:
         most_measured: the most nodes in the points of this model and link.
         anywhere: the best number by the fit, searched up to 4096 nodes or until each node has one
             example left. Outside of the compared numbers the search is coarse. None if there is no
-            best number because the last one searched is the best.
+            best number because the last one searched is the best, or none meets the deadline.
     """
 
     question: Question
@@ -73,15 +75,29 @@ class Optimum:
         return not self.measured[self.at(self.best)]
 
     @property
+    def late(self) -> bool:
+        """Whether no compared number meets the deadline by the fit. `best` is then the fastest."""
+        return not self.question.meets(self.value[self.at(self.best)])
+
+    @property
+    def never_probability(self) -> float:
+        """The probability that no compared number meets the deadline."""
+        probability = 1 - float(self.probability.sum())
+        return probability if self.measured.all() else min(probability, MOST_SURE)
+
+    @property
     def extrapolated(self) -> bool:
         """Whether the best number is more than twice the largest measured one."""
         return self.best > FAR * self.most_measured
 
     @property
     def range(self) -> tuple[int, int]:
-        """The range that contains the best number with a probability of 90 % or more."""
+        """The range that contains the best number with a probability of 90 % or more.
+
+        Less than 5 % lie below the range, at most 5 % above it.
+        """
         below = np.cumsum(self.probability)
-        first, last = np.searchsorted(below, [TAILS[0] * below[-1], TAILS[1] * below[-1]])
+        first, last = np.searchsorted(below, (np.array(TAILS) - _ROUNDING) * below[-1])
         return int(self.nodes[first]), int(self.nodes[last])
 
     @property
@@ -223,19 +239,21 @@ def find_optimum(question: Question, times: StepTimes) -> Optimum:
     value = question.values(counts, times.step_s, _steps(question, at))
     steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
     drawn = question.values(counts, times.drawn_s, steps[times.drawn])
-    low, high = interval_of(drawn)
-    last = int(
-        question.best(question.values(everywhere, times.far_s, _steps(question, far)), everywhere)
-    )
+    below, above = interval_of(drawn)
+    far_value = question.values(everywhere, times.far_s, _steps(question, far))
+    last = int(question.best(far_value, everywhere))
+    no_best = 0 < last == len(everywhere) - 1 or not question.meets(far_value[last])
+    met = question.meets(drawn).any(axis=1)
     beats = question.beats_one(counts, value)
     beaten = question.beats_one(counts, drawn).mean(axis=0)
-    chosen = np.bincount(question.best(drawn, counts), minlength=len(counts)) / len(drawn)
+    chosen = np.bincount(question.best(drawn[met], counts), minlength=len(counts)) / len(drawn)
     return Optimum(
         question=question,
         nodes=counts,
         value=value,
-        low=low,
-        high=high,
+        # include the value: an unidentified coefficient may be 0 in the fit, at the edge of draws
+        low=np.minimum(below, value),
+        high=np.maximum(above, value),
         probability=_capped_where_unmeasured(chosen, times.measured, value),
         beats_one=np.where(times.measured, beaten, np.minimum(beaten, MOST_SURE)),
         best=int(counts[question.best(value, counts)]),
@@ -243,7 +261,7 @@ def find_optimum(question: Question, times: StepTimes) -> Optimum:
         break_even=int(counts[np.argmax(beats)]) if beats.any() else None,
         measured=times.measured,
         most_measured=times.most_measured,
-        anywhere=None if 0 < last == len(everywhere) - 1 else int(everywhere[last]),
+        anywhere=None if no_best else int(everywhere[last]),
     )
 
 

@@ -66,7 +66,7 @@ class Question(Conditions):
       examples. The best is the largest number with `least_efficiency` or more.
     - `deadline`: time of the job, in seconds. The job is the steps to an accuracy if these are
       known, else an epoch. The best is the cheapest number that meets `deadline_s`, or the fastest
-      if none does.
+      if none does (see `meets`).
     - `energy`: energy of the same job, in Wh.
 
     A cost is nodes × hours × `price`. Without a price it is in node-hours.
@@ -112,7 +112,7 @@ class Question(Conditions):
     @property
     def unit(self) -> str:
         """The unit of values: `s`, `Wh`, `node-hours`, `price`, or `1` if they have none."""
-        if self.objective == "efficiency" or self._relative:
+        if self.objective == "efficiency" or self.relative:
             return "1"
         if self.objective == "energy":
             return "Wh"
@@ -121,7 +121,8 @@ class Question(Conditions):
         return "node-hours" if self.price is None else "price"
 
     @property
-    def _relative(self) -> bool:
+    def relative(self) -> bool:
+        """Whether values are relative to one node, because steps are known only up to a factor."""
         return (
             self.to_target
             and self.steps is not None
@@ -159,7 +160,7 @@ class Question(Conditions):
             seconds = seconds * nodes * (self.price or 1.0) / _HOUR_S
         elif self.objective == "energy":
             seconds = seconds * nodes * (self.watts or 1.0) / _HOUR_S
-        return seconds / seconds[..., :1] if self._relative else seconds
+        return seconds / seconds[..., :1] if self.relative else seconds
 
     def best(self, values: Floats, nodes: Counts) -> NDArray[np.intp]:
         """Return the index of the best point of `values`, (…, points): shape (…)."""
@@ -175,11 +176,17 @@ class Question(Conditions):
 
         Numbers that miss the deadline are infinite. If all miss it, the values are the times.
         """
-        if self.objective != "deadline" or self.deadline_s is None:
+        if self.objective != "deadline":
             return values
-        in_time = values <= self.deadline_s
+        in_time = self.meets(values)
         late = ~in_time.any(axis=-1, keepdims=True)
         return np.where(late, values, np.where(in_time, values * nodes, np.inf))
+
+    def meets(self, values: Floats) -> NDArray[np.bool_]:
+        """Return which values meet the deadline; without a deadline, all do."""
+        if self.objective != "deadline" or self.deadline_s is None:
+            return np.ones(values.shape, dtype=bool)
+        return np.asarray(values <= self.deadline_s)
 
     def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
         """Return whether each number does better than one node; for efficiency, if it is faster."""

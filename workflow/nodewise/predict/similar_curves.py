@@ -305,6 +305,15 @@ class SimilarCurves:
         below, above = (np.hypot(np.maximum(end, 0.0), NOISE) for end in (-low, high))
         return np.array([value, value - below, value + above])
 
+    def widening(self, curve: Scaling, edge: Target, targets: Sequence[Target]) -> Floats:
+        """Return how much wider the interval at each target is than at `edge`, (targets,).
+
+        The widths are those of log efficiency on each side, and they are subtracted as variances.
+        """
+        _, low, high = self.predict(curve, [edge, *targets])
+        width = (high - low) / 2
+        return np.asarray(np.sqrt(np.maximum(width[1:] ** 2 - width[0] ** 2, 0.0)))
+
     def draw(self, curve: Scaling, targets: Sequence[Target], draws: int) -> tuple[Floats, Floats]:
         """Return log efficiencies at targets, (targets,), and draws of them, (draws, targets).
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.core.units import write_number
+from nodewise.core.intervals import INTERVAL
+from nodewise.core.units import write_number, write_plain
 from nodewise.predict.optimum import Optimum
 from nodewise.predict.question import NEAR, Counts
 
@@ -23,6 +24,7 @@ _LISTED = 4
 _SETTLED = 0.5  # the points leave a best number open that is less probable than this
 _NEAR = f"{100 * NEAR:g} %"
 _SURE = 0.995  # from this probability on, write "> 0.99"
+_INTERVAL = f"{100 * INTERVAL:g} % interval"
 _ONE = "one node of the same strategy"
 _NO_GAIN = ("efficiency", "deadline")  # their goal is not to be better than one node
 _WORDS = {
@@ -46,30 +48,38 @@ _WORDS = {
         "efficiency is {least} or more on up to", "efficiency stays at {least} or more", "faster"
     ),
     "deadline": _Words(
-        "the cheapest that is done in {deadline} is", "training gets ever cheaper", "faster"
+        "{job} within {deadline} at the least cost on", "training gets ever cheaper", "faster"
     ),
     "energy": _Words(
-        "training takes least energy on",
+        "{job} with the least energy on",
         "it takes ever less energy with more nodes",
         "more economical",
     ),
 }
 
 
-def in_words(optimum: Optimum) -> str:
-    """Return the answer in a few sentences, with its probability and its basis.
+def in_words(optimum: Optimum, unit: str = "") -> str:
+    """Return the answer in a few sentences, with its value, its probability and its basis.
 
     Numbers of nodes are compared with one node of the same strategy. With parameter servers or
     compressed gradients, that node is slower than plain training in one process.
+
+    Args:
+        optimum: the answer.
+        unit: the unit of values for readers; default: that of the question.
     """
     question = optimum.question
     known = {
         "least": f"{question.least_efficiency:g}",
         "deadline": write_number(question.deadline_s or 0.0, "s"),
+        "job": "the target accuracy is reached" if question.to_target else "an epoch is done",
     }
     words = _Words(*(text.format(**known) for text in _WORDS[question.objective]))
+    value = _value(optimum, unit or question.unit)
+    first = _late(optimum, value) if optimum.late else _best(optimum, words, value)
     sentences = [
-        f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum)}",
+        f"{_compared(optimum)} {first}",
+        _range(optimum),
         _break_even(optimum, words),
         _limits(optimum, words),
         _basis(optimum),
@@ -100,15 +110,15 @@ def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
     return ", ".join(f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in runs)
 
 
-def _goal(optimum: Optimum, words: _Words) -> str:
-    """Return the goal in words; for a target accuracy, which one or the basis of its steps."""
+def _named(optimum: Optimum, goal: str) -> str:
+    """Return a goal with the target accuracy named, or with the basis of its steps."""
     steps = optimum.question.steps
     if steps is None or not optimum.question.to_target or steps.measured:
-        return words.goal
+        return goal
     target = "an accuracy (steps by the gradient noise scale)"
     if steps.target is not None:
         target = f"a training accuracy of {steps.target:.3g}"
-    return words.goal.replace("the target accuracy", target)
+    return goal.replace("the target accuracy", target)
 
 
 def _compared(optimum: Optimum) -> str:
@@ -125,9 +135,46 @@ def _compared(optimum: Optimum) -> str:
     return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
 
 
-def _best(optimum: Optimum) -> str:
+def _value(optimum: Optimum, unit: str) -> str:
+    """Return the value of the best number and its interval; empty if it is 1 by definition."""
+    question, at = optimum.question, optimum.at(optimum.best)
+    quantity, _, per = unit.partition(" ")
+    after = {"s": "", "1": "", "currency": ""}.get(quantity, f" {quantity}") + f" {per}".rstrip()
+    if optimum.best == 1 and question.unit == "1":
+        return ""
+    if question.relative:
+        quantity, after = "×", f" the {question.objective.rpartition('_')[2]} of one node"
+    value, low, high = (
+        _write(float(ends[at]), quantity) for ends in (optimum.value, optimum.low, optimum.high)
+    )
+    return f": {value}{after} ({_INTERVAL} {low} – {high})"
+
+
+def _write(value: float, quantity: str) -> str:
+    if quantity in ("s", "×"):
+        return write_number(value, quantity)
+    return f"{value:.2f}" if quantity == "1" else write_plain(value)
+
+
+def _late(optimum: Optimum, value: str) -> str:
+    """Say that no number meets the deadline, which is fastest, and whether more nodes meet it."""
+    question = optimum.question
+    job = _named(optimum, "the target accuracy") if question.to_target else "an epoch"
+    deadline = write_number(question.deadline_s, "s")
+    further = f"no larger number does, {_end(optimum)}"
+    if optimum.anywhere is not None:
+        further = f"about {_nodes(optimum.anywhere)} would meet it"
+    open_still = "by the formula " if optimum.never_probability < _SETTLED else ""
+    return (
+        f"{open_still}no number meets the deadline of {deadline} for {job} "
+        f"({_sure(optimum.never_probability)}). The soonest is {_nodes(optimum.best)}{value}. "
+        f"By the formula {further}."
+    )
+
+
+def _best(optimum: Optimum, words: _Words, value: str) -> str:
     """Say the best number of nodes, its probability, and which others are nearly as good."""
-    best, question = _nodes(optimum.best), optimum.question
+    best, question = f"{_named(optimum, words.goal)} {_nodes(optimum.best)}", optimum.question
     close, of = list(optimum.near), "the best"
     if question.objective == "efficiency":  # the best may be far above the least efficiency
         least, of = question.least_efficiency, f"{question.least_efficiency:g}"
@@ -136,9 +183,10 @@ def _best(optimum: Optimum) -> str:
     listed = ranges(optimum.nodes, np.isin(optimum.nodes, close))
     if question.objective != "efficiency" and optimum.best_probability < _SETTLED:
         near = f" ({listed} nodes are within {_NEAR} of it)" if others else ""
-        return f"{best} by the formula{near}. {_unsettled(optimum)}"
-    near = f" On {listed} nodes it is within {_NEAR} of {of}." if others else ""
-    return f"{best} ({_sure(optimum.best_probability)}).{near}"
+        return f"{best} by the formula{near}{value}. {_unsettled(optimum)}"
+    what = "the cost" if question.objective == "deadline" else "it"
+    near = f" On {listed} nodes {what} is within {_NEAR} of {of}." if others else ""
+    return f"{best} ({_sure(optimum.best_probability)}){value}.{near}"
 
 
 def _unsettled(optimum: Optimum) -> str:
@@ -147,16 +195,22 @@ def _unsettled(optimum: Optimum) -> str:
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] > optimum.best_probability:
         likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
-        return f"The points leave it open: {sure}, {likely}.{_range(optimum)}"
-    return f"The points leave it open: {sure}, and no other is more probable.{_range(optimum)}"
+        return f"The points leave it open: {sure}, {likely}."
+    return f"The points leave it open: {sure}, and no other is more probable."
 
 
 def _range(optimum: Optimum) -> str:
     """Say in which range the best number lies; empty if it is only one number."""
+    if optimum.late:
+        return ""
+    if optimum.question.objective == "deadline" and optimum.never_probability > 1 - INTERVAL:
+        return f"With {_sure(optimum.never_probability)} no number meets the deadline."
     first, last = optimum.range
     if first == last:
         return ""
-    return f" With a probability of 0.9 the best number is {first:,} to {last:,}."
+    open_end = last == optimum.nodes[-1] and optimum.anywhere != last
+    most = ", the largest number compared" if open_end else ""
+    return f"The {_INTERVAL} of the best number is {first:,} to {last:,}{most}."
 
 
 def _sure(probability: float) -> str:
@@ -182,18 +236,22 @@ def _break_even(optimum: Optimum, words: _Words) -> str:
 
 def _limits(optimum: Optimum, words: _Words) -> str:
     """Say that the optimum lies beyond the compared numbers, or that there is none; else empty."""
-    if optimum.interior or optimum.anywhere == 1:
+    if optimum.interior or optimum.late or optimum.anywhere == 1:
         return ""
     if optimum.anywhere is None:
-        last = optimum.question.farthest(int(optimum.nodes[-1]))
-        end = f"at least up to {last:,} nodes"
-        if optimum.question.most(last + 1) == last:
-            end = "down to one example on each"
-        return f"The formula has no interior optimum: {words.further}, {end}."
+        return f"The formula has no interior optimum: {words.further}, {_end(optimum)}."
     further = _nodes(optimum.anywhere)
     if optimum.question.objective == "efficiency":
         return f"By the formula this holds further out, up to about {further}."
     return f"By the formula the optimum lies further out, at about {further}."
+
+
+def _end(optimum: Optimum) -> str:
+    """Say up to which number of nodes the formula was searched."""
+    last = optimum.question.farthest(int(optimum.nodes[-1]))
+    if optimum.question.most(last + 1) == last:
+        return "down to one example on each"
+    return f"at least up to {last:,} nodes"
 
 
 def _nodes(count: int) -> str:
