@@ -103,7 +103,8 @@ def listed_rows(
     A number matters if it is the best, within 5 % of the best, the break-even, or the best with a
     probability of 1 % or more. `kind` is `fitted` within the measured range, else `predicted`. At a
     fixed global batch, `batch_per_worker` may be fractional. The answer in words is only in the row
-    of the best number.
+    of the best number. It says the value only within the measured range: beyond it, the interval is
+    that of the formula, which may be wrong there.
 
     Args:
         optimum: the answer to a question.
@@ -137,5 +138,5 @@ def listed_rows(
             "break_even": break_even,
             "interior": optimum.interior,
             "kind": "fitted" if optimum.measured[i] else "predicted",
-            "answer": in_words(optimum) if best else "",
+            "answer": in_words(optimum, valued=bool(optimum.measured[i])) if best else "",
         }

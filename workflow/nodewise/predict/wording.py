@@ -58,7 +58,7 @@ _WORDS = {
 }
 
 
-def in_words(optimum: Optimum, unit: str = "") -> str:
+def in_words(optimum: Optimum, unit: str = "", *, valued: bool = True) -> str:
     """Return the answer in a few sentences, with its value, its probability and its basis.
 
     Numbers of nodes are compared with one node of the same strategy. With parameter servers or
@@ -67,6 +67,7 @@ def in_words(optimum: Optimum, unit: str = "") -> str:
     Args:
         optimum: the answer.
         unit: the unit of values for readers; default: that of the question.
+        valued: whether to say the value of the best number and its interval.
     """
     question = optimum.question
     known = {
@@ -75,7 +76,7 @@ def in_words(optimum: Optimum, unit: str = "") -> str:
         "job": "the target accuracy is reached" if question.to_target else "an epoch is done",
     }
     words = _Words(*(text.format(**known) for text in _WORDS[question.objective]))
-    value = _value(optimum, unit or question.unit)
+    value = _value(optimum, unit or question.unit) if valued else ""
     first = _late(optimum, value) if optimum.late else _best(optimum, words, value)
     sentences = [
         f"{_compared(optimum)} {first}",
