@@ -1,9 +1,8 @@
 """A loss function that returns one number for a batch, which is a mean over the examples."""
 
-import keras
-from keras import layers, ops
+from keras import ops
 
-from kinds import numbers
+from kinds import own_sum
 
 
 def mean(y, predicted):
@@ -11,13 +10,8 @@ def mean(y, predicted):
 
 
 def build():
-    model = keras.Sequential(
-        [keras.Input((8,)), layers.Dense(8, activation="tanh"), layers.Dense(1)]
-    )
-    model.compile(keras.optimizers.SGD(0.1), mean)
-    return model
+    return own_sum.compiled(mean, 0.1)
 
 
 def load():
-    x = numbers(8)
-    return (x, x.sum(axis=1, keepdims=True)), None
+    return own_sum.load()

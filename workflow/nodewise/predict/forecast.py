@@ -196,9 +196,9 @@ def forecast_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     nodes, rate = fastest["nodes"], write_plain(fastest["samples_per_s"])
     answer = f"Most examples per second: {rate} on {counted(nodes, 'node')}"
     if nodes > 1:
-        one_s = fastest["speedup"] * fastest["step_time_s"]
+        alone_s = fastest["speedup"] * fastest["step_time_s"]  # for as many examples
         speedup, low, high = (
-            write_number(one_s / fastest[time], "×") for time in ("step_time_s", "high", "low")
+            write_number(alone_s / fastest[time], "×") for time in ("step_time_s", "high", "low")
         )
         answer += f", {speedup} as many as on one node (90 % interval {low} – {high})"
     words = [f"{answer}."]

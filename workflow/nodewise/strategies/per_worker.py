@@ -3,7 +3,7 @@
 Imports TensorFlow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -44,7 +44,7 @@ def check_mean(model: keras.Model, job: api.Job) -> None:
     Raises:
         RefusedError: a loss of the model's own is anything else, such as a sum.
     """
-    for name, whole, parts in losses_of_parts(model, job):
+    for name, whole, parts in _losses_of_parts(model, job):
         if abs(whole - np.mean(parts)) > _ALIKE * abs(whole):
             raise RefusedError(
                 f"the loss {name} of a batch is not the mean of its values for the parts of the "
@@ -67,7 +67,7 @@ def check_added(model: keras.Model, job: api.Job) -> None:
                 f"the loss {_name(loss)} has no reduction, and Keras reports the loss of several "
                 f"replicas wrongly then: use {_MEANS[0]} or sum"
             )
-    for name, whole, parts in losses_of_parts(model, job):
+    for name, whole, parts in _losses_of_parts(model, job):
         if abs(whole - np.sum(parts)) > _ALIKE * abs(whole):
             raise RefusedError(
                 f"the loss {name} returns one number for a batch, and tf.distribute adds up those "
@@ -75,38 +75,43 @@ def check_added(model: keras.Model, job: api.Job) -> None:
             )
 
 
-def losses_of_parts(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[float]]]:
+def _losses_of_parts(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[float]]]:
     """Try the model's own losses that return one number for a batch, on labels made up at random.
 
     Yields:
         The name of a loss, its value for a batch, and its values for both halves of the batch.
-        Nothing for losses with a value for each example, such as those of Keras, and for those
-        that do not take such labels.
+        Nothing for losses with a value for each example, such as those of Keras, and where such a
+        value cannot be computed: the user's code may want other labels, or other inputs.
     """
     losses = tf.nest.flatten(model.loss)
     if job.size == 1 or job.batch is None or not any(map(_is_own, losses)):
         return
     x, y, _ = keras.utils.unpack_x_y_sample_weight(job.batch)
     predict = tf.function(lambda x: model(x, training=False), autograph=False)
-    outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
+    try:
+        outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
+    except Exception:  # whatever the user's model raises
+        return
     labels = tf.nest.flatten(y)
     if len(losses) == 1:
         losses *= len(outputs)
     if not len(losses) == len(labels) == len(outputs):
         return
-    rng = np.random.default_rng(0)
     for loss, *specs in zip(losses, labels, outputs, strict=True):
-        if not _is_own(loss):
-            continue
-        called = loss.call if isinstance(loss, keras.losses.Loss) else loss
-        try:
-            made = [_made_up(spec, rng) for spec in specs]
-            values = [called(*(one[rows] for one in made)) for rows in _BATCH_AND_HALVES]
-            whole, *parts = [float(value) for value in values]
-        except Exception:  # noqa: S112 -- whatever the user's function raises
-            continue
-        if np.isfinite([whole, *parts]).all():
-            yield _name(loss), whole, parts
+        values = _values(loss, specs) if _is_own(loss) else []
+        if values and np.isfinite(values).all():
+            yield _name(loss), values[0], values[1:]
+
+
+def _values(loss: Any, specs: Sequence[tf.TensorSpec]) -> list[float]:  # noqa: ANN401
+    """Return a loss of a batch and of both its halves; empty if it is not one number each."""
+    called = loss.call if isinstance(loss, keras.losses.Loss) else loss
+    rng = np.random.default_rng(0)
+    try:
+        made = [_made_up(spec, rng) for spec in specs]
+        return [float(called(*(one[rows] for one in made))) for rows in _BATCH_AND_HALVES]
+    except Exception:  # whatever the user's loss raises
+        return []
 
 
 def _is_own(loss: Any) -> bool:  # noqa: ANN401
@@ -115,7 +120,8 @@ def _is_own(loss: Any) -> bool:  # noqa: ANN401
 
 
 def _name(loss: Any) -> str:  # noqa: ANN401
-    return str(getattr(loss, "name", None) or loss.__name__)
+    name = getattr(loss, "name", None) or getattr(loss, "__name__", None)
+    return str(name or type(loss).__name__)  # a functools.partial has neither
 
 
 def _made_up(spec: tf.TensorSpec, rng: np.random.Generator) -> tf.Tensor:
