@@ -27,9 +27,12 @@ from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
 
 FOLDER = Path(__file__).parent
-TABLES, PICTURES, INTEGERS = (
-    FOLDER / name for name in ("tables.json", "pictures.npz", "data.json")
+PICTURES, INTEGERS = FOLDER / "pictures.npz", FOLDER / "data.json"
+TABLES = (
+    *("cells", "epochs", "observations", "curves", "curve_points"),
+    *("noise_scale", "published", "published_runs"),
 )
+"""All tables but the steps, which are long and follow from the records without computing."""
 FITS = ("choices", "fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
 
 
@@ -53,15 +56,9 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
     return config, tables
 
 
-def table_digests() -> dict[str, dict[str, str]]:
-    """Return table -> column -> SHA-256 of its values as text."""
-    return {
-        name: {
-            column: hashlib.sha256(table[column].to_csv(index=False).encode()).hexdigest()
-            for column in table
-        }
-        for name, table in committed()[1].items()
-    }
+def tables() -> dict[str, pd.DataFrame]:
+    """Return the tables of the committed records."""
+    return {name: committed()[1][name] for name in TABLES}
 
 
 def fits() -> dict[str, pd.DataFrame]:
@@ -118,14 +115,19 @@ def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]
             yield some_x.numpy(), some_y.numpy()
 
 
+def save(frames: dict[str, pd.DataFrame]) -> None:
+    """Write each table to its committed file."""
+    for name, table in frames.items():
+        table.to_parquet(FOLDER / f"{name}.parquet", compression="zstd", index=False)
+
+
 def renew(what: str) -> None:
     """Recompute and write the committed files of one kind: tables, fits or data."""
     match what:
         case "tables":
-            TABLES.write_text(json.dumps(table_digests(), indent=1) + "\n")
+            save(tables())
         case "fits":
-            for name, table in fits().items():
-                table.to_parquet(FOLDER / f"{name}.parquet", compression="zstd", index=False)
+            save(fits())
         case "data":
             np.savez_compressed(PICTURES, **pictures())
             INTEGERS.write_text(json.dumps(integers(), indent=1) + "\n")

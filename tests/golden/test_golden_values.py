@@ -11,12 +11,14 @@ pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes lon
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
 # On some curves the cost of this baseline is so flat that rounding decides where its fit stops.
-FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 5e-3}
+# Processors round differently, so the limits are wide.
+FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 1e-2}
 
 
-def test_the_tables_of_the_committed_records_are_unchanged():
-    expected = json.loads(golden.TABLES.read_text())
-    assert golden.table_digests() == expected
+@pytest.mark.parametrize("name", golden.TABLES)
+def test_the_tables_of_the_committed_records_are_unchanged(name):
+    expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
+    pd.testing.assert_frame_equal(golden.tables()[name], expected, check_dtype=False, **CLOSE)
 
 
 @pytest.fixture(scope="module")
