@@ -114,7 +114,7 @@ def assert_close(ones, others):
 @pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])
 def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
-    runs += [run(0, "split_dense", 1.0, nodes)]  # This way has no measured all-reduce.
+    runs += [run(0, "mpi", 1.0, nodes)]  # This way has no measured all-reduce.
     (found,) = findings.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
@@ -134,7 +134,7 @@ def page(tmp_path_factory):
     """Return the page of a comparison as Markdown; step times of each way are those in `steps`."""
     folder = tmp_path_factory.mktemp("study")
     make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
-    steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
+    steps = {"mpi": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
     runs = [
         run(n, way, step_s * 1.1**n, nodes, all_reduce_s=0.42 if way == "horovod" else None)
         for n in range(3)
