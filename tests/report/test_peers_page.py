@@ -196,8 +196,8 @@ def rows_of(page, heading):
 def test_what_each_way_adds_is_held_against_both_peers(page):
     rows = rows_of(page, "What the exchange adds to a step")
     of = {row[2][-1]: row for row in rows}
-    assert list(of) == ["layers", "DistributedDataParallel", "loop", "Horovod"]
-    fastest = of["layers"]
+    assert list(of) == ["MPI", "DistributedDataParallel", "loop", "Horovod"]
+    fastest = of["MPI"]
     assert (fastest[4][0], fastest[5][0], fastest[6]) == ("0.714×", "0.926×", ["yes"])
     slower = of["loop"]  # It adds less than one of the two peers.
     assert (slower[4][0], slower[5][0], slower[6]) == ("0.929×", "1.20×", ["no"])
@@ -206,7 +206,7 @@ def test_what_each_way_adds_is_held_against_both_peers(page):
 
 def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
     ways = [row for row in rows_of(page, "Every strategy") if row[1] == ["2"]]
-    named = ["layers", "DistributedDataParallel", "loop", "Horovod"]
+    named = ["MPI", "DistributedDataParallel", "loop", "Horovod"]
     assert [row[2][-1] for row in ways] == named
     assert ways[3][4] == ["–"] and ways[2][4][0] == "0.950×"
 
