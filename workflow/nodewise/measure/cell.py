@@ -4,16 +4,17 @@ Only the workers import TensorFlow.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
 from nodewise.cluster import api, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.worker import Work
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
@@ -186,7 +187,7 @@ def _check_examples(cell: Cell, examples: int) -> None:
         )
 
 
-def failure_of(error: BaseException) -> tuple[str, Failure]:
+def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Failure]:
     """Return the status, `refused` or `failed`, and the reason for an error in `NO_RESULT`."""
     match error:
         case process.WorkerError():
@@ -262,24 +263,44 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     return data_service.serve(task, rank, channel)
 
 
-class _CellJob(process.Job):
+class BlockJob(process.Job):
+    """A job that holds nodes to their limits during blocks of work, and repeats blocks.
+
+    A block is repeated, up to `most_blocks` in all, if the machine was not quiet.
+    """
+
+    def __init__(
+        self, cluster: api.Cluster, size: int, work: Work, logs: Path, time_limit_s: float,
+        *, preload: Sequence[str], most_blocks: int,
+    ) -> None:  # fmt: skip
+        from nodewise.measure import quiet_machine  # imports NumPy
+
+        super().__init__(size, work, logs=logs, time_limit_s=time_limit_s, preload=preload)
+        self._cluster = cluster
+        self.blocks = quiet_machine.Blocks(cluster, limit=most_blocks, time_limit_s=time_limit_s)
+
+    def on_meeting(self, name: str, pids: list[int]) -> bool:  # noqa: D102 (inherited)
+        return self.blocks.on_meeting(name, pids)
+
+    def on_poll(self) -> None:  # noqa: D102 (inherited)
+        self._cluster.check()
+
+
+class _CellJob(BlockJob):
     """The processes of a cell."""
 
     def __init__(self, task: Task, progress: Progress, logs: Path) -> None:
-        from nodewise.measure import quiet_machine  # imports NumPy
-
         cell, cluster = task.cell, task.cluster
         super().__init__(
+            cluster,
             cell.processes,
             partial(_run_on_host if cluster.remote else run_process, task=task),
-            logs=logs,
-            time_limit_s=cell.time_limit_s,
+            logs,
+            cell.time_limit_s,
             preload=_PRELOAD,
+            # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
+            most_blocks=MAX_BLOCKS if cell.extent.epochs is None else 1,
         )
-        # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
-        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
-        self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
-        self._check = cluster.check
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
         self._replicas: set[str] = set()
         self._progress = progress
@@ -296,10 +317,7 @@ class _CellJob(process.Job):
     def on_meeting(self, name: str, pids: list[int]) -> bool:
         if name == "warm":
             check_replicas(self._replicas)
-        return self.blocks.on_meeting(name, pids)
-
-    def on_poll(self) -> None:
-        self._check()
+        return super().on_meeting(name, pids)
 
 
 def check_replicas(digests: set[str]) -> None:
