@@ -4,10 +4,10 @@ Each batch size is trained in a new process with the settings of a cell's worker
 that has trained before keeps the memory that it had.
 """
 
-import json
 import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -70,33 +70,23 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
     Raises:
         UserError: the process failed.
     """
-    fresh = get_context("spawn")
-    receiver, sender = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_train, args=(cell, manifest, sender))
-    process.start()
-    sender.close()
-    try:
-        seen: dict[str, int] | str = json.loads(receiver.recv_bytes())
-    except EOFError:
-        process.join()
-        raise UserError(
-            f"{cell.model}: the process that trained a batch of {cell.batch} ended with exit code "
-            f"{process.exitcode}; what it printed is above"
-        ) from None
-    process.join()
-    if isinstance(seen, str):
-        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {seen}")
-    return seen
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            sizes = pool.submit(_sizes_or_reason, cell, manifest).result()
+        except BrokenProcessPool as error:
+            sizes = f"its process ended early; what it printed is above ({error})"
+    if isinstance(sizes, str):
+        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {sizes}")
+    return sizes
 
 
-def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
-    """Send the sizes, or a one-line reason why there are none."""
+def _sizes_or_reason(cell: Cell, manifest: Path | None) -> dict[str, int] | str:
+    """Return the sizes, or a one-line reason why there are none."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     try:
-        answer: dict[str, int] | str = _sizes(cell, manifest)
+        return _sizes(cell, manifest)
     except Exception as error:
-        answer = reason_of(error)
-    sender.send_bytes(json.dumps(answer).encode())
+        return reason_of(error)
 
 
 def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
