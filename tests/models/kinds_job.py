@@ -360,8 +360,7 @@ def by(
         for batch in batches:
             logs = api.plain(trained.step(batch))
         if called:
-            then = called.end if epoch + 1 == epochs else called.between
-            then(epoch, logs)
+            called.end_epoch(epoch, logs)
     trained.agree()
     if trained.model.optimizer.built:
         trained.model.optimizer.finalize_variable_values(trained.model.trainable_variables)

@@ -45,7 +45,7 @@ _MOST_BLOCKS = 2  # a launch is measured again if the machine was not quiet; the
 _BUSY_S = 2.0
 _UNTIMED_S, _STREAM_S = 0.3, 3.0  # at first TCP adapts, and a burst exceeds the rate limit
 _ALL_REDUCES_S = 0.7  # duration of all all-reduces of one payload, unless one takes longer
-_LONGEST_S = 3.0  # of one all-reduce; larger payloads are left out
+_LONG_S = 1.0  # if one all-reduce takes longer, larger payloads are left out
 _PORT = 2999  # in emulated nodes, apart from the ports of the workers' servers
 _CHUNK = 1 << 18
 _ETHERNET_HEADER = 14
@@ -100,7 +100,7 @@ def calibrate(
     settle_environment()
     period, chance = Period(), random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     words = ("nodewise", "calibrate", "--config", config, "--out", output, "--logs", logs)
-    made = provenance(config=config, lock=Path("requirements.lock"), command=command(*words))
+    made = provenance(config=config, command=command(*words))
     outcomes: list[Outcome] = []
     order = [(n, repeat) for repeat in range(repeats) for n in chance.sample(counts, len(counts))]
     for number, (nodes, repeat) in enumerate(order):
@@ -340,8 +340,6 @@ def _all_reduces(ring: "Ring", nodes: int, channel: Channel) -> Iterator[Message
             began = time.monotonic()
             all_reduce(ones)
         expected_s = max(channel.share(time.monotonic() - began, nodes))
-        if expected_s > _LONGEST_S:
-            return
         repeats = max(1, round(_ALL_REDUCES_S / expected_s))
         ring.barrier()
         sent, started = traffic().sent, time.monotonic()
@@ -359,3 +357,5 @@ def _all_reduces(ring: "Ring", nodes: int, channel: Channel) -> Iterator[Message
             "ended": ended,
             "bytes_sent": sent,
         }
+        if expected_s > _LONG_S:
+            return

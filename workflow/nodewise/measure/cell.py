@@ -5,7 +5,6 @@ Only the workers import TensorFlow.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,14 +27,7 @@ from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
 from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
-from nodewise.results.record import (
-    DataSource,
-    Failure,
-    Provenance,
-    Record,
-    WeightsSource,
-    record_json,
-)
+from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
@@ -94,35 +86,42 @@ def measure(
     settle_environment()
     check_writable(output)
     source, pretrained = _checked_inputs(cell, manifest, weights, config)
-    cluster = cluster_of(cell)
-    record = _RecordWriter(
-        output,
-        cell,
-        cluster,
-        provenance(
-            config=config,
-            lock=Path("requirements.lock"),
-            command=command,
-            packages=STRATEGIES[cell.strategy].packages,
-        ),
-        data=data_source(source) if source.train_examples else None,
-        weights=pretrained.source if pretrained else None,
-    )
+    cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
+    made = provenance(config=config, command=command, packages=strategy.packages)
+    period, result, failure = Period(), None, None
+    status: Literal["ok", "failed", "refused"] = "ok"
     try:
         source.check_usable()
-        _check_examples(cell, source.train_examples)
+        if cell.global_batch > source.train_examples:
+            raise RefusedError(
+                f"a global batch of {cell.global_batch} is larger than the "
+                f"{source.train_examples} examples"
+            )
         if not cluster.remote:
             check_fits(cell, memory.machine_bytes())
         with cluster.to_itself(on_wait) as waited_s:
-            began, record.period = command_began() + waited_s, Period()
-            STRATEGIES[cell.strategy].check_available()
+            began, period = command_began() + waited_s, Period()
+            strategy.check_available()
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-        return record.write(status, failure=failure)
-    return record.write("ok", result=result)
+    nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+    record = Record(
+        cell=cell,
+        kind=cluster.kind,
+        status=status,
+        started_at=period.started_at,
+        finished_at=period.finished_at(),
+        data=data_source(source) if source.train_examples else None,
+        weights=pretrained.source if pretrained else None,
+        provenance=made if status == "refused" else made.model_copy(update=nodes),
+        result=result,
+        failure=failure,
+    )
+    write_text(output, record_json(record))
+    return record
 
 
 def _checked_inputs(
@@ -139,52 +138,6 @@ def _checked_inputs(
         pretrained = read_weights(weights)
     check_inputs(cell, source, pretrained, config)
     return source, pretrained
-
-
-@dataclass
-class _RecordWriter:
-    """Writes the record of a cell, however it ends.
-
-    Attributes:
-        period: begins when the processes of the cell may start.
-    """
-
-    output: Path
-    cell: Cell
-    cluster: api.Cluster
-    provenance: Provenance
-    data: DataSource | None
-    weights: WeightsSource | None
-    period: Period = field(default_factory=Period)
-
-    def write(
-        self, status: str, *, result: Measurement | None = None, failure: Failure | None = None
-    ) -> Record:
-        made, cluster = self.provenance, self.cluster
-        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        record = Record.model_validate(
-            {
-                "cell": self.cell,
-                "kind": cluster.kind,
-                "status": status,
-                "started_at": self.period.started_at,
-                "finished_at": self.period.finished_at(),
-                "data": self.data,
-                "weights": self.weights,
-                "provenance": made if status == "refused" else made.model_copy(update=nodes),
-                "result": result,
-                "failure": failure,
-            }
-        )
-        write_text(self.output, record_json(record))
-        return record
-
-
-def _check_examples(cell: Cell, examples: int) -> None:
-    if cell.global_batch > examples:
-        raise RefusedError(
-            f"a global batch of {cell.global_batch} is larger than the {examples} examples"
-        )
 
 
 def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Failure]:

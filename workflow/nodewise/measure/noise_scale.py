@@ -77,7 +77,6 @@ def measure_noise_scale(
         )
     made = provenance(
         config=config,
-        lock=Path("requirements.lock"),
         command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
     with lock.to_itself(on_wait):

@@ -166,12 +166,10 @@ def _block(
         if number > 0:
             strategy.model.reset_metrics()
         epochs.append(stopwatch.train(stream, steps))
-        if callbacks and number + 1 < count:
+        if callbacks and cell.extent.epochs:
             with stopwatch.pause():
-                callbacks.between(number, epochs[-1]["logs"])
+                callbacks.end_epoch(number, epochs[-1]["logs"])
     stopwatch.stop()
-    if callbacks and cell.extent.epochs:
-        callbacks.end(count - 1, epochs[-1]["logs"])
     return stopwatch.result() | {
         "epochs": epochs,
         "observed": strategy.observations(),
