@@ -18,7 +18,7 @@ from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
-from nodewise.measure.cell import check_replicas
+from nodewise.measure.block_job import check_replicas
 from nodewise.strategies import STRATEGIES
 
 GLOBAL_BATCH, SEED = 12, 3

@@ -26,7 +26,8 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
-from nodewise.measure.cell import NO_RESULT, BlockJob, failure_of
+from nodewise.measure.block_job import BlockJob
+from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
@@ -198,12 +199,12 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path) -> Outcome:
         cluster,
         plan.nodes,
         partial(_on_host if cluster.remote else measure_node, plan=plan, cluster=cluster),
-        logs,
-        plan.time_limit_s,
+        logs=logs,
+        time_limit_s=plan.time_limit_s,
         preload=[] if cluster.remote else _PRELOAD,
         most_blocks=_MOST_BLOCKS,
     )
-    parts, blocks = job.run(), job.blocks.seen
+    parts, blocks = job.run(), job.blocks
     streams = [stream for part in parts for stream in part["streams"]]  # by rank of the receiver
     labels = [cluster.label(rank) for rank in range(plan.nodes)]
     launch = Launch(

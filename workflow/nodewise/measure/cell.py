@@ -4,7 +4,7 @@ Only the workers import TensorFlow.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from nodewise.cluster import api, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.worker import Work
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_error
 from nodewise.core.user_function import source_files
+from nodewise.measure.block_job import BlockJob
 from nodewise.measure.combine import combine
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
 from nodewise.measure.period import Period, command_began
@@ -168,7 +168,7 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         first_timed_step_s=job.reached["first_step"] - began,
     )
     try:
-        return combine(task.cell, parts, start_up, job.blocks.seen)
+        return combine(task.cell, parts, start_up, job.blocks)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
         raise process.WorkerError(reason, None, []) from error
@@ -216,29 +216,6 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     return data_service.serve(task, rank, channel)
 
 
-class BlockJob(process.Job):
-    """A job that holds nodes to their limits during blocks of work, and repeats blocks.
-
-    A block is repeated, up to `most_blocks` in all, if the machine was not quiet.
-    """
-
-    def __init__(
-        self, cluster: api.Cluster, size: int, work: Work, logs: Path, time_limit_s: float,
-        *, preload: Sequence[str], most_blocks: int,
-    ) -> None:  # fmt: skip
-        from nodewise.measure import quiet_machine  # imports NumPy
-
-        super().__init__(size, work, logs=logs, time_limit_s=time_limit_s, preload=preload)
-        self._cluster = cluster
-        self.blocks = quiet_machine.Blocks(cluster, limit=most_blocks, time_limit_s=time_limit_s)
-
-    def on_meeting(self, name: str, pids: list[int]) -> bool:  # noqa: D102 (inherited)
-        return self.blocks.on_meeting(name, pids)
-
-    def on_poll(self) -> None:  # noqa: D102 (inherited)
-        self._cluster.check()
-
-
 class _CellJob(BlockJob):
     """The processes of a cell."""
 
@@ -248,39 +225,20 @@ class _CellJob(BlockJob):
             cluster,
             cell.processes,
             partial(_run_on_host if cluster.remote else run_process, task=task),
-            logs,
-            cell.time_limit_s,
+            logs=logs,
+            time_limit_s=cell.time_limit_s,
             preload=_PRELOAD,
             # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
             most_blocks=MAX_BLOCKS if cell.extent.epochs is None else 1,
         )
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
-        self._replicas: set[str] = set()
         self._progress = progress
 
     def on_message(self, rank: int, message: Message) -> None:
         if "progress" in message:
             self._progress(message["progress"])
         elif "replica" in message:
-            self._replicas.add(message["replica"])
-        elif not self.blocks.seen:  # only events of the first block
+            super().on_message(rank, message)
+        elif not self.blocks:  # only events of the first block
             event = message["event"]
             self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
-
-    def on_meeting(self, name: str, pids: list[int]) -> bool:
-        if name == "warm":
-            check_replicas(self._replicas)
-        return super().on_meeting(name, pids)
-
-
-def check_replicas(digests: set[str]) -> None:
-    """Check that all workers sent the same digest of their weights after two steps.
-
-    Raises:
-        RefusedError: the digests differ.
-    """
-    if len(digests) > 1:
-        raise RefusedError(
-            "the replicas differ after two steps: the model changes weights other than by its "
-            "optimizer, so that a strategy cannot see it"
-        )
