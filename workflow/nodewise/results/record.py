@@ -74,7 +74,7 @@ class Provenance(Frozen):
 _EXCHANGES = {
     **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), RING),
     **dict.fromkeys(("async_sgd", "parameter_server"), SERVER),
-    **dict.fromkeys(("hybrid", "model_parallel", "split_dense", "tensor_parallel"), ACTIVATIONS),
+    **dict.fromkeys(("hybrid", "model_parallel"), ACTIVATIONS),
     "compressed_sgd": ALL_GATHER,
     "mirrored": DEVICES,
     "parameter_averaging": AVERAGING,
