@@ -215,8 +215,13 @@ class SimilarCurves:
             middle = errors[: len(_MIDDLE)].mean()
             value[i] += middle * made.unit * (made.place != "between")
             off[:, i] = _WIDER * (errors[len(_MIDDLE) :] - middle) * made.unit
-            if made.place == "ahead":  # no device is faster than the fastest measured ones
+            # no device is faster than measured, and none is slower among fewer devices
+            if made.unit > 0 and made.place != "before":
                 value[i] = min(value[i], curve.efficiency.max())
+                off[:, i] = np.minimum(off[:, i], curve.efficiency.max() + NOISE - value[i])
+            else:
+                value[i] = max(value[i], curve.efficiency[0])
+                off[:, i] = np.maximum(off[:, i], curve.efficiency[0] - NOISE - value[i])
         return value, off
 
     def _quantiles(self, made: Guess, publisher: str, shares: Sequence[float]) -> Floats:
@@ -226,7 +231,7 @@ class SimilarCurves:
         weights = [counts[one] ** -0.5 * (OWN if one == publisher else 1.0) for one in publishers]
         sums = np.cumsum(weights)
         at = np.searchsorted(sums, np.multiply(shares, sums[-1]))
-        return np.asarray(errors)[np.minimum(at, len(errors) - 1)]
+        return np.array([errors[min(i, len(errors) - 1)] for i in at], dtype=np.float64)
 
 
 _PLACES = ("ahead", "between", "before", "one")
