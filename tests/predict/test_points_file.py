@@ -374,7 +374,7 @@ def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):
     ("header", "message"),
     [
         ("curve,n_devices,quantity,value,note", "lacks column unit; must name curve, n_devices"),
-        ("curve,n_device,quantity,value,unit", "lacks column n_devices; rename n_device; must"),
+        ("curve,n_device,quantity,value,unit", "lacks column n_devices; is it n_device?"),
         ("curve,n_nodes,quantity,value,unit", "lacks column n_devices; must"),
     ],
 )
