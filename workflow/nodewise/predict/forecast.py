@@ -29,7 +29,7 @@ from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import PAYLOAD_SHARE
 from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.calibration import Calibration
 
 RING_SHARE = 0.93
@@ -215,8 +215,7 @@ def _widening(steps_of: Callable[[Floats], Floats], counts: Floats) -> Floats:
     if far.any():
         few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
         line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
-        last, *targets = (Target(n, n, 1.0) for n in (CHECKED, *counts[far].tolist()))
-        wider[far] = SimilarCurves(read_published()).widening(line, last, targets)
+        wider[far] = SimilarCurves(read_published()).widening(line, CHECKED, counts[far], 1.0)
     return wider
 
 
