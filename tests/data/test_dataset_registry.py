@@ -102,5 +102,5 @@ def test_text_that_is_no_registry(tmp_path, text):
 
 
 def test_an_unknown_dataset_is_answered_by_those_that_are_known():
-    with pytest.raises(UserError, match=r"'\.\./mnist' is not a dataset .* allowed: .*mnist"):
+    with pytest.raises(UserError, match=r"'\.\./mnist' is not in .* allowed: .*mnist"):
         find(REGISTRY, "../mnist")

@@ -1,6 +1,8 @@
 """A change of the measuring code makes its author decide whether old measurements still hold."""
 
-from make_measures import DIGESTS, MEASURING, PACKAGE, digests
+import pytest
+
+from make_measures import DIGESTS, MEASURING, PACKAGE, code_sha256, digests
 
 
 def test_a_change_of_the_measuring_code_is_one_of_measures_or_changes_no_number():
@@ -14,3 +16,17 @@ def test_a_change_of_the_measuring_code_is_one_of_measures_or_changes_no_number(
 
 def test_every_part_of_the_measuring_code_is_there():
     assert all(list(PACKAGE.glob(pattern)) for pattern in MEASURING)
+
+
+CODE = "def f(x):\n    return x + 1\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        ('"""Docs."""\n\n\ndef f(x):\n    """Add."""\n    return (x + 1)  # one more\n', True),
+        ("def f(x):\n    return x + 2\n", False),
+    ],
+)
+def test_only_a_change_of_the_code_changes_its_digest(source, same):
+    assert (code_sha256(source) == code_sha256(CODE)) == same

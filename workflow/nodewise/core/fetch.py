@@ -1,35 +1,33 @@
 """Get the files of a dataset or of weights from the cache, a mirror or the official address.
 
-Every file is checked by its digest, whatever its source. The cache stores each file unchanged as
-`<folder>/<file>`, and its origin ("mirror" or "official") in `<file>.origin` next to it. A damaged
-file of the cache is renamed to `<file>.bad`. Mirrors are never written to.
+pooch downloads a file under a temporary name, checks its digest and moves it into the cache, as
+`<origin>/<folder>/<file>`. A gzipped file is stored unpacked. Mirrors are never written to.
 """
 
 import gzip
-import hashlib
 import logging
 import shutil
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-from urllib.parse import urlsplit
+from tempfile import TemporaryFile
+from typing import IO, Annotated, ClassVar, Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from filelock import FileLock
 from pydantic import AfterValidator, Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.files import atomic, write_text
-from nodewise.core.mirror import Address, Mirror
+from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 
 log = logging.getLogger(__name__)
 
 RealOrigin = Literal["mirror", "official"]
 
-CHUNK = 2**16
 MAX_CONTENT_BYTES = 2**30  # per file
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
@@ -63,17 +61,42 @@ class RemoteFile(Frozen):
     urls: tuple[Url, ...] = ()
 
     @property
-    def digest(self) -> tuple[str, str]:
-        """Digest of the content: the name of the algorithm and the hexadecimal digits."""
+    def digest(self) -> str:
+        """Digest of the content: the name of the algorithm, a colon and hexadecimal digits."""
         raise NotImplementedError
 
 
-class UnavailableError(Exception):
-    """A source does not have the file or cannot be reached; the message says why."""
+@dataclass(frozen=True)
+class Mirror:
+    """A folder or web address that has `<folder>/<file>`. Its credentials are never printed."""
+
+    place: str
+    auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
 
-class CorruptError(Exception):
-    """A source has the file, but with wrong content; the message says what is wrong."""
+def parse_mirror(text: str) -> Mirror:
+    """Parse the folder or the http(s) address of a mirror, which may have credentials.
+
+    Raises:
+        UserError: the address is not a usable prefix. The message does not contain `text`.
+    """
+    if ":/" not in text:
+        return Mirror(text)
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise UserError(
+            "NODEWISE_DATASETS: not a usable address; allowed: a folder, or an http(s) address "
+            "without query and fragment"
+        )
+    auth = None
+    if "@" in parts.netloc:
+        user, password = (unquote(x or "").encode() for x in (parts.username, parts.password))
+        auth = (user, password)
+    return Mirror(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), auth)
 
 
 class UnobtainableError(Exception):
@@ -86,6 +109,16 @@ class UnobtainableError(Exception):
         super().__init__(text)
         self.corrupt = corrupt
 
+    def as_user_error(self, name: str) -> UserError:
+        """Return the error for users, with what to do, if nothing may replace the file."""
+        advice = (
+            "fix or remove the bad file, then run again"
+            if self.corrupt
+            else "put it into a folder DIR under this path and set NODEWISE_DATASETS=DIR, or allow "
+            "source 'any'"
+        )
+        return UserError(f"{name}: {self}; {advice}")
+
 
 @dataclass(frozen=True)
 class Fetched:
@@ -95,23 +128,20 @@ class Fetched:
     origin: RealOrigin
 
 
+@dataclass(frozen=True)
 class Fetcher:
-    """Fetches files into a cache. A source that failed for a file is not tried again for it."""
+    """Fetches files into a cache.
 
-    def __init__(self, name: str, cache: Path, mirror: Mirror | None) -> None:
-        """Create a fetcher.
+    Args:
+        name: name of the dataset or weights that the files belong to, shown in messages. It is also
+            the default folder of the files.
+        cache: folder of the cache.
+        mirror: what to fetch from before the official address; None for none.
+    """
 
-        Args:
-            name: name of the dataset or weights that the files belong to, shown in messages. It is
-                also the default folder of the files.
-            cache: folder of the cache.
-            mirror: folder or web address to fetch from before the official address; None for none.
-        """
-        self._name = name
-        self._cache = cache
-        self._mirror = mirror
-        self._failed: dict[tuple[str, Mirror], UnavailableError | CorruptError] = {}
-        self._silent: set[str] = set()  # servers that did not answer
+    name: str
+    cache: Path
+    mirror: Mirror | None
 
     def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
         """Return `file` from the first source that has the right content.
@@ -122,169 +152,137 @@ class Fetcher:
             UnobtainableError: no source has it.
             OSError: the cache cannot be read or written.
         """
-        folder = self._cache / self._folder(file)
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # datasets are prepared in parallel and may share files
-            return self._fetch(file, folder / file.name, near=near)
+        import pooch
 
-    def _folder(self, file: RemoteFile) -> str:
-        return file.folder or self._name
-
-    def _fetch(self, file: RemoteFile, cached: Path, *, near: bool) -> Fetched:
-        for leftover in cached.parent.glob(f".{cached.name}.*.tmp"):
-            leftover.unlink()  # left by a killed download; the lock excludes other writers
-        bad = cached.with_name(f"{cached.name}.bad")
+        algorithm, _, digits = file.digest.partition(":")
+        folder = file.folder or self.name
+        name = file.name.removesuffix(".gz") if file.gzipped else file.name
+        cached: dict[RealOrigin, Path] = {
+            "mirror": self.cache / "mirror" / folder / name,
+            "official": self.cache / "official" / folder / name,
+        }
+        sources: list[tuple[RealOrigin, str]] = []
+        if self.mirror is not None:
+            sources.append(("mirror", f"{self.mirror.place.rstrip('/')}/{folder}/{file.name}"))
+        sources += [("official", url) for url in (() if near else file.urls)]
+        self.cache.mkdir(parents=True, exist_ok=True)
         failures: list[str] = []
-        if cached.exists():
-            try:
-                _check(cached, file)
-                return Fetched(cached, _read_origin(cached))
-            except CorruptError as error:
-                cached.replace(bad)
-                log.warning("%s: %s; set aside as %s", cached, error, bad.name)
-        if bad.exists():
-            failures.append(f"{bad} (a damaged copy)")
-        corrupt = bad.exists()
-        for origin, source in self._sources(file, near=near):
-            try:
-                self._take(source, file, cached, origin)
-            except (UnavailableError, CorruptError) as error:
-                corrupt = corrupt or isinstance(error, CorruptError)
-                failures.append(f"{source} ({error})")
-            else:
-                return Fetched(cached, origin)
+        corrupt = False
+        # datasets are prepared in parallel and may share files
+        with FileLock(self.cache / f".{folder}.lock"):
+            for origin, path in cached.items():
+                if path.is_file():
+                    if pooch.file_hash(str(path), alg=algorithm) == digits:
+                        return Fetched(path, origin)
+                    failures.append(f"{path} (damaged)")
+                    corrupt = True
+            for origin, source in sources:
+                try:
+                    self._retrieve(source, file, cached[origin])
+                except _SourceError as error:
+                    failures.append(f"{source} ({error})")
+                    if error.corrupt:
+                        log.warning("%s: %s: %s", self.name, source, error)
+                    corrupt |= error.corrupt
+                else:
+                    log.info("%s/%s: fetched from %s", folder, file.name, source)
+                    return Fetched(cached[origin], origin)
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
-        name = f"{file.folder}/{file.name}" if file.folder else file.name
-        raise UnobtainableError(f"{name} is not available{tried}", corrupt=corrupt)
+        raise UnobtainableError(f"{folder}/{file.name} is not available{tried}", corrupt=corrupt)
 
-    def _sources(self, file: RemoteFile, *, near: bool) -> Iterator[tuple[RealOrigin, Mirror]]:
-        if isinstance(self._mirror, Path):
-            yield "mirror", self._mirror / self._folder(file) / file.name
-        elif self._mirror is not None:
-            yield "mirror", self._mirror.below(self._folder(file), file.name)
-        for url in () if near else file.urls:
-            yield "official", Address(url)
-
-    def _take(self, source: Mirror, file: RemoteFile, cached: Path, origin: RealOrigin) -> None:
-        """Copy `file` from `source` into the cache; log and remember a failure.
+    def _retrieve(self, source: str, file: RemoteFile, cached: Path) -> None:
+        """Copy `file` from `source` into the cache, and check it.
 
         Raises:
-            UnavailableError: the source does not have the file.
-            CorruptError: the source has a file with other content.
+            _SourceError: the source does not have the file, or has another one.
         """
-        if (file.name, source) in self._failed:
-            raise self._failed[file.name, source]
+        import pooch
+
+        pooch.get_logger().setLevel(logging.WARNING)
+        for leftover in cached.parent.glob("tmp*"):
+            leftover.unlink()  # left by a killed download; the lock excludes other writers
         try:
-            with atomic(cached) as temporary:
-                if isinstance(source, Address):
-                    self._download(source, file, temporary)
-                else:
-                    _copy(source, temporary)
-                _check(temporary, file)
-                # the origin is written before the file, so that every fetched file has one
-                write_text(_origin_path(cached), f"{origin}\n")
-        except (UnavailableError, CorruptError) as error:
-            self._failed[file.name, source] = error
-            log.warning("%s: %s: %s", self._name, source, error)
-            raise
-        log.info("%s/%s: fetched from %s", self._folder(file), file.name, source)
+            pooch.retrieve(
+                source,
+                file.digest,
+                fname=cached.name,
+                path=cached.parent,
+                downloader=partial(self._download, file),
+            )
+        except ValueError as error:
+            raise _SourceError("its content has another digest", corrupt=True) from error
 
-    def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
-        """Download the file at `address`. Supports netrc files and proxies."""
-        import requests  # slow to import
+    def _download(self, file: RemoteFile, source: str, to: str, _pooch: object) -> None:
+        """Write the content of the file at `source` to `to`, for pooch."""
+        with TemporaryFile() if file.gzipped else Path(to).open("wb") as copy:
+            if source.startswith(("http://", "https://")):
+                self._download_web(file, source, copy)
+            else:
+                _copy(Path(source), copy)
+            if file.gzipped:
+                copy.seek(0)
+                _unpack(copy, file.content_bytes, Path(to))
 
-        server = urlsplit(address.url).netloc
-        if server in self._silent:
-            raise UnavailableError("did not answer a moment ago")
-        # a gzip file has to arrive as it is
-        headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
-        label = f"{self._folder(file)}/{file.name}"
-        try:
-            with (
-                progress(label, None if file.gzipped else file.content_bytes) as advance,
-                requests.get(
-                    address.url,
-                    auth=address.auth,
-                    headers=headers,
-                    timeout=TIMEOUT_S,
-                    stream=True,
-                ) as response,
-                to.open("wb") as copy,
-            ):
-                response.raise_for_status()
-                for chunk in response.iter_content(CHUNK):
-                    copy.write(chunk)
-                    advance(len(chunk))
-                    if copy.tell() > _most_bytes(file):
-                        raise CorruptError("has more bytes than expected")
-        except requests.HTTPError as error:
-            raise UnavailableError(f"answers HTTP {error.response.status_code}") from error
-        except requests.RequestException as error:
-            # without the error's text, which may contain credentials, such as those of a proxy
-            reason = f"cannot be downloaded ({type(error).__name__})"
-            if isinstance(error, requests.exceptions.ChunkedEncodingError):
-                reason = "broke off"
-            elif isinstance(error, requests.Timeout):
-                reason = f"no answer within {TIMEOUT_S:.0f} s"
-            elif isinstance(error, requests.ConnectionError):
-                reason = "cannot be reached"
-            if isinstance(error, requests.Timeout | requests.ConnectionError):
-                self._silent.add(server)
-            raise UnavailableError(reason) from None
+    def _download_web(self, file: RemoteFile, url: str, copy: IO[bytes]) -> None:
+        """Download the file at `url`. Supports netrc files and proxies."""
+        import requests
+        from pooch import HTTPDownloader
+
+        auth = self.mirror.auth if self.mirror and url.startswith(self.mirror.place) else None
+        with progress(file.name, None if file.gzipped else file.content_bytes) as advance:
+            download = HTTPDownloader(
+                progressbar=_Bar(advance),
+                chunk_size=2**16,
+                timeout=TIMEOUT_S,
+                auth=auth,
+                # a gzip file has to arrive as it is
+                headers={"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"},
+            )
+            try:
+                download(url, copy, None)
+            except requests.HTTPError as error:
+                raise _SourceError(f"answers HTTP {error.response.status_code}") from error
+            except requests.RequestException as error:
+                # without the error's text, which may contain credentials, such as those of a proxy
+                raise _SourceError(f"cannot be downloaded, {type(error).__name__}") from None
 
 
-def _copy(source: Path, to: Path) -> None:
+class _SourceError(Exception):
+    """A source does not have the file, or has it with wrong content (`corrupt`)."""
+
+    def __init__(self, text: str, *, corrupt: bool = False) -> None:
+        super().__init__(text)
+        self.corrupt = corrupt
+
+
+class _Bar:
+    """Adapts `progress` to what pooch expects of a progress bar."""
+
+    total = 0
+
+    def __init__(self, update: Callable[[float], None]) -> None:
+        self.update = update
+
+    def reset(self) -> None:
+        """Do nothing: pooch fills the bar afterwards."""
+
+    def close(self) -> None:
+        """Do nothing: `progress` closes the bar."""
+
+
+def _copy(source: Path, copy: IO[bytes]) -> None:
     try:
-        if not source.is_file():
-            raise UnavailableError("no such file")
         file = source.open("rb")
     except OSError as error:
-        raise UnavailableError(f"cannot be read ({error.strerror})") from error
-    with file, to.open("wb") as copy:
+        raise _SourceError(error.strerror or "cannot be read") from error
+    with file:
         shutil.copyfileobj(file, copy)
 
 
-def _most_bytes(file: RemoteFile) -> int:
-    """Return the largest possible size of `file` in bytes; gzip may add a little."""
-    size = file.content_bytes
-    return size + size // 100 + 2**16 if file.gzipped else size
-
-
-def _check(path: Path, file: RemoteFile) -> None:
-    """Check the size and digest of the content of `path` against those of `file`.
-
-    Raises:
-        CorruptError: they differ.
-    """
-    does = "unpacks to" if file.gzipped else "has"
-    algorithm, expected = file.digest
-    digest, size = hashlib.new(algorithm.replace("-", ""), usedforsecurity=False), 0
+def _unpack(packed: IO[bytes], content_bytes: int, to: Path) -> None:
+    """Decompress a gzip file, up to one byte more than expected."""
     try:
-        with gzip.open(path) if file.gzipped else path.open("rb") as content:
-            while chunk := content.read(CHUNK):
-                digest.update(chunk)
-                size += len(chunk)
-                if size > file.content_bytes:
-                    raise CorruptError(
-                        f"{does} more than the expected {file.content_bytes:,} bytes"
-                    )
-    except EOFError as error:
-        raise CorruptError("its gzip data breaks off") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise CorruptError("is not sound gzip data") from error
-    if digest.hexdigest() != expected:
-        raise CorruptError(
-            f"{does} {size:,} bytes with {algorithm} {digest.hexdigest()}, "
-            f"expected {file.content_bytes:,} with {expected}"
-        )
-
-
-def _origin_path(cached: Path) -> Path:
-    return cached.with_name(f"{cached.name}.origin")
-
-
-def _read_origin(cached: Path) -> RealOrigin:
-    """Return the origin of a file in the cache. Files placed there by hand count as mirrored."""
-    path = _origin_path(cached)
-    noted = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
-    return "official" if noted == "official" else "mirror"
+        with gzip.open(packed) as content:
+            to.write_bytes(content.read(content_bytes + 1))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _SourceError("is not sound gzip data", corrupt=True) from error

@@ -23,9 +23,9 @@ class SourceFile(RemoteFile):
     content_sha256: Sha256
 
     @property
-    def digest(self) -> tuple[str, str]:
-        """Digest of the content: the name SHA-256 and the hexadecimal digits."""
-        return "SHA-256", self.content_sha256
+    def digest(self) -> str:
+        """Digest of the content."""
+        return f"sha256:{self.content_sha256}"
 
 
 class Facts(Frozen):

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from nodewise.core.errors import UserError
-from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError
+from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError, parse_mirror
 from nodewise.core.files import check_writable
-from nodewise.core.mirror import parse_mirror
 from nodewise.core.progress import progress
 from nodewise.data.facts import StandIn
 from nodewise.data.formats import Release
@@ -39,7 +38,7 @@ def prepare(
     Args:
         name: key of the dataset in the registry.
         registry: registry file, see `read_registry`.
-        cache: folder of the fetched files, `<dataset>/<file>`.
+        cache: folder of the fetched files, see `Fetcher`.
         mirror: folder or http(s) prefix that has `<dataset>/<file>`; None for none.
         source: "official" forbids synthetic data and releases with other than the official content.
             Checksums then guarantee that every byte is the official one.
@@ -51,25 +50,25 @@ def prepare(
 
     Raises:
         UserError: an argument or the registry is wrong, the data is not available, a source has a
-            corrupt file and no other source has the right one, or a folder cannot be written.
+            corrupt file and no other source has the right one.
+        OSError: a folder cannot be written.
     """
     if seed < 0:
         raise UserError(f"seed: {seed}; allowed: 0 and above")
     entry = find(registry, name)
     place = parse_mirror(mirror) if mirror else None
+    check_writable(out / MANIFEST)
+    fetcher = Fetcher(name, cache, place)
     try:
-        check_writable(out / MANIFEST)
-        fetcher = Fetcher(name, cache, place)
-        try:
-            release, fetched = _obtain(name, entry, source, fetcher)
-        except UnobtainableError as error:
-            stand_in = _permitted_stand_in(name, entry, source, error)
-            log.warning("%s: the real data are not available; generating synthetic data", name)
-            manifest = _draw(name, entry, stand_in, seed, out)
-        else:
-            manifest = _read(name, entry, release, fetched, out)
-    except OSError as error:
-        raise UserError(f"{error.filename or out}: {error.strerror or error}") from error
+        release, fetched = _obtain(name, entry, source, fetcher)
+    except UnobtainableError as error:
+        # a corrupt file is never replaced silently: somebody wanted to use the real data
+        if error.corrupt or source == "official" or entry.stand_in is None:
+            raise error.as_user_error(name) from error
+        log.warning("%s: generating synthetic data: %s", name, error)
+        manifest = _draw(name, entry, entry.stand_in, seed, out)
+    else:
+        manifest = _read(name, entry, release, fetched, out)
     log.info("%s: written to %s, data is %s", name, out, manifest.origin)
     return manifest
 
@@ -105,31 +104,6 @@ def _obtain(
     raise UnobtainableError(
         "; ".join(map(str, failures)), corrupt=any(error.corrupt for error in failures)
     )
-
-
-def _permitted_stand_in(
-    name: str, entry: Entry, source: Source, error: UnobtainableError
-) -> StandIn:
-    """Return the kind of synthetic data that replaces the real data.
-
-    Corrupt files are never ignored silently, because somebody wanted to use the real data.
-
-    Raises:
-        UserError: synthetic data is not permitted, or a file is corrupt. The message says what to
-            do.
-    """
-    if error.corrupt:
-        raise UserError(f"{name}: {error}; fix or remove the bad file, then run again") from error
-    if source == "official" or entry.stand_in is None:
-        files = [file for release in entry.releases for file in release.files_needed()]
-        folders = {f"DIR/{file.folder or name}" for file in files}
-        other = entry.stand_in or any(release.note for release in entry.releases)
-        choice = ", or allow other data with source 'any'" if source == "official" and other else ""
-        raise UserError(
-            f"{name}: {error}; put the files into {' and '.join(sorted(folders))} and set "
-            f"NODEWISE_DATASETS=DIR{choice}"
-        ) from error
-    return entry.stand_in
 
 
 def _read(

@@ -6,8 +6,7 @@ from typing import Self
 from pydantic import Field, TypeAdapter, model_validator
 
 from nodewise.core.cell import Name
-from nodewise.core.errors import UserError
-from nodewise.core.schema import read_yaml
+from nodewise.core.schema import find_entry, read_yaml
 from nodewise.data.facts import Facts
 from nodewise.data.formats import Release
 
@@ -27,9 +26,6 @@ class Entry(Facts):
         return self
 
 
-_REGISTRY = TypeAdapter(dict[Name, Entry])
-
-
 def read_registry(path: Path) -> dict[str, Entry]:
     """Read and check a registry file (YAML, one key per dataset).
 
@@ -37,7 +33,7 @@ def read_registry(path: Path) -> dict[str, Entry]:
         UserError: the file cannot be read, is not YAML, or is not valid. The message names the
             first error.
     """
-    return read_yaml(_REGISTRY, path)
+    return read_yaml(TypeAdapter(dict[Name, Entry]), path)
 
 
 def find(path: Path, name: str) -> Entry:
@@ -46,9 +42,4 @@ def find(path: Path, name: str) -> Entry:
     Raises:
         UserError: see `read_registry`; or there is no such dataset.
     """
-    entries = read_registry(path)
-    if name not in entries:
-        raise UserError(
-            f"{name!r} is not a dataset of {path}; allowed: {', '.join(sorted(entries))}"
-        )
-    return entries[name]
+    return find_entry(Entry, path, name)

@@ -6,7 +6,6 @@ that values are unsigned bytes.
 Source: http://yann.lecun.com/exdb/mnist
 """
 
-import gzip
 import math
 import struct
 from collections.abc import Callable, Mapping
@@ -64,11 +63,10 @@ class Idx(BaseRelease):
             part, kind = file.role.split("_")
             examples = facts.train_examples if part == "train" else facts.test_examples
             shape = (examples, *facts.shape) if kind == "images" else (examples,)
-            with gzip.open(paths[file.name]) as content:
-                try:
-                    read[file.role] = parse(content.read(), shape)
-                except ValueError as error:
-                    raise ValueError(f"{file.name}: {error}") from error
+            try:
+                read[file.role] = parse(paths[file.name].read_bytes(), shape)
+            except ValueError as error:
+                raise ValueError(f"{file.name}: {error}") from error
             advance(examples if kind == "images" else 0)
         return Arrays(*(read[role] for role in ROLES))
 
