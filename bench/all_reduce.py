@@ -1,7 +1,7 @@
 """All-reduces of 5 MB on links of 100 Mbit/s, in units of what their bytes take of the link.
 
-Target: at most 1.08, on 2, 3 and 8 nodes with 0.2 of a core each. `direct` is the all-reduce of the
-workers of `split_dense`, `ring` is TensorFlow's, which other strategies use. Both run in turns in
+Target: at most 1.08, on 2, 3 and 8 nodes with 0.2 of a core each. In `direct`, every worker
+sends directly to every other; `ring` is TensorFlow's, which strategies use. Both run in turns in
 the same workers, in launches like those of a calibration. `sent` is the TCP payload that left a
 node, in units of what a ring sends. The results are one JSON file
 (`nodewise.results.peers.Exchanges`). The site shows `data/bench/all_reduce.json`.

@@ -34,13 +34,13 @@ def main() -> None:
         cell = cell_of(nodes)
         with tempfile.TemporaryDirectory() as logs:
             without, having = (
-                process.run(
+                process.Job(
                     nodes,
                     partial(train, cell=cell, with_data=with_data),
                     logs=Path(logs),
                     time_limit_s=600,
                     preload=["nodewise.measure.worker"],
-                )
+                ).run()
                 for with_data in (False, True)
             )
         shard = max(seen["shard"] * seen["example"] for seen in having)

@@ -53,7 +53,6 @@ def architecture(model: str, layers: Sequence[Layer], about: Sequence[str] = ("A
         flops_per_example=sum(one.flops for one in layers),
         training_flops_per_example=sum(one.training_flops for one in layers),
         stages=len(layers),
-        dense_pairs=0,
     )
 
 

@@ -40,7 +40,7 @@ from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 
 MODELS = ["fashion_cnn", "mnist_cnn"]  # also in ddp_worker.py; DDP cannot train the others
-OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored", "split_dense"]
+OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored"]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from nodewise.cluster import api, lock, process
-from nodewise.cluster.channel import Channel
+from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.local import Local
 from nodewise.core.cell import Cluster, Frozen
@@ -76,20 +76,24 @@ def run(job: Job) -> dict:
         blocks = quiet_machine.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
         replicas: set[str] = set()
 
-        def on_meeting(name: str, pids: list[int]) -> bool:
-            if name == "warm":
-                check_replicas(replicas)
-            return blocks.on_meeting(name, pids)
+        class Launch(process.Job):
+            def on_message(self, rank: int, message: Message) -> None:
+                replicas.add(message["replica"])
 
-        parts = process.run(
+            def on_meeting(self, name: str, pids: list[int]) -> bool:
+                if name == "warm":
+                    check_replicas(replicas)
+                return blocks.on_meeting(name, pids)
+
+            def on_poll(self) -> None:
+                cluster.check()
+
+        parts = Launch(
             job.nodes,
             partial(become_worker, job=job, cluster=cluster),
             logs=Path(logs),
             time_limit_s=job.time_limit_s,
-            on_message=lambda rank, message: replicas.add(message["replica"]),
-            on_meeting=on_meeting,
-            on_poll=cluster.check,
-        )
+        ).run()
         about = {
             "kind": cluster.kind,
             "network": cluster.network,

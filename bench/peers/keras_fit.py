@@ -56,12 +56,12 @@ def main(model: str, rounds: int) -> None:
         (cluster := Local(1)).open(),
         tempfile.TemporaryDirectory() as logs,
     ):
-        parts = process.run(
+        parts = process.Job(
             2,
             partial(measure, cluster=cluster, model=model, rounds=rounds),
             logs=Path(logs),
             time_limit_s=TIME_LIMIT_S,
-        )
+        ).run()
     print(json.dumps({way: rates for part in parts for way, rates in part.items()}))
 
 

@@ -31,13 +31,13 @@ def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print the losses."""
     settle_environment()
     with lock.to_itself(lambda: None), (cluster := Local(nodes)).open():
-        parts = process.run(
+        parts = process.Job(
             nodes,
             partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),
             logs=out / strategy,
             time_limit_s=TIME_LIMIT_S,
             preload=["nodewise.measure.worker"],
-        )
+        ).run()
     print(json.dumps([sum(step) for step in zip(*(part["losses"] for part in parts), strict=True)]))
 
 

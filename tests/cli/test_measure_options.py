@@ -155,10 +155,6 @@ def test_epochs_take_the_place_of_steps():
             "--strategy model_parallel: options.micro_batches: at most 32, ",
         ),
         (
-            {"strategy": "tensor_parallel", "model": "bert_base"},
-            "--strategy tensor_parallel: model: bert_base has no two dense layers in a row",
-        ),
-        (
             {"strategy": "parameter_averaging", "steps": 9},
             "--strategy parameter_averaging: options.period: at most 9, the timed steps; not 10",
         ),

@@ -29,26 +29,21 @@ from nodewise.cluster.channel import Channel, Message
 AFTER_S = 0.5
 
 
-class Job:
+class Job(process.Job):
     """Limits, watches and releases the nodes, as a launcher does."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
+        super().__init__(
+            arguments.nodes,
+            partial(work, what=arguments.work, seconds=arguments.seconds),
+            logs=Path(os.environ["LOGS"]),
+            time_limit_s=60,
+        )
         self.cycle = duty_cycle.DutyCycle()
         self.arguments = arguments
         self.told = float("inf")
 
-    def run(self) -> None:
-        with duty_cycle.made(self.cycle):
-            process.run(
-                self.arguments.nodes,
-                partial(work, what=self.arguments.work, seconds=self.arguments.seconds),
-                logs=Path(os.environ["LOGS"]),
-                time_limit_s=60,
-                on_meeting=self.meet,
-                on_poll=self.poll,
-            )
-
-    def meet(self, name: str, pids: list[int]) -> bool:
+    def on_meeting(self, name: str, pids: list[int]) -> bool:
         if name == "placed":
             for rank, pid in enumerate(pids):
                 self.cycle.put(rank, pid)
@@ -68,7 +63,7 @@ class Job:
             print(json.dumps({"after": after}), flush=True)
         return False
 
-    def poll(self) -> None:
+    def on_poll(self) -> None:
         self.cycle.check()
         now = time.monotonic()
         if now > self.told + 1:
@@ -147,6 +142,8 @@ if __name__ == "__main__":
     if arguments.namespace:
         namespace.enter_private_network()
     try:
-        Job(arguments).run()
+        job = Job(arguments)
+        with duty_cycle.made(job.cycle):
+            job.run()
     except api.NotPermittedError as error:
         sys.exit(f"refused: {error}")

@@ -52,13 +52,10 @@ def main(what: str) -> None:
             print("asleep", flush=True)
 
     with cluster.open():
-        results = process.run(
-            NODES * inside,
-            partial(on_node, cluster=cluster, what=what),
-            logs=Path(sys.argv[2]),
-            time_limit_s=60,
-            on_meeting=met,
-        )
+        work = partial(on_node, cluster=cluster, what=what)
+        job = process.Job(NODES * inside, work, logs=Path(sys.argv[2]), time_limit_s=60)
+        job.on_meeting = met
+        results = job.run()
     print(json.dumps([*results, sent] if sent else results))
 
 

@@ -40,7 +40,9 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
     namespace.enter_private_network()
     with tempfile.TemporaryDirectory() as logs:
         on_each = partial(on_node, work=work, rate_mbit=rate_mbit)
-        results = process.run(count, on_each, logs=Path(logs), time_limit_s=60, on_meeting=met)
+        job = process.Job(count, on_each, logs=Path(logs), time_limit_s=60)
+        job.on_meeting = met
+        results = job.run()
     return {"results": results, "use": use}
 
 

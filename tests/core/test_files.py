@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from nodewise.core.errors import what_to_mend
 from nodewise.core.files import atomic, check_writable, write_json, write_text
 
 
@@ -33,13 +33,6 @@ def test_folders_are_made_and_the_mode_is_the_usual_one(tmp_path):
     (tmp_path / "usual").touch()
     assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
     assert json.loads(path.read_text()) == {"α": [1, 2.5]}
-
-
-def test_the_temporary_name_is_hidden_and_looks_like_no_result(tmp_path):
-    with atomic(tmp_path / "cells.v1.parquet") as temporary:
-        assert temporary.parent == tmp_path
-        assert temporary.name.startswith(".cells.v1.parquet.")
-        assert temporary.suffix == ".tmp"
 
 
 def test_json_has_no_nan(tmp_path):
@@ -101,24 +94,6 @@ def test_two_processes_that_write_the_same_file_both_write_it_whole(tmp_path):
     second.finish()
     assert path.read_text() == "whole"
     assert names(tmp_path) == {"record.json"}
-
-
-def test_many_writers_at_once_never_show_half_a_file(tmp_path):
-    path = tmp_path / "page.md"
-    write_text(path, "0" * 5000)
-
-    def write(turn):
-        write_text(path, str(turn % 10) * 5000)
-
-    def look(turn):
-        text = path.read_text()
-        assert len(text) == 5000
-        assert len(set(text)) == 1
-
-    with ThreadPoolExecutor(5) as pool:
-        works = [*(pool.map(write, range(200)) for _ in range(4)), pool.map(look, range(500))]
-        assert len([done for work in works for done in work]) == 1300
-    assert names(tmp_path) == {"page.md"}
 
 
 LIMITED = """
@@ -186,3 +161,11 @@ def test_whether_a_file_can_be_written_is_known_before_and_leaves_only_its_folde
     assert names(path.parent) == {"record.json"}
     with pytest.raises(FileExistsError, match=r"record\.json"):
         check_writable(path / "below.json")
+
+
+def test_a_file_in_place_of_a_folder_is_told_from_a_folder_that_is_there(tmp_path):
+    (tmp_path / "file").touch()
+    for name, expected in (("file", "is not a folder"), (".", "File exists")):
+        with pytest.raises(FileExistsError) as raised:
+            (tmp_path / name).mkdir()
+        assert expected in what_to_mend(raised.value)

@@ -1,5 +1,9 @@
 """A generated folder is replaced as a whole; files that were not generated are never touched."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from nodewise.core.errors import UserError
@@ -36,19 +40,46 @@ def test_a_failed_run_leaves_the_old_folder_and_nothing_else(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
-    for aside in (".out.new", ".out.old"):
-        (tmp_path / aside / "half").mkdir(parents=True)
+@pytest.fixture
+def dead():
+    """Return the id of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, dead):
+    for age in ("new", "old"):
+        (tmp_path / f".out.{dead}.{age}" / "half").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
     write(tmp_path / "out", {"a.md": ""})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_run_killed_while_folders_were_renamed_has_its_old_folder_back(tmp_path):
+def test_a_run_killed_while_folders_were_renamed_has_its_old_folder_back(tmp_path, dead):
     write(tmp_path / "out", {"a.md": "old"})
-    (tmp_path / "out").rename(tmp_path / ".out.old")
+    (tmp_path / "out").rename(tmp_path / f".out.{dead}.old")
     with pytest.raises(KeyboardInterrupt), replaced(tmp_path / "out"):
         raise KeyboardInterrupt
     assert files_of(tmp_path / "out") == {"a.md": "old"}
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(tmp_path, monkeypatch):
+    with replaced(tmp_path / "out") as new:
+        write_files(new, {"a.md": "first"})
+        with monkeypatch.context() as context:
+            context.setattr(os, "getpid", os.getppid)
+            write(tmp_path / "out", {"b.md": "second"})
+        assert files_of(tmp_path / "out") == {"b.md": "second"}
+        write_files(new, {"c.md": "first"})
+    assert files_of(tmp_path / "out") == {"a.md": "first", "c.md": "first"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_current_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"\.: cannot be replaced"):
+        write(Path(), {"a.md": ""})
 
 
 def test_a_folder_with_files_of_others_is_refused(tmp_path):

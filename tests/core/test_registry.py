@@ -61,8 +61,9 @@ def test_it_has_what_another_package_registers(things, tmp_path):
 
 def test_a_plugin_that_fails_is_named_in_one_line(things, tmp_path):
     install(tmp_path, "plugin", "1 / 0\n")
-    with pytest.raises(UserError, match=r"^thing plug-in plugin: cannot be imported .*division by"):
-        dict(things)
+    for _ in range(2):  # The second read must not return a part of the list.
+        with pytest.raises(UserError, match=r"^thing plug-in plugin: .*division by"):
+            dict(things)
 
 
 def test_a_name_that_is_there_twice_is_an_error(things, tmp_path):

@@ -19,23 +19,17 @@ from nodewise.study.config import read_config
 LAUGHS = "a0: &a0 [1, 2]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 30)
 )
-MERGED_LAUGHS = "a0: &a0 {x: 1}\n" + "".join(
-    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 10)}]}}\n"
-    for level in range(1, 30)
-)
-
 WRONG = {
     "a: 1\nb: 2\na: 3\n": "line 3: cannot be read as YAML (the key 'a' appears twice)",
     "1: 2\n": "line 1: cannot be read as YAML (the key 1 must be text)",
     "[1, 2]: 3\n": "line 1: cannot be read as YAML (the key [1, 2] must be text)",
     "a: [1\n": "line 2: cannot be read as YAML (",
     "a: \x00\n": "cannot be read as YAML (",
-    "a: " + "[" * 100_000: "line 1: cannot be read as YAML (nested deeper than the 50 levels",
-    "- " * 100_000: "line 1: cannot be read as YAML (nested deeper than the 50 levels",
-    "a: [" + "1, " * 100_000 + "1]": "line 1: cannot be read as YAML (more than the 20,000 values",
-    LAUGHS: "line 5: cannot be read as YAML (more than the 20,000 values that are allowed)",
-    MERGED_LAUGHS: "line 5: cannot be read as YAML (more than the 20,000 values",
-    "a: &a [*a]\n": "line 1: cannot be read as YAML (*a is a part of itself)",
+    "a: " + "[" * 100_000: "cannot be read as YAML (nested deeper than the 50 levels",
+    "- " * 100_000: "cannot be read as YAML (nested deeper than the 50 levels",
+    "a: [" + "1, " * 30_000 + "1]": "cannot be read as YAML (more than the 20,000 values",
+    LAUGHS: "cannot be read as YAML (more than the 20,000 values that are allowed)",
+    "a: &a [*a]\n": "cannot be read as YAML (nested deeper",
     "a: !!python/object/apply:os.system ['true']\n": "line 1: cannot be read as YAML (the tag '",
     "a: !!bool x\n": "line 1: cannot be read as YAML (the tag 'tag:yaml.org,2002:bool' is not",
     '"a\\nb": 1\n': "line 1: cannot be read as YAML (the key 'a\\nb' must be printable)",
@@ -60,13 +54,6 @@ def test_what_is_no_yaml_or_loses_a_key_is_told_in_one_line(tmp_path, read, text
 def test_a_file_that_is_not_there_is_named_once(tmp_path, read):
     path = tmp_path / "none.yaml"
     assert user_error(read, path).startswith(f"{path}: cannot be read (No such file or directory)")
-
-
-def test_keys_may_be_merged_and_read_again_elsewhere(tmp_path):
-    path = tmp_path / "merged.yaml"
-    path.write_text("one: &one {a: 1, b: 2}\ntwo: {<<: *one, b: 3}\n")
-    found = read_yaml(TypeAdapter(dict[str, dict[str, int]]), path)
-    assert found == {"one": {"a": 1, "b": 2}, "two": {"a": 1, "b": 3}}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +111,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, read, most):
 def test_a_device_without_end_is_refused():
     assert (
         user_error(read_config, Path("/dev/zero"))
-        == "/dev/zero: is too large, at most 1,000,000 bytes are allowed"
+        == "/dev/zero: is too large, at most 200,000 bytes are allowed"
     )
 
 

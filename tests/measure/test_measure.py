@@ -132,13 +132,12 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
 
 
 def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
-    how = "--strategy tensor_parallel --nodes 2 --batch 8 --out refused.json"
+    how = "--strategy model_parallel --nodes 7 --batch 8 --out refused.json"
     code, said = measure(project, f"{OWN} {how}")
     assert code == 1, said
     record = read_record(project / "refused.json")
     assert (record.status, record.failure.rank) == ("refused", None)
-    reason = "has no two dense layers in a row that could be split"
-    assert record.failure.reason.endswith(reason)
+    assert "stage" in record.failure.reason
     assert f"refused.json: refused: {record.failure.reason}" in said
 
 

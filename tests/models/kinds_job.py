@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from local_job import run_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -103,10 +104,10 @@ def _launch(
             replicas.clear()
 
     try:
-        process.run(
+        run_job(
             size,
             partial(train, cluster=cluster, kinds=kinds, case=case, out=out),
-            logs=out / kinds[0],
+            out / kinds[0],
             time_limit_s=30 + 30 * len(kinds),
             preload=["nodewise.measure.worker"],
             on_message=heard,

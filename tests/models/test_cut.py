@@ -8,7 +8,7 @@ from keras import layers
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
-from nodewise.models.cut import cut, most_stages, pairs
+from nodewise.models.cut import cut, most_stages
 from nodewise.models.layers import layers_of
 
 
@@ -44,15 +44,6 @@ def test_stages_compute_what_the_model_computes(build, count):
     np.testing.assert_allclose(chain(stages, x, training=False), model(x, training=False), 1e-5)
     ours = [id(one) for stage in stages for one in stage.trainable_variables]
     assert sorted(ours) == sorted(id(one) for one in model.trainable_variables)
-
-
-def test_an_activation_of_the_user_s_own_is_not_taken_to_work_unit_by_unit():
-    def own(x):
-        return x - keras.ops.mean(x, axis=-1, keepdims=True)
-
-    pair = [keras.Input((4,)), layers.Dense(4, activation=own), layers.Dense(3)]
-    with pytest.raises(RefusedError, match="no two dense layers in a row that could be split"):
-        pairs(keras.Sequential(pair))
 
 
 @MODELS

@@ -114,7 +114,7 @@ def assert_close(ones, others):
 @pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])
 def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
-    runs += [run(0, "split_dense", 1.0, nodes)]  # This way has no measured all-reduce.
+    runs += [run(0, "mpi", 1.0, nodes)]  # This way has no measured all-reduce.
     (found,) = findings.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
@@ -134,7 +134,7 @@ def page(tmp_path_factory):
     """Return the page of a comparison as Markdown; step times of each way are those in `steps`."""
     folder = tmp_path_factory.mktemp("study")
     make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
-    steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
+    steps = {"mpi": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
     runs = [
         run(n, way, step_s * 1.1**n, nodes, all_reduce_s=0.42 if way == "horovod" else None)
         for n in range(3)
@@ -196,8 +196,8 @@ def rows_of(page, heading):
 def test_what_each_way_adds_is_held_against_both_peers(page):
     rows = rows_of(page, "What the exchange adds to a step")
     of = {row[2][-1]: row for row in rows}
-    assert list(of) == ["layers", "DistributedDataParallel", "loop", "Horovod"]
-    fastest = of["layers"]
+    assert list(of) == ["MPI", "DistributedDataParallel", "loop", "Horovod"]
+    fastest = of["MPI"]
     assert (fastest[4][0], fastest[5][0], fastest[6]) == ("0.714×", "0.926×", ["yes"])
     slower = of["loop"]  # It adds less than one of the two peers.
     assert (slower[4][0], slower[5][0], slower[6]) == ("0.929×", "1.20×", ["no"])
@@ -206,7 +206,7 @@ def test_what_each_way_adds_is_held_against_both_peers(page):
 
 def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
     ways = [row for row in rows_of(page, "Every strategy") if row[1] == ["2"]]
-    named = ["layers", "DistributedDataParallel", "loop", "Horovod"]
+    named = ["MPI", "DistributedDataParallel", "loop", "Horovod"]
     assert [row[2][-1] for row in ways] == named
     assert ways[3][4] == ["–"] and ways[2][4][0] == "0.950×"
 

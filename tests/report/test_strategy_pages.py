@@ -22,7 +22,6 @@ from nodewise.report.formulas import formula_of
 from nodewise.report.html import text as text_of
 from nodewise.report.pages.strategies import read_diagrams
 from nodewise.results.columns import COLUMNS
-from nodewise.results.model_description import Layer
 from nodewise.results.record import Record
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
@@ -302,52 +301,12 @@ def test_what_stands_before_a_diagrams_element_is_left_out(tmp_path):
         ("compressed_sgd", {"method": "top_k"}, 3, None),
         ("model_parallel", {"micro_batches": 4}, 3, None),
         ("hybrid", {"groups": 2}, 4, None),
-        ("split_dense", {}, 4, None),  # This model has no description.
-        ("tensor_parallel", {}, 4, None),
     ],
 )
 def test_bytes_by_the_formula(strategy, options, nodes, sent):
     cell = make.cell(n=nodes, strategy=strategy, options=options)
     got = STRATEGIES[strategy].bytes_sent(Trained(cell, 1200, 100))
     assert got == (None if sent is None else pytest.approx(sent))
-
-
-def layer(name, kind, shape, before, parameters=0):
-    """Return a layer whose operations do not matter."""
-    counts = {"parameters": parameters, "trainable": parameters, "flops": 0, "training_flops": 0}
-    inputs = [before] if before else []
-    return Layer(name=name, kind=kind, detail="", inputs=inputs, output_shape=shape, **counts)
-
-
-CONVOLUTION = layer("convolution", "Conv2D", [30, 30, 1], "input", 10)
-LAYERS = [
-    layer("input", "InputLayer", [32, 32, 1], None),
-    CONVOLUTION,
-    layer("flat", "Flatten", [900], "convolution"),
-    layer("hidden", "Dense", [100], "flat", 90_100),
-    layer("dropped", "Dropout", [100], "hidden"),
-    layer("scores", "Dense", [10], "dropped", 1_010),
-]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "nodes", "batch", "layers", "sent"),
-    [
-        # Sent are inputs and gradients of 16 examples and all outputs; the rest is summed.
-        ("split_dense", 2, 16, LAYERS, 4 * (16 * (900 + 2 * 100) + 1_120)),
-        # With so many examples, sending the weights takes fewer bytes.
-        ("split_dense", 2, 128, LAYERS, 4 * 91_120),
-        ("split_dense", 1, 16, LAYERS, 0),
-        # The scores of 32 examples are sent forward, the inputs of the pair backward.
-        ("tensor_parallel", 2, 16, LAYERS, 4 * 32 * (10 + 900)),
-        # No gradient is needed if no layer before the pair is trained.
-        ("tensor_parallel", 2, 16, [one for one in LAYERS if one is not CONVOLUTION], 4 * 32 * 10),
-    ],
-)
-def test_bytes_of_split_layers_by_the_formula(strategy, nodes, batch, layers, sent):
-    cell = make.cell(n=nodes, batch=batch, strategy=strategy)
-    got = STRATEGIES[strategy].bytes_sent(Trained(cell, 4 * 91_120, 100, layers))
-    assert got == pytest.approx(sent)
 
 
 def test_sent_bytes_stand_beside_those_of_the_formula(docs):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from compiled import compiled
+from local_job import run_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -85,10 +86,10 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
         return False
 
     try:
-        results = process.run(
+        results = run_job(
             asked.nodes + options.server_nodes,
             partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}"),
-            logs=out,
+            out,
             time_limit_s=60,
             preload=["nodewise.measure.worker"],
             on_meeting=met,

@@ -33,7 +33,8 @@ def main(logs: Path) -> None:
     with cluster.open():
         work = partial(train, cluster=cluster)
         preload = ["nodewise.measure.worker"]
-        print(json.dumps(process.run(NODES, work, logs=logs, time_limit_s=60, preload=preload)))
+        job = process.Job(NODES, work, logs=logs, time_limit_s=60, preload=preload)
+        print(json.dumps(job.run()))
 
 
 def train(rank: int, channel: Channel, *, cluster: Local) -> Message:

@@ -11,7 +11,6 @@ import make_horovod
 pytestmark = pytest.mark.timeout(300)  # Workers are real, and Horovod may have to be built first.
 
 STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
-SPLIT_DENSE = Case("split_dense", 3, "wide", {})
 LEAVING = 1
 # errors of ranks that lose a peer; TensorFlow's own collectives print other texts
 MISSED = r"Connection\w*Error|BrokenPipeError"
@@ -33,10 +32,8 @@ SLOW = pytest.mark.slow
     ("case", "missed"),
     [
         pytest.param(STAR, MISSED, id="star"),
-        pytest.param(SPLIT_DENSE, MISSED, marks=SLOW, id="split_dense"),
         pytest.param(Case("compressed_sgd", 3, "wide", {}), MISSED, marks=SLOW, id="compressed"),
         pytest.param(Case("model_parallel", 3, "normalised", {}), MISSED, marks=SLOW, id="stages"),
-        pytest.param(Case("tensor_parallel", 2, "frozen", {}), "", marks=SLOW, id="tensors"),
     ],
 )
 def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
@@ -50,7 +47,6 @@ def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
     [
         # The driver, first in order, loses a connection; TensorFlow turns that into another error.
         pytest.param(STAR, id="star"),
-        pytest.param(SPLIT_DENSE, marks=SLOW, id="split_dense"),
         pytest.param(Case("horovod", 2, "wide", {}), marks=SLOW, id="horovod"),
     ],
 )

@@ -431,17 +431,6 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
         read(tmp_path, tree)
 
 
-def test_dense_layers_are_split_of_models_that_have_them(tmp_path):
-    tree = changed("experiments.steps.strategies", {"tensor_parallel": {"nodes": [1, 2]}})
-    assert len(read(tmp_path, tree).cells()) == 16
-    tree["experiments"]["steps"]["models"] = ["fashion_mlp", "resnet50"]
-    line = user_error(read, tmp_path, tree)
-    assert "strategies.tensor_parallel.model: resnet50 has no two dense layers in a row" in line
-    allowed = line.partition("allowed: ")[2].split(", ")
-    assert "fashion_mlp" in allowed
-    assert "resnet50" not in allowed
-
-
 def test_what_comes_with_the_last_of_the_steps_or_once_an_epoch_is_timed(tmp_path):
     averaging = {"parameter_averaging": {"nodes": [2], "options": {"period": 10}}}
     compressed = {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 9}}}
@@ -456,7 +445,7 @@ def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
     experiment = GOOD["experiments"]["steps"] | {
         "models": [],
         "own_models": {"mine": {"build": "mine.nets:build", "dataset": "mnist"}},
-        "strategies": {"model_parallel": {"nodes": [8]}, "tensor_parallel": {"nodes": [2]}},
+        "strategies": {"model_parallel": {"nodes": [8]}, "hybrid": {"nodes": [2]}},
     }
     tree = GOOD | {"experiments": {"steps": experiment}}
     assert len(read(tmp_path, tree).cells()) == 8

@@ -149,7 +149,7 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
         ),
         (
             {"own_models": {"mine": {"build": "models/fashion_cnn.py:build", "dataset": "mnits"}}},
-            "'mnits' is not a dataset of data/datasets.yaml; allowed: cifar10, ",
+            "'mnits' is not in data/datasets.yaml; allowed: cifar10, ",
         ),
         (
             {"own_models": {"mine": {"build": "models/lost.py:build", "dataset": "mnist"}}},

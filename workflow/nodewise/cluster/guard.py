@@ -1,4 +1,4 @@
-"""Guard process: waits for the end of a launcher, then kills its workers.
+"""Guard process: kills the workers of a launcher when the launcher ends, whatever the cause.
 
 Workers cannot end by themselves, because a duty cycle may have stopped them.
 """
@@ -7,24 +7,18 @@ import os
 import select
 import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.util import get_temp_dir
-from pathlib import Path
 from typing import NoReturn
 
 import psutil
 
-from nodewise.cluster import memory
-
-OnKilled = Callable[[int], None]
-
 _PARENT = os.getppid()  # read at import, because the parent may be gone later
 _GONE_WITHIN_S = 10.0
-_LOOK_EVERY_S = 1.0  # seconds between two checks of the launcher's memory
-_LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
+_LOOK_EVERY_S = 1.0
+_ENDED = b"ended\n"
 
 
 def end_with_parent() -> None:
@@ -38,88 +32,67 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[int], None]]:
+def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
     """Run a guard during the block; yield a function that registers the pid of a worker.
 
-    When this process ends, the guard kills the registered workers. The guard also:
-
-    - terminates this process if its parent ends, because this process may be waiting for an import
-      and not notice it;
-    - kills this process if the block takes longer than `limit_s` seconds;
-    - calls `on_out_of_memory`, with the bytes that this process had used, if the kernel kills it
-      because memory ran out.
+    At the end of the block, the registered workers and what they started have ended. If this
+    process is killed, the guard kills them. The guard also ends this process, which may be waiting
+    for an import and not notice, if its parent ends or the block takes longer than `limit_s`.
     """
-    folder = _temporary_folder()
+    folder = get_temp_dir()  # of multiprocessing, which is left behind after a kill
     launcher, parent = os.getpid(), os.getppid()
     reading, writing = os.pipe()
     guard = os.fork()
     if guard == 0:
         os.close(writing)
-        _be_guard((launcher, parent), reading, limit_s, folder, on_out_of_memory)
+        _be_guard(launcher, parent, reading, limit_s, folder)
     os.close(reading)
+    workers: list[int] = []
 
-    def guard_too(pid: int) -> None:
+    def register(pid: int) -> None:
+        workers.append(pid)
         os.write(writing, f"{pid}\n".encode())
 
     try:
-        yield guard_too
+        yield register
     finally:
-        os.kill(guard, signal.SIGKILL)
-        os.waitpid(guard, 0)
-        os.close(writing)
+        try:
+            kill_all(workers)
+            with suppress(BrokenPipeError):
+                os.write(writing, _ENDED)
+        finally:  # the guard kills the workers if an impatient user interrupted this process
+            os.close(writing)
+            os.waitpid(guard, 0)
 
 
-def _temporary_folder() -> Path:
-    """Return the temporary folder of multiprocessing, which is left behind after a kill.
-
-    The kernel limits the length of the path of a socket. If the default place is too long for that,
-    the folder is made in /tmp.
-    """
-    if len(tempfile.gettempdir()) > _LONGEST_PATH:
-        tempfile.tempdir = "/tmp"  # noqa: S108
-    return Path(get_temp_dir())
-
-
-def _be_guard(
-    watched: tuple[int, int], reading: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
-) -> NoReturn:
+def _be_guard(launcher: int, parent: int, reading: int, limit_s: float, folder: str) -> NoReturn:
     """Wait for the launcher's end, then kill its workers and remove its temporary folder.
 
     Args:
-        watched: pids of the launcher and of its parent.
+        launcher: pid of the launcher.
+        parent: pid of its parent.
         reading: read end of the pipe by which the launcher sends the pids of its workers.
         limit_s: seconds after which the launcher is killed.
         folder: temporary folder of the launcher.
-        on_out_of_memory: see `guarded`.
     """
-    launcher, parent = watched
     try:
         os.setsid()  # so that signals to the launcher's process group do not reach the guard
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        deadline, pids = time.monotonic() + limit_s, b""
-        kills, used, orphaned = memory.kills(), 0, False
-        while (left := deadline - time.monotonic()) > 0:
-            used = max(used, memory.peak_bytes(launcher))
+        deadline, received, orphaned = time.monotonic() + limit_s, b"", False
+        while (left := deadline - time.monotonic()) > 0 and os.getppid() == launcher:
             if not orphaned and _is_orphaned(launcher, parent):
                 orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
                 os.kill(launcher, signal.SIGTERM)
-            if not select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
-                continue
-            chunk = os.read(reading, 1 << 16)
-            if not chunk:  # end of file: the launcher is gone
-                if memory.kills() > kills:
-                    on_out_of_memory(used)
-                break
-            pids += chunk
-        if os.getppid() == launcher:
-            os.kill(launcher, signal.SIGKILL)
-        workers = [int(pid) for pid in pids.split()]
-        for pid in workers:
-            kill_group(pid)
-        deadline = time.monotonic() + _GONE_WITHIN_S
-        while any(map(_runs, workers)) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        shutil.rmtree(folder, ignore_errors=True)
+            if select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
+                chunk = os.read(reading, 1 << 16)
+                received += chunk
+                if not chunk or received.endswith(_ENDED):
+                    break
+        if not received.endswith(_ENDED):
+            if os.getppid() == launcher:
+                os.kill(launcher, signal.SIGKILL)
+            kill_all([int(pid) for pid in received.split()])
+            shutil.rmtree(folder, ignore_errors=True)
     finally:
         os._exit(0)  # without the exit handlers and buffers inherited from the launcher
 
@@ -130,15 +103,26 @@ def _is_orphaned(launcher: int, parent: int) -> bool:
     return False
 
 
-def _runs(pid: int) -> bool:
+def kill_all(workers: Sequence[int]) -> None:
+    """Kill workers, their process groups and all that they started; wait until they have ended."""
+    family: list[psutil.Process] = []
+    for pid in workers:
+        with suppress(psutil.NoSuchProcess):
+            worker = psutil.Process(pid)
+            family += [worker, *worker.children(recursive=True)]
+    for pid in workers:
+        with suppress(ProcessLookupError):  # the worker may not have created its group yet
+            os.killpg(pid, signal.SIGKILL)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    deadline = time.monotonic() + _GONE_WITHIN_S
+    while any(map(_runs, family)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
     """Return whether a process is running. A zombie, which waits for its parent, is not."""
     with suppress(psutil.NoSuchProcess):
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
-
-
-def kill_group(pid: int) -> None:
-    """Kill a worker and its process group, which the worker may not have created yet."""
-    for kill in (os.killpg, os.kill):
-        with suppress(ProcessLookupError):
-            kill(pid, signal.SIGKILL)

@@ -1,7 +1,6 @@
-"""Read memory facts from the kernel: size, use by processes, and kills for lack of memory."""
+"""Read memory facts from the kernel: size, use by processes and kills for lack of memory."""
 
 import re
-import resource
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,11 +45,6 @@ def kills() -> int:
     return 0
 
 
-def peak_bytes(pid: int) -> int:
-    """Return the peak resident set of a process in bytes; 0 if the process is gone."""
-    return status_bytes(pid, "VmHWM")
-
-
 def status_bytes(pid: int, name: str) -> int:
     """Return the entry `name` of /proc/PID/status in bytes; 0 if the process is gone."""
     with suppress(OSError):
@@ -58,11 +52,6 @@ def status_bytes(pid: int, name: str) -> int:
         found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
         return int(found[1]) * 1024 if found else 0
     return 0
-
-
-def own_peak_bytes() -> int:
-    """Return the peak resident set of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def ran_out(error: BaseException) -> bool:
@@ -75,11 +64,11 @@ def allocator_gave_up(log: list[str]) -> bool:
     return any(_ALLOCATOR in line for line in log)
 
 
-def out_of_memory(reason: str, peak: int) -> str:
-    """Return the message of a failure for lack of memory.
+def or_killed(reason: str, killed_before: int) -> str:
+    """Return why a process ended, which is lack of memory if the kernel has killed one since.
 
     Args:
         reason: how the process ended.
-        peak: its peak memory in bytes.
+        killed_before: result of `kills` before the process started.
     """
-    return f"out of memory: {reason}; it had used {peak / 1e9:.2f} GB"
+    return f"out of memory: {reason}" if kills() > killed_before else reason

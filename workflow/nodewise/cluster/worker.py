@@ -1,11 +1,9 @@
 """Run the work of a worker process and report its result or its failure to the launcher."""
 
-import errno
 import os
 import re
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -96,9 +94,7 @@ def _failure_of(error: BaseException) -> Message:
     )
     text = reason_of(error)
     if memory.ran_out(error):
-        text = memory.out_of_memory(text, memory.own_peak_bytes())
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        text += f"; temporary files go to {os.environ.get('TMPDIR') or tempfile.gettempdir()}"
+        text = f"out of memory: {text}"
     return {
         "text": text,
         "peer": peer_error,

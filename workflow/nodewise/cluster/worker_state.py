@@ -1,15 +1,11 @@
-"""The launcher's view of its workers: their state, their use of CPU and memory, why they failed."""
+"""The launcher's view of its workers, and why they failed."""
 
-import shutil
 import signal
-import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 
@@ -19,12 +15,7 @@ from nodewise.cluster.channel import Message
 from nodewise.cluster.worker import LINE_LENGTH
 from nodewise.core.errors import RefusedError
 
-_IDLE_CPU_S = 0.02  # a worker that uses no more CPU time between two looks is idle
-_SILENT_S = 2.0
 _LOG_LINES = 30
-_FORKSERVER_GONE = 255  # multiprocessing reports this exit code if the forkserver is gone
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
-_FULL_BYTES = 1 << 20
 
 
 class WorkerError(Exception):
@@ -39,7 +30,19 @@ class WorkerError(Exception):
 
 @dataclass(eq=False)
 class Worker:
-    """A worker as seen by its launcher. Times (`…_at`) are those of the monotonic clock."""
+    """A worker as seen by its launcher.
+
+    Args:
+        rank: rank of the worker.
+        process: its process.
+        connection: connection to it.
+        log: file with its output.
+        listening: whether messages may still come.
+        result: the result that it sent.
+        failure: what it reported about its exception.
+        ended: whether its process has ended.
+        failed_at: when it failed, in seconds of the monotonic clock.
+    """
 
     rank: int
     process: ForkServerProcess
@@ -47,12 +50,9 @@ class Worker:
     log: Path
     listening: bool = True
     result: Message | None = None
-    failure: Message | None = None  # what the worker reported about its exception
-    ended: bool = False  # a worker with a result keeps running: the others may still need it
+    failure: Message | None = None
+    ended: bool = False
     failed_at: float = 0.0
-    cpu_s: float = 0.0
-    peak_bytes: int = 0
-    active_at: float = field(default_factory=time.monotonic)  # when it last used CPU time
 
     @property
     def pid(self) -> int:
@@ -60,35 +60,10 @@ class Worker:
         assert self.process.pid is not None  # it was started  # noqa: S101
         return self.process.pid
 
-    def look(self) -> None:
-        """Update the worker's CPU time, peak memory and when it was last active."""
-        spent, now = cpu_s(self.pid), time.monotonic()
-        if spent - self.cpu_s > _IDLE_CPU_S:
-            self.active_at = now
-        self.cpu_s = spent or self.cpu_s
-        self.peak_bytes = max(self.peak_bytes, memory.peak_bytes(self.pid))
-
     @property
     def lost_a_peer(self) -> bool:
         """Whether the worker failed because another worker was gone."""
         return self.failure is not None and self.failure["peer"]
-
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the worker was last active."""
-        return time.monotonic() - self.active_at
-
-    @property
-    def silence(self) -> str:
-        """Text that says for how long the worker has not been active."""
-        return f"stopped answering for {self.silent_s:.0f} s"
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the process is stopped, for example by SIGSTOP."""
-        with suppress(psutil.NoSuchProcess):
-            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
-        return False
 
     @property
     def log_tail(self) -> list[str]:
@@ -106,58 +81,28 @@ def cpu_s(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def raise_failure(workers: Sequence[Worker], killed_before: int) -> NoReturn:
-    """Raise the error of the worker that caused the others to fail.
+def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception:
+    """Return the error of the worker that caused the others to fail.
 
-    Workers that were killed come first, then those that failed by themselves. If every worker that
-    ended only lost a peer, the error names the silent worker that they waited for.
+    Workers that were killed come first, then those that failed by themselves, then those that lost
+    a peer.
 
     Args:
         workers: all workers; at least one has ended.
         killed_before: number of processes that the kernel had killed for lack of memory before the
             workers were started.
 
-    Raises:
-        WorkerError, RefusedError, NotPermittedError: always.
+    Returns:
+        A WorkerError, or the RefusedError or NotPermittedError that the worker raised.
     """
     ended = [worker for worker in workers if worker.ended]
     first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
-    if first.lost_a_peer and (silent := _silent(workers)):
-        others = "(the others waited for it)"
-        raise _error(silent, f"worker {silent.rank} {silent.silence} {others}")
-    failure = first.failure or {}
+    failure = first.failure or {"text": _end_of(first, killed_before)}
     if failure.get("command") is not None:
-        raise NotPermittedError(failure["text"], failure["command"])
+        return NotPermittedError(failure["text"], failure["command"])
     if failure.get("refused"):
-        raise RefusedError(failure["text"])
-    if all(worker.process.exitcode == _FORKSERVER_GONE for worker in workers):
-        raise WorkerError("the process that workers are forked from was killed", None, [])
-    text = failure.get("text") or _end_of(first, killed_before)
-    raise _error(first, f"rank {first.rank}: {text}")
-
-
-def too_late(workers: Sequence[Worker], time_limit_s: float) -> WorkerError:
-    """Return the error of a job that has run out of time. It names a stopped worker, if any."""
-    reason = f"not finished within {time_limit_s:g} s"
-    silent = _silent(workers)
-    if silent and silent.is_stopped:
-        return _error(silent, f"{reason}: worker {silent.rank} {silent.silence}")
-    return WorkerError(reason, None, [])
-
-
-def _silent(workers: Sequence[Worker]) -> Worker | None:
-    """Return the worker that has been idle longest although it should be active, if any.
-
-    Stopped workers come first, even those with a result: a server still has to answer the others.
-    Running workers count only if they have no result yet.
-    """
-    silent = [
-        (not worker.is_stopped, worker.active_at, worker)
-        for worker in workers
-        if not worker.ended and worker.silent_s >= _SILENT_S
-    ]
-    should = [one for one in silent if not one[0] or one[2].result is None]
-    return min(should, key=lambda one: one[:2])[2] if should else None
+        return RefusedError(failure["text"])
+    return WorkerError(f"rank {first.rank}: {failure['text']}", first.rank, first.log_tail)
 
 
 def _end_of(worker: Worker, killed_before: int) -> str:
@@ -167,13 +112,8 @@ def _end_of(worker: Worker, killed_before: int) -> str:
         without = "and no result" if worker.result is None else "before the others were done"
         return f"ended with exit code {code} {without}"
     reason = f"killed by {signal.Signals(-code).name}"
-    if code == -signal.SIGBUS and shutil.disk_usage(_SHARED_MEMORY).free < _FULL_BYTES:
-        return f"{_SHARED_MEMORY} is full ({reason})"
-    by_kernel = code == -signal.SIGKILL and memory.kills() > killed_before
-    if by_kernel or (code == -signal.SIGABRT and memory.allocator_gave_up(worker.log_tail)):
-        return memory.out_of_memory(reason, worker.peak_bytes)
+    if code == -signal.SIGKILL:
+        return memory.or_killed(reason, killed_before)
+    if code == -signal.SIGABRT and memory.allocator_gave_up(worker.log_tail):
+        return f"out of memory: {reason}"
     return reason
-
-
-def _error(worker: Worker, reason: str) -> WorkerError:
-    return WorkerError(reason, worker.rank, worker.log_tail)

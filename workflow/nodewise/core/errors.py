@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from pathlib import Path
 
 _NO_ROOM = 64 * 1024  # bytes; less counts as full, because libraries write in larger pieces
 
@@ -35,7 +36,7 @@ def what_to_mend(error: OSError) -> str | None:
     if isinstance(error, ConnectionError):
         return None
     reason = error.strerror or str(error)
-    if isinstance(error, FileExistsError) and error.filename is not None:
+    if isinstance(error, FileExistsError) and Path(str(error.filename)).is_file():
         return f"{error.filename}: exists and is not a folder"
     if error.filename is not None:
         return f"{error.filename}: {reason}"

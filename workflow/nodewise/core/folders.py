@@ -1,11 +1,16 @@
 """Replace a generated folder as a whole: write a new one next to it, then swap them."""
 
+import fcntl
+import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from errno import EEXIST
 from os import strerror
 from pathlib import Path, PurePosixPath
+
+import psutil
 
 from nodewise.core.errors import UserError
 
@@ -16,25 +21,32 @@ _MARK = ".nodewise"  # file in each generated folder; other folders are never re
 def replaced(folder: Path) -> Iterator[Path]:
     """Yield an empty folder next to `folder`; replace `folder` by it if the block succeeds.
 
-    A killed run leaves either the old or the new folder. The next run cleans up.
+    The names of the folders next to it contain the id of this process. A killed run leaves either
+    the old or the new folder, and the next run removes what it left. Of two runs at the same time,
+    the last one to finish replaces the folder.
 
     Raises:
-        UserError: `folder` contains files that nodewise did not generate.
+        UserError: `folder` contains files that nodewise did not generate, or is the current folder.
         OSError: the folder cannot be written; the error names a path in `folder`.
     """
-    _check_replaceable(folder)
-    new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
+    if not folder.name:
+        raise UserError(f"{folder}: cannot be replaced as a whole; name a folder inside it")
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+        raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")
+    new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
     try:
-        if old.is_dir() and not folder.exists():
-            old.rename(folder)  # restore it: a run was killed between the two renames below
-        for leftover in (new, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-        new.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.parent):
+            _clean_up(folder)
+            new.mkdir()
         (new / _MARK).touch()
         yield new
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
+        with _locked(folder.parent):
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         # errors of a full disk name no file, and those of a copy name the source first
@@ -43,6 +55,30 @@ def replaced(folder: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, named) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, in which folders are renamed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _clean_up(folder: Path) -> None:
+    """Remove what killed runs left next to `folder`, and restore `folder` if it is missing."""
+    name = re.compile(rf"\.{re.escape(folder.name)}\.(\d+)\.(new|old)")
+    for leftover in folder.parent.iterdir():
+        match = name.fullmatch(leftover.name)
+        if match is None or (int(match[1]) != os.getpid() and psutil.pid_exists(int(match[1]))):
+            continue
+        if match[2] == "old" and not folder.exists():
+            leftover.rename(folder)
+        else:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
@@ -62,10 +98,3 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         data = content.encode("utf-8") if isinstance(content, str) else content
         (folder / name).write_bytes(data)
-
-
-def _check_replaceable(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
-        raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")

@@ -34,6 +34,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._packages_only = packages_only
         self._found: dict[str, T] = {}
         self._complete = False
+        self._failure: Exception | None = None
 
     def add(self, name: str, value: T) -> None:
         """Register `value` under `name`.
@@ -65,27 +66,34 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._all())
 
     def _all(self) -> dict[str, T]:
+        if self._failure is not None:
+            raise self._failure
         if not self._complete:
             self._complete = True  # set first, because the imported modules may read the registry
-            package = importlib.import_module(self._folder)
-            for module in pkgutil.iter_modules(package.__path__, f"{self._folder}."):
-                if module.ispkg or not self._packages_only:
-                    importlib.import_module(module.name)
-            for point in entry_points(group=self._group) if self._group else ():
-                _import_plugin(self.kind, point.value)
+            try:
+                self._import_all()
+            except Exception as error:
+                self._failure = error
+                raise
         return self._found
 
+    def _import_all(self) -> None:
+        """Import all modules that register values.
 
-def _import_plugin(kind: str, module: str) -> None:
-    """Import a module of another package.
-
-    Raises:
-        UserError: the import failed, with whatever error.
-    """
-    try:
-        importlib.import_module(module)
-    except UserError:
-        raise
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{kind} plug-in {module}: cannot be imported ({reason})") from error
+        Raises:
+            UserError: a module of another package cannot be imported, for whatever reason.
+        """
+        package = importlib.import_module(self._folder)
+        for module in pkgutil.iter_modules(package.__path__, f"{self._folder}."):
+            if module.ispkg or not self._packages_only:
+                importlib.import_module(module.name)
+        for point in entry_points(group=self._group) if self._group else ():
+            try:
+                importlib.import_module(point.value)
+            except UserError:
+                raise
+            except Exception as error:
+                raise UserError(
+                    f"{self.kind} plug-in {point.value}: cannot be imported "
+                    f"({type(error).__name__}: {error})"
+                ) from error

@@ -14,7 +14,7 @@ from nodewise.core.cell import NAME, Name
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 
-MOST_YAML_BYTES = 1_000_000
+MOST_YAML_BYTES = 200_000
 MOST_JSON_BYTES = 100_000_000  # a record of 64 workers and 100,000 steps
 
 _MUST_BE = {

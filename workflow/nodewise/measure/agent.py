@@ -22,7 +22,7 @@ import psutil
 
 from nodewise.cluster.api import NO_GPU, parsed
 from nodewise.cluster.channel import Channel, Message, receive, send
-from nodewise.cluster.guard import guarded, kill_group
+from nodewise.cluster.guard import guarded
 from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.process import START_WITHIN_S
 from nodewise.cluster.worker import be_worker
@@ -49,7 +49,7 @@ def main() -> None:
         if "listen" in job:
             _try_ports(job["listen"], launcher, answers)
             return
-        with guarded(START_WITHIN_S + job["time_limit_s"], lambda used: None) as guard:
+        with guarded(START_WITHIN_S + job["time_limit_s"]) as guard:
             to_worker, of_worker = Pipe()
             worker = os.fork()
             if worker == 0:
@@ -57,10 +57,7 @@ def main() -> None:
             of_worker.close()
             guard(worker)
             send(to_worker, {})
-            try:
-                _pass_on(worker, to_worker, launcher, answers)
-            finally:
-                kill_group(worker)
+            _pass_on(worker, to_worker, launcher, answers)
 
 
 def _facts() -> Message:

@@ -117,8 +117,7 @@ def measure(
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
-                launch = _Launch(task, progress, record.write_killed)
-                result = _run_processes(launch, logs=logs, began=began)
+                result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
         return record.write(status, failure=failure)
@@ -179,10 +178,6 @@ class _RecordWriter:
         write_text(self.output, record_json(record))
         return record
 
-    def write_killed(self, used: int) -> None:
-        reason = memory.out_of_memory("the launcher was killed", used)
-        self.write("failed", failure=Failure(reason=reason, rank=None, log_tail=[]))
-
 
 def _check_examples(cell: Cell, examples: int) -> None:
     if cell.global_batch > examples:
@@ -198,38 +193,28 @@ def failure_of(error: BaseException) -> tuple[str, Failure]:
             failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
             return "failed", failure
         case MemoryError():
-            reason = memory.out_of_memory("in the launcher", memory.own_peak_bytes())
+            reason = "out of memory in the launcher"
             return "failed", Failure(reason=reason, rank=None, log_tail=[])
         case api.NotPermittedError():
             return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 
-def _run_processes(launch: "_Launch", *, logs: Path, began: float) -> Measurement:
+def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) -> Measurement:
     """Run the processes of a cell; return their measurement.
 
     Raises:
         NotPermittedError, RefusedError, WorkerError: there is none.
     """
-    cell, cluster = launch.task.cell, launch.task.cluster
-    parts = process.run(
-        cell.processes,
-        partial(_run_on_host if cluster.remote else run_process, task=launch.task),
-        logs=logs,
-        time_limit_s=cell.time_limit_s,
-        preload=_PRELOAD,
-        on_message=launch.on_message,
-        on_meeting=launch.on_meeting,
-        on_poll=cluster.check,
-        on_out_of_memory=launch.on_out_of_memory,
-    )
+    job = _CellJob(task, progress, logs)
+    parts = job.run()
     start_up = StartUp(
-        imported_s=launch.reached["imported"] - began,
-        workers_ready_s=launch.reached["ready"] - began,
-        first_timed_step_s=launch.reached["first_step"] - began,
+        imported_s=job.reached["imported"] - began,
+        workers_ready_s=job.reached["ready"] - began,
+        first_timed_step_s=job.reached["first_step"] - began,
     )
     try:
-        return combine(cell, parts, start_up, launch.blocks.seen)
+        return combine(task.cell, parts, start_up, job.blocks.seen)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
         raise process.WorkerError(reason, None, []) from error
@@ -277,21 +262,24 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     return data_service.serve(task, rank, channel)
 
 
-class _Launch:
-    """The launcher's side of a cell: receives messages and acts when the workers meet."""
+class _CellJob(process.Job):
+    """The processes of a cell."""
 
-    def __init__(
-        self, task: Task, progress: Progress, on_out_of_memory: Callable[[int], None]
-    ) -> None:
+    def __init__(self, task: Task, progress: Progress, logs: Path) -> None:
         from nodewise.measure import quiet_machine  # imports NumPy
 
-        # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
-        cell = task.cell
-        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
-        self.task, self.on_out_of_memory = task, on_out_of_memory
-        self.blocks = quiet_machine.Blocks(
-            task.cluster, limit=limit, time_limit_s=cell.time_limit_s
+        cell, cluster = task.cell, task.cluster
+        super().__init__(
+            cell.processes,
+            partial(_run_on_host if cluster.remote else run_process, task=task),
+            logs=logs,
+            time_limit_s=cell.time_limit_s,
+            preload=_PRELOAD,
         )
+        # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
+        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
+        self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
+        self._check = cluster.check
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
         self._replicas: set[str] = set()
         self._progress = progress
@@ -309,6 +297,9 @@ class _Launch:
         if name == "warm":
             check_replicas(self._replicas)
         return self.blocks.on_meeting(name, pids)
+
+    def on_poll(self) -> None:
+        self._check()
 
 
 def check_replicas(digests: set[str]) -> None:

@@ -152,4 +152,4 @@ def _peak_bytes() -> int:
 
     Such pages, mostly of libraries, are in memory once for all processes.
     """
-    return memory.peak_bytes(os.getpid()) - memory.status_bytes(os.getpid(), "RssFile")
+    return memory.status_bytes(os.getpid(), "VmHWM") - memory.status_bytes(os.getpid(), "RssFile")

@@ -1,4 +1,4 @@
-"""Split a model over several nodes: into consecutive stages, or by splitting its dense layers.
+"""Split a model into consecutive stages, one for each node.
 
 Imports TensorFlow. A model can be cut into stages where a single tensor passes: after any layer of
 a Sequential model, and between the blocks of a residual network, but not inside such a block.
@@ -13,17 +13,10 @@ from math import inf
 from typing import Any
 
 import keras
-import numpy as np
-from keras import layers
-from numpy.typing import NDArray
 
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.units import counted
 from nodewise.models.layers import graph_calls, layers_of
-
-# Element-wise functions and layers. Nothing else is allowed between the two layers of a pair.
-_ACTIVATIONS = {"linear", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "tanh", "sigmoid"}
-_BETWEEN = (layers.Dropout, layers.BatchNormalization, layers.ReLU, layers.LeakyReLU)
 
 
 @dataclass(frozen=True)
@@ -181,61 +174,3 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
         return min(found, default=(inf, ()))
 
     return least_sent(0, stages)[1]
-
-
-def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
-    """Return pairs of consecutive trained dense layers. Each layer is in one pair at most.
-
-    Raises:
-        RefusedError: there are none, or the model is not Sequential.
-    """
-    if not isinstance(model, keras.Sequential):
-        raise RefusedError(
-            f"{model.name}: must be a Sequential model to be split within its layers"
-        )
-    found: list[tuple[layers.Dense, layers.Dense]] = []
-    first: layers.Dense | None = None
-    for layer in model.layers:
-        # a subclass, or a layer with LoRA, may compute something else
-        plain = type(layer) is layers.Dense and not layer.lora_enabled
-        if plain and layer.trainable:
-            if first is not None:
-                found.append((first, layer))
-                first = None
-            else:
-                name = keras.activations.serialize(layer.activation)
-                by_unit = isinstance(name, str) and name in _ACTIVATIONS
-                first = layer if by_unit else None
-        elif type(layer) not in _BETWEEN:
-            first = None
-    if not found:
-        raise RefusedError(f"{model.name}: has no two dense layers in a row that could be split")
-    return found
-
-
-def widened(model: keras.Model, nodes: int) -> keras.Model:
-    """Return `model`, or a wider model if its pairs cannot be split evenly over `nodes`.
-
-    In the wider model, the first layer of each pair gets additional units. They change nothing if
-    their weights are 0.
-
-    Raises:
-        RefusedError: no part of the model can be split.
-    """
-    units = {first.name: math.ceil(first.units / nodes) * nodes for first, _ in pairs(model)}
-    if all(units[first.name] == first.units for first, _ in pairs(model)):
-        return model
-
-    def copied(layer: keras.Layer) -> keras.Layer:
-        config = layer.get_config()
-        if layer.name in units:
-            config["units"] = units[layer.name]
-        return type(layer).from_config(config)
-
-    return keras.models.clone_model(model, clone_function=copied)
-
-
-def padded(values: NDArray[np.generic], shape: Sequence[int]) -> NDArray[np.generic]:
-    """Return `values`, padded with zeros at the end of each axis to `shape`."""
-    ends = [(0, wanted - got) for wanted, got in zip(shape, values.shape, strict=True)]
-    return np.pad(values, ends)

@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError, UserError
+from nodewise.core.errors import UserError
 from nodewise.models import registry
 from nodewise.models.contents import make_all_variables
-from nodewise.models.cut import most_stages, pairs
+from nodewise.models.cut import most_stages
 from nodewise.models.graph_flops import count_model
 from nodewise.models.layers import layers_of
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
@@ -87,7 +87,6 @@ def architecture_of(
         flops_per_example=sum(layer.flops for layer in layers),
         training_flops_per_example=sum(layer.training_flops for layer in layers),
         stages=stages,
-        dense_pairs=_dense_pairs(model),
     )
 
 
@@ -123,10 +122,3 @@ def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
         training_flops=training,
         uncounted=sorted(uncounted),
     )
-
-
-def _dense_pairs(model: keras.Model) -> int:
-    try:
-        return len(pairs(model))
-    except RefusedError:
-        return 0

@@ -134,7 +134,7 @@ def _known(value: float) -> float | None:
 def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
     """Yield the groups of points, in the order of the table.
 
-    Strategies without a law (several devices in one process, tensor parallelism) are left out.
+    Strategies without a law (several devices in one process, several pipelines) are left out.
 
     Args:
         points: the table of points (`results.curve_points`).

@@ -54,8 +54,6 @@ STRATEGY_COLOURS = {
     "parameter_averaging": ("#ca769d", "#985876", "#b16789"),
     "parameter_server": ("#a68d42", "#7d6a32", "#927c3a"),
     "single": ("#6f7680", "#8c9199", "#666d76"),
-    "split_dense": ("#8552cc", "#a47fd9", "#9568d3"),
-    "tensor_parallel": ("#bf4d60", "#ce7786", "#c55e6f"),
 }
 _OTHER_STRATEGY = ("#9a79ca", "#7a60a0", "#8e70bb")
 # in the order of a step; dark and light colours alternate, so that they differ in greyscale

@@ -40,9 +40,7 @@ class Split(Frozen):
 
     `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker, plus the
     cost of the barrier itself, whose median when idle is `idle_barrier_us`. With a parameter server
-    it is the time that the server holds the worker back. If workers exchange data while they
-    compute (split dense layers, tensor parallelism), the barrier is before the gradient. Waiting
-    for the slowest worker within the step is then part of communicating or computing.
+    it is the time that the server holds the worker back.
 
     `step_us` is timed around the parts, which should add up to it. Records from before 24 November
     2026 do not have it.

@@ -85,7 +85,6 @@ class Architecture(Frozen):
         flops_per_example: operations of the forward pass; a multiply-add counts as 2.
         training_flops_per_example: operations of forward and backward pass.
         stages: the most stages into which the model can be split.
-        dense_pairs: number of pairs of consecutive dense layers, which can be split over nodes.
         memory: memory of training; None if it was not measured.
     """
 
@@ -100,7 +99,6 @@ class Architecture(Frozen):
     flops_per_example: Count
     training_flops_per_example: int = Field(ge=1)
     stages: int = Field(ge=1)
-    dense_pairs: Count
     memory: Memory | None = None
 
     @property

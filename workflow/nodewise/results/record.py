@@ -63,7 +63,7 @@ class Provenance(Frozen):
 _EXCHANGES = {
     **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), "ring"),
     **dict.fromkeys(("async_sgd", "parameter_server"), "server"),
-    **dict.fromkeys(("hybrid", "model_parallel", "split_dense", "tensor_parallel"), "activations"),
+    **dict.fromkeys(("hybrid", "model_parallel"), "activations"),
     "compressed_sgd": "all-gather",
     "mirrored": "devices",
     "parameter_averaging": "averaging",

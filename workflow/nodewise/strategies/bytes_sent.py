@@ -1,10 +1,9 @@
 """Formulas of the bytes that a node sends per step, as the mean over the nodes that train."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nodewise.core.cell import Cell
-from nodewise.results.model_description import Layer
 
 
 @dataclass(frozen=True)
@@ -15,13 +14,11 @@ class Trained:
         cell: the measured cell.
         payload_bytes: the size of a gradient, in bytes.
         steps_per_epoch: the number of steps in an epoch of the cell.
-        layers: the layers of its model; empty if they are not known.
     """
 
     cell: Cell
     payload_bytes: int
     steps_per_epoch: int
-    layers: Sequence[Layer] = ()
 
 
 BytesSent = Callable[[Trained], float | None]
@@ -39,22 +36,9 @@ def unknown(_: Trained) -> None:
 
 def ring(trained: Trained) -> float:
     """Return the bytes of a ring all-reduce of the gradient. A star sends as much in total."""
-    return all_reduced(trained, trained.payload_bytes)
+    return 2 * (trained.cell.nodes - 1) / trained.cell.nodes * trained.payload_bytes
 
 
 def gradient(trained: Trained) -> float:
     """Return the bytes of one gradient. Servers send, too, but do not train."""
     return float(trained.payload_bytes)
-
-
-def all_reduced(trained: Trained, payload_bytes: float) -> float:
-    """Return the bytes of an all-reduce of `payload_bytes`, in a ring or directly between all."""
-    return 2 * (trained.cell.nodes - 1) / trained.cell.nodes * payload_bytes
-
-
-def dense_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, int, int]]:
-    """Yield the trainable dense layers on 1-D inputs, with their numbers of inputs and outputs."""
-    shapes = {layer.name: layer.output_shape for layer in layers}
-    for layer in layers:
-        if layer.kind == "Dense" and layer.trainable and len(shapes[layer.inputs[0]]) == 1:
-            yield layer, shapes[layer.inputs[0]][0], layer.output_shape[0]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nodewise.cluster import api, process
 from nodewise.cluster.channel import Channel, Message
@@ -15,6 +15,9 @@ from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY
 from nodewise.measure.period import Period
 from nodewise.results.calibration import AllReduce, Busy, Launch, Stream, Transfer
+
+if TYPE_CHECKING:
+    from nodewise.measure.quiet_machine import Blocks
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -46,16 +49,7 @@ def _measure(
 
     period = Period()
     blocks = quiet_machine.Blocks(cluster, limit=1)
-    parts = process.run(
-        plan.nodes,
-        partial(_have_host_work if cluster.remote else _work, plan=plan, cluster=cluster),
-        logs=logs,
-        time_limit_s=plan.time_limit_s,
-        preload=[] if cluster.remote else ["nodewise.measure.calibrate.node"],
-        on_message=lambda rank, message: send(message),
-        on_meeting=blocks.on_meeting,
-        on_poll=cluster.check,
-    )
+    parts = _LaunchJob(plan, cluster, logs, blocks, send).run()
     seen = [parts[pair[1]]["streams"][place] for place, pair in enumerate(plan.pairs)]
     launch = Launch(
         nodes=plan.nodes,
@@ -77,6 +71,31 @@ def _measure(
     )
     ends = ([cluster.label(rank) for rank in pair] for pair in plan.pairs)
     return launch, [Stream(ends=of, **one) for of, one in zip(ends, seen, strict=True)]
+
+
+class _LaunchJob(process.Job):
+    """The workers of a launch."""
+
+    def __init__(
+        self, plan: Plan, cluster: api.Cluster, logs: Path, blocks: "Blocks", send: Send
+    ) -> None:
+        super().__init__(
+            plan.nodes,
+            partial(_have_host_work if cluster.remote else _work, plan=plan, cluster=cluster),
+            logs=logs,
+            time_limit_s=plan.time_limit_s,
+            preload=[] if cluster.remote else ["nodewise.measure.calibrate.node"],
+        )
+        self._blocks, self._send, self._check = blocks, send, cluster.check
+
+    def on_message(self, rank: int, message: Message) -> None:
+        self._send(message)
+
+    def on_meeting(self, name: str, pids: list[int]) -> bool:
+        return self._blocks.on_meeting(name, pids)
+
+    def on_poll(self) -> None:
+        self._check()
 
 
 def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:

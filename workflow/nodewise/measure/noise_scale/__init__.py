@@ -100,20 +100,27 @@ def _work(
     return measure_points(channel, cell, manifest, weights)
 
 
+class _NoiseScaleJob(process.Job):
+    """The one worker."""
+
+    def __init__(
+        self, work: Callable[[int, Channel], Message], logs: Path, progress: Callable[[float], None]
+    ) -> None:
+        preload = ["nodewise.cli", "nodewise.measure.noise_scale.training"]
+        super().__init__(1, work, logs=logs, time_limit_s=_TIME_LIMIT_S, preload=preload)
+        self._progress = progress
+
+    def on_message(self, rank: int, message: Message) -> None:
+        self._progress(message["progress"])
+
+
 def _measured(
     work: Callable[[int, Channel], Message], model: str, progress: Callable[[float], None]
 ) -> list[Point]:
     """Run the worker; return its measurements."""
     try:
         with tempfile.TemporaryDirectory() as logs:
-            (result,) = process.run(
-                1,
-                work,
-                logs=Path(logs),
-                time_limit_s=_TIME_LIMIT_S,
-                preload=["nodewise.cli", "nodewise.measure.noise_scale.training"],
-                on_message=lambda rank, message: progress(message["progress"]),
-            )
+            (result,) = _NoiseScaleJob(work, Path(logs), progress).run()
     except process.WorkerError as error:
         print(*error.log_tail, sep="\n", file=sys.stderr)
         raise UserError(f"{model}: {error.reason}") from error

@@ -54,8 +54,8 @@ class GPipe(PartsLaw):
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
         """Return the law, with activation bytes per example estimated from the bytes sent.
 
-        They are 0 if no bytes were counted. Returns None for tensor parallelism and for several
-        pipelines in parallel, which this law does not describe.
+        They are 0 if no bytes were counted. Returns None for several pipelines in parallel, which
+        this law does not describe.
         """
         if "micro_batches" not in options or "groups" in options:
             return None

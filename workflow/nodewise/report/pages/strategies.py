@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
@@ -206,7 +205,7 @@ def _with_formula(
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
     trained = [
-        _trained(study, study.records[cell_id].cell, int(payload), int(steps))
+        Trained(study.records[cell_id].cell, int(payload), int(steps))
         for cell_id, payload, steps in values
     ]
     sent = [STRATEGIES[name].bytes_sent(one) for one in trained]
@@ -214,12 +213,6 @@ def _with_formula(
     rows = curves.merge(formula, "left", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
     return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
-
-
-def _trained(study: ReportContext, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
-    described = study.architectures.get(cell.model)
-    layers = described.layers if described and described.has_layers else ()
-    return Trained(cell, payload_bytes, steps_per_epoch, layers)
 
 
 def _figures(study: ReportContext, cells: pd.DataFrame) -> list[PageFigure]:
