@@ -143,7 +143,7 @@ class Law:
     settings must be a frozen dataclass; other subclasses need no decorator.
 
     Attributes:
-        name: name of the law. Curves refer to it in their column `exchange` or `collective`.
+        name: name of the law. Exchanges refer to it, and curves in their column `collective`.
         aliases: other names that curves may use for it.
         link_known_by: source of the priors on the link: the ring all-reduces of a calibration
             (`rings`) or the rate of the link (`rate`); see `priors`.
@@ -262,10 +262,6 @@ class _Laws(Registry[type[Law]]):
         self.add(law.name, law)
         return law
 
-    def of_exchange(self, name: str) -> type[Law] | None:
-        """Return the law with this name or alias, or None."""
-        return self.get(name) or next((law for law in self.values() if name in law.aliases), None)
-
     def make(self, text: str) -> Law:
         """Parse the text of a law, such as `ring` or `averaging(period=8)`.
 
@@ -274,7 +270,7 @@ class _Laws(Registry[type[Law]]):
         """
         found = _LAW_TEXT.fullmatch(text)
         name = found[1] if found else text
-        law = self.of_exchange(name)
+        law = self.get(name) or next((law for law in self.values() if name in law.aliases), None)
         if found is None or law is None:
             names = sorted({*self, *(alias for each in self.values() for alias in each.aliases)})
             raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(names)}")
