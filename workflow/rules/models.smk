@@ -35,6 +35,7 @@ rule describe_own_model:
         build=lambda w: TO_DESCRIBE[w.own_model].build,
         dataset=lambda w: TO_DESCRIBE[w.own_model].load
         or TO_DESCRIBE[w.own_model].dataset,
+        measures=MEASURES,
         versions=VERSIONS,
     shell:
         # A model that cannot be described must not stop a study.
