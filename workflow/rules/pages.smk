@@ -6,6 +6,8 @@ out:   build/docs (the pages) and build/site (the site; open build/site/index.ht
 steps: compare_runs (if the study names two runs), render_pages, build_site
 """
 
+from nodewise.results.manifest import MANIFEST
+
 SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
 CHANGES = f"{RESULTS}/changes.csv"
 
@@ -35,7 +37,7 @@ rule render_pages:
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
-        manifests=[str(path) for path in STUDY.manifest_files()],
+        manifests=[str(path) for path in STUDY.beside_records(MANIFEST)],
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,
