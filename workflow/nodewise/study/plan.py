@@ -65,7 +65,7 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
 
 
 def _current(record: Record | None) -> Record | None:
-    """Return a record that the workflow keeps: it measures again with another TensorFlow or Keras."""
+    """Return a record unless the workflow repeats it: with another TensorFlow or Keras."""
     if record is None:
         return None
     measured = record.provenance.versions
