@@ -9,6 +9,7 @@ from typing import NamedTuple
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_duration
 from nodewise.results.record import Record, recorded
+from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
 from nodewise.study.estimate import Estimate, Machine, estimates
 from nodewise.study.memory_fit import misfit
@@ -154,8 +155,8 @@ def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
     steps = ["data, models and noise scales"]
     if any(one.cell.cluster.kind == "emulated" for one in planned):
         steps.append("the calibration of the emulated nodes")
-    if any(one.cell.strategy == "horovod" for one in planned):
-        steps.append("Horovod's build")
+    libraries = [STRATEGIES[one.cell.strategy].library for one in planned]
+    steps += sorted({f"{library.name}'s build" for library in libraries if library})
     yield f"In addition, once, a few minutes each: {', '.join(steps)}."
 
 
