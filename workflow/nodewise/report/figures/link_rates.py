@@ -19,10 +19,7 @@ from nodewise.report.figures._encodings import (
 from nodewise.report.figures._rows import CURVE
 from nodewise.results.queries import POINT
 
-_VIEWS = (
-    View("speedup", "Efficiency over slower and faster links", "efficiency", "Efficiency"),
-    View("absolute", "Step time over slower and faster links", "fitted_s", "Step time (s)", "log"),
-)
+_VIEW = View("Efficiency over slower and faster links", "efficiency", "Efficiency")
 
 
 @figure(
@@ -45,7 +42,7 @@ def link_rates(rows: pd.DataFrame) -> Figure:
     The rows are one line of `fit_queries.link_rates`.
     """
     kind = rows["points_kind"].iloc[0]
-    view = _VIEWS[0]
+    view = _VIEW
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
     data = rows[["role", *POINT, "rate_bit_s", *values, "flags", "cell_id"]]
     batch = data["batch_per_worker"].iloc[0]
@@ -63,7 +60,6 @@ def link_rates(rows: pd.DataFrame) -> Figure:
             f"At {batch} examples per worker. Shaded: 90 % interval on {shaded} nodes."
             f"{_misses_in_words(data)}{caution_key(data)}"
         ),
-        views=_VIEWS,
     )
 
 
@@ -75,7 +71,7 @@ def _layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[alt.Ch
         seen: the measured points.
         shaded: the number of nodes whose interval is drawn.
     """
-    view = _VIEWS[0]
+    view = _VIEW
     colour, fill = by_nodes(pd.concat([lines, seen]))
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
