@@ -14,7 +14,7 @@ import pandas as pd
 
 from nodewise.predict.curve_groups import find_groups
 from nodewise.predict.forecast import Link, forecast_rows
-from nodewise.predict.link_rates import link_of
+from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 

@@ -25,9 +25,9 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.schema import read_json
 from nodewise.core.units import counted, write_number, write_plain
 from nodewise.predict.calibration import examine
+from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.link_rates import PAYLOAD_SHARE
 from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.calibration import Calibration
