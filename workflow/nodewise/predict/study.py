@@ -13,7 +13,7 @@ from nodewise.predict import (
     choose_law,
     judge,
     link_rates,
-    objectives,
+    optimum,
     published_bandwidth,
     savings,
     steps_to_accuracy,
@@ -82,8 +82,8 @@ def fitted_tables(
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
-        answerable = objectives.answerable(group, fitted)
-        rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
+        answerable = optimum.answerable(group, fitted)
+        rows["optima"] += optimum.optima_rows(answerable, fitted, laws, NODES)
         rows["rates"] += link_rates.rate_rows(answerable, fitted, points)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
