@@ -1,6 +1,6 @@
 """Measure how good forecasts from one node are, on all records that have a one-node time.
 
-For each strategy, prints the hidden share that `nodewise.predict.forecast` assumes beside the
+For each strategy, prints the hidden share that it declares beside the
 median of the records. Also prints the errors if the share is taken from other models' records.
 
 python bench/forecast.py results/published/tables
@@ -12,10 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nodewise.predict.answers import Job
 from nodewise.predict.curve_groups import find_groups
-from nodewise.predict.forecast import HIDDEN, Link, forecast_rows
-from nodewise.predict.link_rates import link_of
+from nodewise.predict.forecast import Link, forecast, ring_s
+from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
+from nodewise.strategies import STRATEGIES
+
+HIDDEN = {name: entry.exchange.hidden_share or 0.0 for name, entry in STRATEGIES.items()}
 
 
 def forecasts(points: pd.DataFrame) -> pd.DataFrame:
@@ -33,18 +37,20 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
             one = line.loc[line["nodes"] == 1, "step_time_s"]
             for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
                 payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
-                one_s, hidden = float(one.iloc[0]), HIDDEN.get(row["strategy"], 0.0)
-                (bare,) = forecast_rows(one_s, payload, int(batch), known, nodes)
-                (told,) = forecast_rows(one_s, payload, int(batch), known, nodes, hidden=hidden)
+                one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
+                (sending_s,) = ring_s(np.array(nodes), payload, known)
+                told = forecast(
+                    one_s, payload, known, nodes, Job(), batch=batch, hidden=hidden
+                ).table.iloc[-1]
                 about = {name: row[name] for name in ("model", "strategy", "nodes")}
                 rows.append(
                     about
                     | {
                         "one_s": one_s,
-                        "ring_s": bare["step_time_s"] - one_s,
+                        "ring_s": sending_s,
                         "step_s": row["step_time_s"],
-                        "error": told["step_time_s"] / row["step_time_s"] - 1,
-                        "covered": told["low"] <= row["step_time_s"] <= told["high"],
+                        "error": told["step_s"] / row["step_time_s"] - 1,
+                        "covered": told["step_s_low"] <= row["step_time_s"] <= told["step_s_high"],
                     }
                 )
     return pd.DataFrame(rows)

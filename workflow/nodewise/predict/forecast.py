@@ -25,20 +25,13 @@ from nodewise.core.schema import read_json
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.calibration import examine
 from nodewise.predict.fit import DRAWS
+from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.predict.law import Floats
-from nodewise.predict.link_rates import PAYLOAD_SHARE
 from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.calibration import Calibration
 
 RING_SHARE = 0.93
-HIDDEN: Mapping[str, float] = {
-    "multi_worker_mirrored": 0.0,
-    "horovod": 0.2,
-    "custom_loop": 0.2,
-    "mpi": 0.5,
-}
-"""The hidden share h of each strategy with a ring: medians on the committed records."""
 SPREAD = 0.081
 """Root mean square of log(measured/forecast) on the committed records."""
 CHECKED = 8
@@ -117,17 +110,6 @@ def _calibrated(path: Path) -> Link:
     return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
 
 
-def hidden_share(strategy: str) -> float:
-    """Return the share h of the shorter of computing and sending that a strategy hides.
-
-    Raises:
-        UserError: the strategy has no ring.
-    """
-    if strategy not in HIDDEN:
-        raise UserError(f"--strategy {strategy[:40]}: must be one of {', '.join(HIDDEN)}")
-    return HIDDEN[strategy]
-
-
 def forecast(
     one_node_s: float,
     payload_bytes: float,
@@ -150,7 +132,7 @@ def forecast(
         nodes: the numbers of nodes.
         job: the job.
         batch: examples per node and step.
-        hidden: share of the shorter of computing and sending that is hidden; see `hidden_share`.
+        hidden: share of the shorter of computing and sending that is hidden.
 
     Raises:
         UserError: the batch, the step time or the payload is not allowed.

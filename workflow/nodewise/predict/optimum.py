@@ -14,7 +14,7 @@ from nodewise.predict.fit import Fit
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At
 from nodewise.predict.options import MANY, MANY_EXAMPLES, Options
-from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
+from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly
 from nodewise.results.curves import Curve
 
 MOST_NODES = 64
@@ -207,7 +207,7 @@ def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
     yield Job(name="epoch" if known else MANY, examples=examples if known else MANY_EXAMPLES)
     first = rows.iloc[0]
     law = steps.get((first["model"], first["dataset"], first["data_origin"]))
-    if law is not None and rows["exchange"].isin(SYNCHRONOUS).all():
+    if law is not None and updates_exactly(rows).all():
         yield Job(name="run", steps=law)
 
 
