@@ -54,7 +54,7 @@ def calibrate(folder, **study) -> tuple[Calibration, list[float]]:
         output=folder / "out.json",
         logs=folder / "logs",
         progress=shares.append,
-        on_wait=lambda: None,
+        on_wait=print,
     )
     return read_calibration(folder / "out.json"), shares
 
@@ -139,16 +139,17 @@ def test_a_refusal_is_a_result_of_emulated_nodes_and_a_mistake_with_hosts(
         assert (written.status, written.failure) == ("refused", failure)
 
 
-def leave(settings, plan, logs, sender):
+def leave(settings, plan, logs, on_wait):
     """Imitate a launch that ends without an outcome."""
     os._exit(1)
 
 
+@pytest.mark.slow
 def test_a_launch_that_ends_without_an_outcome_fails_the_calibration(tmp_path, monkeypatch):
-    monkeypatch.setattr(measuring, "_be_launcher", leave)
+    monkeypatch.setattr(measuring, "_outcome", leave)
     written, _ = calibrate(tmp_path)
     assert written.status == "failed"
-    assert "ended with exit code 1" in written.failure.reason
+    assert "terminated abruptly" in written.failure.reason
 
 
 # --- real nodes ---

@@ -124,7 +124,7 @@ def calibrate(
             logs=logs or results / "logs" / "calibration",
             repeats=repeats,
             progress=progress,
-            on_wait=lambda: typer.echo("a cell is being measured on these nodes; waiting for it"),
+            on_wait=tell_waiting,
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")

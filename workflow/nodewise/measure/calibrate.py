@@ -6,16 +6,15 @@ growing size.
 """
 
 import random
-import signal
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -88,7 +87,8 @@ def calibrate(
 
     Each number of nodes is launched `repeats` times, every number once before any is repeated, in
     an order that depends on the study's seed. If this machine does not permit emulated nodes, or a
-    launch fails, the result says so.
+    launch fails, the result says so. If a cell is being measured on these nodes, `on_wait`, a
+    function of a module, is called in another process.
 
     Raises:
         UserError: the configuration cannot be read, or has neither emulated nodes nor two hosts, or
@@ -162,35 +162,30 @@ def _launch(
     settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
 ) -> Outcome:
     """Run a launch in a process of its own."""
-    fresh = get_context("spawn")
-    receiver, sender = fresh.Pipe(duplex=False)
-    launcher = fresh.Process(target=_be_launcher, args=(settings, plan, logs, sender))
-    launcher.start()
-    sender.close()
-    try:
-        while not (content := receiver.recv_bytes()):
-            on_wait()
-        return Outcome.model_validate_json(content)
-    except EOFError:
-        launcher.join()
-        reason = f"the launch of {plan.nodes} nodes ended with exit code {launcher.exitcode}"
-        return Outcome(status="failed", failure=Failure(reason=reason, rank=None, log_tail=[]))
-    finally:
-        launcher.terminate()
-        launcher.join()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(_outcome, settings, plan, logs, on_wait).result()
+        except BrokenProcessPool as error:
+            failure = Failure(
+                reason=f"the launch of {plan.nodes} nodes: {error}", rank=None, log_tail=[]
+            )
+            return Outcome(status="failed", failure=failure)
+        except BaseException:  # do not wait for the launch when this process is to end
+            for launch in active_children():
+                launch.terminate()
+            raise
 
 
-def _be_launcher(settings: api.LinkedSettings, plan: Plan, logs: Path, sender: Connection) -> None:
-    """Send the outcome of a launch as JSON. An empty message says that it waits for a cell."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+def _outcome(
+    settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
+) -> Outcome:
     cluster = settings.take(plan.nodes)
     try:
-        with cluster.to_itself(lambda: sender.send_bytes(b"")), cluster.open():
-            outcome = _measure(plan, cluster, logs)
+        with cluster.to_itself(on_wait), cluster.open():
+            return _measure(plan, cluster, logs)
     except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)
-        outcome = Outcome(status=status, failure=failure)
-    sender.send_bytes(outcome.model_dump_json().encode())
+        return Outcome(status=status, failure=failure)
 
 
 def _measure(plan: Plan, cluster: api.Cluster, logs: Path) -> Outcome:
