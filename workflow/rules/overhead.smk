@@ -16,7 +16,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("predict/*.py", "predict/laws/*.py"),
+        code=layers("predict", "tables"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
         f"{RESULTS}/overhead/fit.json",
@@ -35,7 +35,7 @@ rule judge_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("predict/*.py", "predict/laws/*.py"),
+        code=layers("predict", "tables"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in ("trials", "judgement")],
     log:

@@ -50,8 +50,7 @@ def check_fits(cell: Cell, machine_bytes: int) -> None:
     Raises:
         RefusedError: they do not fit.
     """
-    reason = misfit(cell, machine_bytes)
-    if reason:
+    if reason := misfit(cell, machine_bytes):
         raise RefusedError(reason)
 
 
