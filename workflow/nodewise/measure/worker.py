@@ -29,7 +29,7 @@ from nodewise.data.pipeline import (
 )
 from nodewise.measure import data_service
 from nodewise.measure.callbacks import Callbacks, Scores
-from nodewise.measure.node import device, idle_through_blocks, start_in_node
+from nodewise.measure.node import device, serve_in_node, start_in_node
 from nodewise.measure.stopwatch import Stopwatch
 from nodewise.measure.task import Task
 from nodewise.models import fit_options
@@ -108,22 +108,15 @@ def _parameters(weights: Iterable[keras.Variable]) -> int:
     return sum(math.prod(weight.shape) for weight in weights)
 
 
-def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
-    """Hold parameters as node `rank`, until the launcher ends this process.
+def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float]:
+    """Hold parameters as node `rank`; see `serve_in_node`."""
 
-    Meets the other processes like `train_cell`, and also sends `{"event": "ready"}`.
+    def start() -> object:
+        data = load(task.manifest)
+        job = _job(task, data, recipe_of(task.cell, data), rank)
+        return STRATEGIES[task.cell.strategy].worker().Server(job)
 
-    Returns:
-        The CPU seconds of this process during the last block, from "warm" to "timed".
-    """
-    cell, cluster = task.cell, task.cluster
-    start_in_node(cluster, rank, channel, cell.workers)
-    data = load(task.manifest)
-    job = _job(task, data, recipe_of(cell, data), rank)
-    STRATEGIES[cell.strategy].worker().Server(job)
-    channel.send({"event": "ready", "at": time.monotonic()})
-    cluster.limit_link(rank)
-    return {"cpu_s": idle_through_blocks(channel)}
+    return serve_in_node(task, rank, channel, start)
 
 
 def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
