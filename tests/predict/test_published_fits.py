@@ -225,7 +225,7 @@ def synthetic(bandwidth, noise, seed):
                     | {"batch_per_worker": batch, "nodes": nodes, "epochs": 1, "steps": 100}
                     | {"training_time_s": 100 * seconds, "step_time_s": seconds}
                     | {"training_accuracy": 0.9, "payload_bytes": int(payload)}
-                    | {"printed_dataset": "MNIST", "printed_batch": batch}
+                    | {"printed_dataset": "MNIST"}
                 )
     return typed(rows, PUBLISHED)
 
