@@ -396,9 +396,10 @@ def forecast_nodes(
     from nodewise.core.errors import UserError
     from nodewise.predict import forecast
     from nodewise.predict.ask_options import parse_nodes
+    from nodewise.strategies.declaration import hidden_share
 
     known, counts = forecast.parse_link(link), parse_nodes(nodes)
-    hidden = forecast.hidden_share(strategy)
+    hidden = hidden_share(strategy)
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)

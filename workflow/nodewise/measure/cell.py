@@ -228,6 +228,7 @@ def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
         "manifest": project_path(task.manifest),
         "weights": project_path(weights) if weights else None,
         "time_limit_s": cell.time_limit_s,
+        "token": task.token,
     }
     files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]
     if cell.strategy == "horovod":

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.results.cautions import cautions_of_launches, join_cautions
 from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
@@ -20,11 +21,7 @@ from nodewise.results.queries import (
 )
 from nodewise.results.tables import one_node_reference
 
-WHOLE_GRADIENTS = ("ring", "star")  # exchanges that sum whole gradients of all nodes in every step
-DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # synchronous exchanges in every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
-SERVER = "server"  # asynchronous exchange through servers
-DEVICES = "devices"  # exchange between devices of one machine, which do not count as several nodes
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 """The columns in which two points must agree to be compared."""
@@ -33,6 +30,21 @@ OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
+
+
+def on_devices(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points train on devices of one machine, which do not count as several nodes."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.in_process))
+
+
+def never_wait(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points have workers that do not wait for each other."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
+
+
+def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points sum the whole gradients of all nodes in every step."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))
 
 
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -87,7 +99,7 @@ def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes with columns of their one-node references."""
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
-    rows = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
+    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
     rows = rows.merge(one.add_suffix("_one"), "left", "cell_id_one")
     return rows.assign(flags=_with_flags_of_one(rows))
 
@@ -198,9 +210,9 @@ def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
     """
     done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
     ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    ours = with_labels(ours[ours["exchange"] != DEVICES])
+    ours = with_labels(ours[~on_devices(ours)])
     ours = ours.assign(
-        label=ours["accuracy_label"], flags=ours["flags"].where(ours["exchange"] == SERVER, "")
+        label=ours["accuracy_label"], flags=ours["flags"].where(never_wait(ours), "")
     )
     same = ["study", "model", "dataset", "epochs"]
     theirs = [
@@ -268,7 +280,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     )
     of_one = ["energy_j", "label", "flags", "repeats"]
     one = points.loc[points["strategy"] == SINGLE, [*ONE_NODE_KEY, *of_one]]
-    rows = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
+    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
     rows = rows.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     return rows.assign(
         label=rows["label"].where(rows["label"] == rows["label_one"], "estimated"),
