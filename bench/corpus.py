@@ -18,7 +18,7 @@ import pandas as pd
 from nodewise.core.progress import progress
 from nodewise.predict.published_accuracy import COLUMNS, PREDICTED, RULES, levels
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
-from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
@@ -65,9 +65,9 @@ def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
     """Return the prediction for the largest number of devices, and its error."""
     whole = scaling_of(curve)
     known = whole.part(0, len(whole) - 1)
-    devices, hosts, batch = whole.devices[-1], whole.hosts[-1], whole.batch[-1]
+    devices, batch = whole.devices[-1], whole.batch[-1]
     truth = whole.efficiency[-1]
-    value, low, high = similar.predict(known, [Target(devices, hosts, batch)])[:, 0]
+    value, low, high = similar.predict(known, whole.devices[-1:], whole.hosts[-1:])[:, 0]
     times = batch / np.exp([truth, value, low, high])
     own = curve.own_value(times, np.array(devices), np.array(batch))
     return {

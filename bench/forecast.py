@@ -1,6 +1,6 @@
 """Measure how good forecasts from one node are, on all records that have a one-node time.
 
-For each strategy, prints the hidden share that `nodewise.predict.forecast` assumes beside the
+For each strategy, prints the hidden share that it declares beside the
 median of the records. Also prints the errors if the share is taken from other models' records.
 
 python bench/forecast.py results/published/tables
@@ -13,9 +13,12 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.curve_groups import find_groups
-from nodewise.predict.forecast import HIDDEN, Link, forecast_rows
-from nodewise.predict.link_rates import link_of
+from nodewise.predict.forecast import Link, forecast_rows
+from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
+from nodewise.strategies import STRATEGIES
+
+HIDDEN = {name: entry.exchange.hidden_share or 0.0 for name, entry in STRATEGIES.items()}
 
 
 def forecasts(points: pd.DataFrame) -> pd.DataFrame:
@@ -33,7 +36,7 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
             one = line.loc[line["nodes"] == 1, "step_time_s"]
             for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
                 payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
-                one_s, hidden = float(one.iloc[0]), HIDDEN.get(row["strategy"], 0.0)
+                one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
                 (bare,) = forecast_rows(one_s, payload, int(batch), known, nodes)
                 (told,) = forecast_rows(one_s, payload, int(batch), known, nodes, hidden=hidden)
                 about = {name: row[name] for name in ("model", "strategy", "nodes")}

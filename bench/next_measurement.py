@@ -25,7 +25,7 @@ from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
 from nodewise.predict.published_accuracy import FOLLOWED, NEXT
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
-from nodewise.predict.similar_curves import NOISE, SimilarCurves, Target
+from nodewise.predict.similar_curves import NOISE, SimilarCurves
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
@@ -43,10 +43,9 @@ def double(whole: Scaling) -> tuple[int, int]:
 
 def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, int]:
     """Return the index of the point that `next` chooses, and its number of measurements."""
-    targets = [Target(*at) for at in zip(whole.devices, whole.hosts, whole.batch, strict=True)]
     known = list(range(FIRST))
     while True:
-        _, drawn = similar.draw(whole.at(known), targets, DRAWS)
+        _, drawn = similar.draw(whole.at(known), whole.devices, whole.hosts, DRAWS)
         step_s = whole.batch / np.exp(drawn)
         losses = losses_of(step_s / (whole.devices * whole.batch))
         once_s = STEPS * step_s if curve.in_seconds else step_s / (whole.devices * whole.batch)

@@ -22,10 +22,7 @@ from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.ernest import Ernest
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
-from nodewise.predict.laws.linear import Linear
 from nodewise.predict.laws.none import NoExchange
-from nodewise.predict.laws.parameter_server import ParameterServerBound
-from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
@@ -48,8 +45,6 @@ def best_at_global_batch(
     - Tree: ln2·c₁G/2(α + Sβ)
     - Star: √(c₁G/2(α + Sβ))
     - Compressed: √(c₁G/(α + ρS(β + k)))
-    - Bound of a parameter server: the n at which n·d = c₀ + c₁G/n + 2α + D. With fewer workers the
-      servers are idle at times; with more, workers queue.
     """
     if not _is_sum(law):
         return None
@@ -68,11 +63,6 @@ def best_at_global_batch(
         case Star() | CompressedAllGather():
             _, each = _line(law, p, c0 + c1g, payload)
             best = np.sqrt(_ratio(c1g, each))
-        case ParameterServerBound():
-            served, busiest = _served(law, p, payload)
-            fixed = c0 + 2 * alpha + served
-            crossing = fixed + np.sqrt(fixed**2 + 4 * busiest * c1g)
-            best = _ratio(np.where(busiest > 0, crossing, c1g), 2 * busiest)
         case _:
             return None
     return np.maximum(best, 1.0)
@@ -85,11 +75,10 @@ def best_at_worker_batch(
 
     It is the n at which t(n)/n is least.
 
-    Only a parameter server has an interior optimum. For the other laws, t(n)/n approaches a limit
+    There is no interior optimum: t(n)/n approaches a limit
     as n grows: 2α for a ring, 2α/τ with averaging, 2(α + Sβ) for a star, α + ρS(β + k) for
     compressed gradients, and 0 for all others. The result is infinity if one node takes longer than
-    the limit, else 1. For the bound of a parameter server it is (Z + D)/d, the least n from which
-    an epoch gets no shorter; this is 1 + Z/d with one server, half duplex and s = 0.
+    the limit, else 1.
 
     Of the baselines, USL has its optimum at √((1 − σ)/κ), and Pollux has no closed form. The others
     have no interior optimum either.
@@ -109,9 +98,6 @@ def best_at_worker_batch(
             saved = compute - 2 * alpha / period
         case Star() | CompressedAllGather():
             saved, _ = _line(law, p, compute, payload)
-        case ParameterServerBound():
-            served, busiest = _served(law, p, payload)
-            return np.maximum(_ratio(compute + 2 * alpha + served, busiest), 1.0)
         case _:
             return None
     return np.where(saved > 0, np.inf, 1.0)
@@ -181,10 +167,6 @@ def _best_of_baseline(law: Law, p: Values) -> Floats | None:
             saved = p["parallel_s"]
         case Ernest():
             saved = p["constant_s"]
-        case PowerLaw():
-            saved = 1 - p["exponent"]
-        case Linear():
-            saved = p["one_node_s"] - p["per_node_s"]
         case _:
             return None
     return np.where(np.asarray(saved) > 0, np.inf, 1.0)
@@ -237,14 +219,6 @@ def _line(
     """
     one, two = (law.communicate_s(p, At.of(n, 1.0, payload)) for n in (1, 2))
     return np.asarray(compute + 2 * one - two), np.asarray(two - one)
-
-
-def _served(law: ParameterServerBound, p: Values, payload: ArrayLike) -> tuple[Floats, Floats]:
-    """Return D and d in seconds: the time to serve a worker, and that of the busiest resource."""
-    one_way = np.asarray(p["seconds_per_byte"] * np.asarray(payload, dtype=np.float64))
-    link = one_way if law.full_duplex else 2 * one_way
-    served = p["service_s"] + 2 * one_way
-    return served, np.maximum(link, p["service_s"]) / law.servers
 
 
 def _ratio(gain: Floats, cost: Floats) -> Floats:

@@ -221,7 +221,7 @@ def write_study(
     write_tables(tables, folder / "tables")
     points = tables["curve_points"]
     found = fit_curves(points, draws=20)
-    fits = fitted_tables(found, draws=20) | judge_study(points, draws=20)
+    fits = fitted_tables(found) | judge_study(points, draws=20)
     write_fits(fits, folder / "overhead")
     write_fit(folder / "overhead/fit.json", study_file(found, "curve_points.csv", "0" * 64))
     return tables

@@ -119,7 +119,7 @@ class Contest:
         if record.result is None:
             raise SystemExit(f"{model}, {way}, {nodes} nodes: {record.failure.reason}")
         result, split = record.result, record.result.workers[0].split
-        in_ring = STRATEGIES[way].exchange_of(cell.options) == "ring"
+        in_ring = STRATEGIES[way].exchange_of(cell.options).sums_gradients
         return {
             "kind": record.kind,
             "network": record.provenance.network,

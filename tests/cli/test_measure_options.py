@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+import make_records as make
 from mistakes import user_error
+from nodewise.cli import measure as commands
 from nodewise.cli import single
 from nodewise.cli.single import SINGLE
 from nodewise.cluster.kinds.emulated import Emulated
@@ -52,8 +55,7 @@ def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
     assert slow.experiment.startswith("single_run_0_2_core_100_mbit_s_2_workers_in_each_")
 
 
-def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_other_options_are_another_cell():
     bound, soft, plain = (
         cell_of(options(strategy="async_sgd", nodes=3, model="fashion_mlp", option=option))
         for option in (("bound=2",), ("updates=2",), ())
@@ -61,16 +63,27 @@ def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_pat
     assert bound.variant.startswith("async_sgd_bound_2_")
     assert soft.variant.startswith("async_sgd_updates_2_")
     assert plain.variant is None
-    # As with two commands at once: neither has written its record yet.
-    assert [single._first_free(plain).repeat for _ in range(2)] == [0, 1]
+
+
+def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
+    tmp_path, monkeypatch
+):
+    cell = cell_of(options())
+    monkeypatch.chdir(tmp_path)
+    with single._claimed(cell) as first, single._claimed(cell) as second:
+        assert (first.repeat, second.repeat) == (0, 1)
+        make.write([make.record(first)], single.SINGLE / "records")
+    # The second left its logs and no record, as a killed command does.
+    with single._claimed(cell) as again:
+        assert again.repeat == 1
 
 
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
 COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
 OWN = [  # two functions of the same file, and a file of the same name in another folder
-    "workflow/nodewise/report/figures/calibration.py:all_reduce_times",
-    "workflow/nodewise/report/figures/calibration.py:all_reduce",
-    "workflow/nodewise/predict/calibration.py:examine",
+    "workflow/nodewise/study/single.py:cell_of",
+    "workflow/nodewise/study/single.py:Options",
+    "workflow/nodewise/cli/single.py:prepare",
 ]
 ASKED = st.one_of(
     st.builds(
@@ -102,12 +115,11 @@ def test_cells_that_are_declared_otherwise_have_another_id(one, other):
 def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
     proxies = []
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    monkeypatch.setattr(single, "_data", lambda cell: Path("nowhere/manifest.json"))
+    monkeypatch.setattr(single, "data_manifest", lambda cell: Path("nowhere/manifest.json"))
     monkeypatch.setattr(single, "_nodewise", lambda *told: proxies.append(dict(os.environ)))
     monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
-    monkeypatch.setattr(single, "manifests", lambda cell: sys.exit(3))
-    with pytest.raises(SystemExit):
-        single.measure_single(options(), None, print, print)
+    monkeypatch.setattr(single, "measure", lambda *told, **named: None)
+    single.measure_single(options(), Path("record.json"), print, print)
     fetched, settled = proxies
     assert fetched["https_proxy"] == "http://127.0.0.1:9"
     assert settled == "settled"
@@ -145,7 +157,7 @@ def test_epochs_take_the_place_of_steps():
             "strategy rings: unknown; allowed: ",
         ),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
-        ({"nodes": 0}, "--nodes: 0 is not allowed, must be at least 1"),
+        ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
         (
             {"strategy": "model_parallel", "nodes": 7},
             "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",
@@ -185,6 +197,16 @@ def test_epochs_take_the_place_of_steps():
 )
 def test_options_that_do_not_fit_are_told_in_one_line(changes, said):
     assert said in user_error(cell_of, options(**changes))
+
+
+def test_the_reason_of_a_failure_goes_to_standard_error(monkeypatch, capsys):
+    record = make.failed(cell_of(options()), "rank 1: killed by SIGKILL")
+    monkeypatch.setattr(single, "measure_single", lambda *told: (record, Path("record.json")))
+    with pytest.raises(typer.Exit) as ended:
+        commands.measure(strategy="single", model="fashion_cnn", nodes=1, batch=32)
+    assert ended.value.exit_code == 1
+    printed = capsys.readouterr()
+    assert "killed by SIGKILL" in printed.err and "killed" not in printed.out
 
 
 NUMBERS = st.integers(1, 64)

@@ -47,8 +47,8 @@ WRITING = {
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {
-    *("check-config", "check-record", "doctor", "forecast", "missing", "models", "next"),
-    *("optimum", "plan", "predict", "serve", "strategies"),
+    *("check-config", "doctor", "forecast", "missing", "models", "next", "optimum", "plan"),
+    *("predict", "strategies"),
 }
 MADE = {
     "draw-charts": "made/charts",

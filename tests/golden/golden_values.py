@@ -51,7 +51,7 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
         published.ntua(),
         watts_per_core=config.watts_per_core,
         published_runs=published.runs(),
-        noise_scale_paths=config.noise_scale_files(),
+        noise_scale_paths=config.beside_records("noise_scale/*.json"),
     )
     return config, tables
 
@@ -65,7 +65,7 @@ def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records and the judgement of these fits."""
     config, tables = committed()
     points = tables["curve_points"]
-    known = read_calibrations(config.calibration_files())
+    known = read_calibrations(config.beside_records("calibration.json"))
     steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     fitted = study.fit_study(points, known, steps=steps)
     judged = study.judge_study(points, known)

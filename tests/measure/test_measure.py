@@ -151,11 +151,11 @@ def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
     assert "Traceback" not in said
 
 
-def test_a_batch_larger_than_the_data_is_the_user_s_mistake(project):
+def test_a_batch_larger_than_the_data_is_refused(project):
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 2000"
     code, said = measure(project, f"{OWN} {how}")
-    assert code == 2
-    assert "--batch 2000: a step of 2 nodes takes 4000 examples" in said
+    assert code == 1
+    assert "a global batch of 4000 is larger than the 3000 examples" in said
 
 
 def test_a_training_that_diverges_is_recorded_as_failed(project):

@@ -30,11 +30,6 @@ MODELS = [
     pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in sorted(registry())
 ]
 
-TRACED = [  # These are traced twice, with a backward pass.
-    pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE | {"cifar10_cnn"}))
-    for name in sorted(registry())
-]
-
 
 def profiled(model):
     """Return a model's operations per example: those that the profiler counts, and its Einsums."""
@@ -62,40 +57,29 @@ def built(name):
     return models.load(name).build()
 
 
-@cache
-def profiled_of(name):
-    return profiled(built(name))
-
-
 # --- the models of the studies ---
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_count_is_that_of_the_profiler(name):
     counted = facts(name).flops_per_example
-    assert counted == pytest.approx(sum(profiled_of(name)), rel=WITHIN)
-
-
-def test_the_profiler_leaves_out_a_tenth_of_bert():
-    counted, left_out = profiled_of("bert_base")
-    assert 0.05 < left_out / (counted + left_out) < 0.15
+    assert counted == pytest.approx(sum(profiled(built(name))), rel=WITHIN)
 
 
 def test_a_frozen_backbone_is_trained_at_the_price_of_a_forward_pass():
-    densenet = architecture_of(built("densenet121"), "densenet121", ["text"])
+    densenet, resnet = facts("densenet121"), facts("resnet50")
     assert 1 < densenet.training_flops_per_example / densenet.flops_per_example < 1.01
-    resnet = architecture_of(built("resnet50"), "resnet50", ["text"])
     assert 2.9 < resnet.training_flops_per_example / resnet.flops_per_example < 3
 
 
 def test_one_trained_encoder_layer_of_twelve_costs_its_share():
-    bert = architecture_of(built("bert_base"), "bert_base", ["text"])
+    bert = facts("bert_base")
     backward = bert.training_flops_per_example / bert.flops_per_example - 1
     assert 1.5 / 12 < backward < 2 / 12
 
 
 def test_layers_of_an_inner_model_have_its_name_and_are_wired_to_the_outer_ones():
-    described = {layer.name: layer for layer in layers_of(built("resnet50"), "resnet50")}
+    described = {layer.name: layer for layer in facts("resnet50").layers}
     names = list(described)
     assert described["backbone/conv1_pad"].inputs == [names[1]]
     assert described[names[1]].kind == "Rescaling"
@@ -108,18 +92,8 @@ def test_layers_of_an_inner_model_have_its_name_and_are_wired_to_the_outer_ones(
 
 
 def test_masks_are_not_among_the_inputs_of_attention():
-    described = {layer.name: layer for layer in layers_of(built("bert_base"), "bert_base")}
+    described = {layer.name: layer for layer in facts("bert_base").layers}
     assert described["layer_3_attention"].inputs == ["layer_2_output_norm"]
-
-
-def test_what_a_description_says_of_itself():
-    described = describe("fashion_mlp")
-    assert described.about[0].startswith("The multi-layer perceptron")
-    assert all("\n" not in paragraph for paragraph in described.about)
-    assert [layer.detail for layer in described.layers if layer.kind == "Dense"] == [
-        "128 units, relu",
-        "10 units",
-    ]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -178,11 +152,24 @@ def test_every_kind_of_layer_is_counted_as_the_profiler_does(name):
     assert counted == pytest.approx(sum(profiled(model)), rel=WITHIN)
 
 
-def test_activations_which_the_profiler_leaves_out_are_counted():
-    for activation in ("relu", "tanh"):
-        model = keras.Sequential([keras.Input((4, 50)), layers.Activation(activation)])
-        assert sum(layer.flops for layer in layers_of(model, "small")) == 200
-        assert sum(profiled(model)) == 0
+EXACT = {  # forward and, as part of a trained model, in training
+    "dense": (layers.Dense(30), 30 * (2 * 40 + 1), 3 * 30 * 2 * 40 + 2 * 30),
+    "relu": (layers.ReLU(), 40, 80),
+    "tanh": (layers.Activation("tanh"), 40, 80),
+    "softmax": (layers.Softmax(), 200, None),
+    "linear": (layers.Activation("linear"), 0, 0),
+    "dropout": (layers.Dropout(0.5), 0, 0),
+    "flatten": (layers.Flatten(), 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_operations_are_counted_exactly(name):
+    layer, forward, training = EXACT[name]
+    model = keras.Sequential([keras.Input((40,)), layers.Dense(40), layer])
+    described = layers_of(model, "small")[-1]
+    assert described.flops == forward
+    assert training is None or described.training_flops == training
 
 
 def test_integers_take_no_floating_point_operations():
@@ -197,12 +184,12 @@ def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
     model = keras.Sequential([keras.Input((40,)), *(layers.Dense(40) for _ in range(4))])
     model.layers[0].trainable = model.layers[2].trainable = False
     described = layers_of(model, "small")[1:]
-    times = [layer.training_flops / layer.flops for layer in described]
+    times = [round(layer.training_flops / layer.flops) for layer in described]
     assert times == [1, 2, 2, 3]  # frozen; first trained; frozen on the way back; trained
     assert [layer.state for layer in described] == ["frozen", "trained", "frozen", "trained"]
 
 
-# --- what has no closed form is counted in the graph ---
+# --- other operations ---
 
 
 def test_recurrent_layers_count_every_time_step():
@@ -240,8 +227,8 @@ def test_an_operation_of_keras_without_weights_is_counted():
     assert product.flops == 8 * 2 * 2 * 4
 
 
-@pytest.mark.parametrize("name", TRACED)
-def test_the_graph_of_a_training_step_agrees_with_the_closed_forms(name):
+@pytest.mark.parametrize("name", ["fashion_cnn", "mnist_cnn"])
+def test_a_whole_training_step_takes_what_its_layers_take(name):
     model = built(name)
     batches = [zeros_spec(model, examples) for examples in COUNTED_BATCHES]
     forward, training, uncounted = graph_flops.count_model(model, batches)
@@ -319,16 +306,6 @@ def test_a_layer_of_one_s_own_is_not_taken_for_one_of_keras_with_its_name():
     model = keras.Model(x, layers.Dense(1)(Dropout(layers.Dense(16))(x)))
     _, own, _ = described(model).layers
     assert (own.kind, own.detail, own.flops) == ("Dropout", "", 16 * (2 * 8 + 1))
-
-
-def test_a_layer_that_cannot_tell_its_settings_is_counted_in_its_graph():
-    class Mine(keras.regularizers.Regularizer):
-        def __call__(self, weights):
-            return ops.sum(weights**2)
-
-    model = keras.Sequential([keras.Input((8,)), layers.Dense(4, kernel_regularizer=Mine())])
-    _, dense = described(model).layers
-    assert dense.flops == 4 * (2 * 8 + 1)
 
 
 def test_a_train_step_of_one_s_own_is_counted_itself():

@@ -9,7 +9,7 @@ from keras import layers
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
 from nodewise.models.cut import cut, most_stages
-from nodewise.models.layers import layers_of
+from nodewise.models.graph_flops import count_training
 
 
 def chain(stages, x, **how):
@@ -30,12 +30,15 @@ def small_bert():
 
 MODELS = pytest.mark.parametrize(
     "build",
-    [*(registry.load(n).build for n in ("fashion_cnn", "cifar10_cnn", "resnet50")), small_bert],
-    ids=["fashion_cnn", "cifar10_cnn", "resnet50", "bert"],
+    [
+        pytest.param(registry.load("cifar10_cnn").build, id="cifar10_cnn"),
+        pytest.param(registry.load("resnet50").build, id="resnet50", marks=pytest.mark.slow),
+        pytest.param(small_bert, id="bert"),
+    ],
 )
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 4])
 @MODELS
 def test_stages_compute_what_the_model_computes(build, count):
     model = build()
@@ -55,9 +58,13 @@ def test_a_model_can_be_cut_into_as_many_stages_as_its_description_says(build):
         cut(model, most + 1)
 
 
+@pytest.mark.slow
 def test_stages_take_about_the_same_number_of_operations():
     stages = cut(registry.load("resnet50").build(), 4)
-    operations = [sum(one.training_flops for one in layers_of(stage, "")) for stage in stages]
+    operations = []
+    for stage in stages:
+        spec = tf.TensorSpec((1, *stage.input_shape[1:]))
+        operations.append(count_training(stage, [spec], stage.trainable_weights, reached=True))
     assert max(operations) < 1.3 * np.mean(operations)
 
 
@@ -119,7 +126,7 @@ class Wrapped(keras.Model):
 
 
 @pytest.mark.parametrize("unknown", [Doubled, Wrapped])
-def test_layers_whose_operations_nobody_counts_are_balanced_by_weights(unknown):
+def test_layers_of_other_kinds_are_counted_too(unknown):
     model = keras.Sequential(
         [keras.Input((5,)), layers.Dense(5), unknown(), layers.Dense(5), layers.Dense(5)]
     )

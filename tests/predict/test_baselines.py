@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.ernest import Ernest
-from nodewise.predict.laws.linear import Linear
 from nodewise.predict.laws.pollux import Pollux
-from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.usl import Usl
 
 positive = st.floats(1e-3, 1e3)
@@ -43,17 +41,10 @@ def test_usl_is_the_scalability_law_of_the_job(one_node, sigma, kappa, n):
 
 
 @given(positive, share, nodes)
-def test_without_coherency_usl_is_amdahl_and_where_nodes_help_a_straight_line(one_node, f, n):
+def test_without_coherency_usl_is_amdahl(one_node, f, n):
     usl = {"one_node_s": one_node, "contention": f, "coherency": 0.0}
     amdahl = {"parallel_s": (1 - f) * one_node, "serial_s": f * one_node}
-    line = {"one_node_s": one_node, "per_node_s": f * one_node}
     assert step(Usl(), usl, n) == pytest.approx(step(Amdahl(), amdahl, n))
-    assert step(Linear(), line, n) == pytest.approx(step(Amdahl(), amdahl, n))
-
-
-def test_a_straight_line_can_say_that_nodes_make_a_job_longer():
-    p = {"one_node_s": 1.0, "per_node_s": 3.0}
-    assert job(Linear(), p, 2) > job(Linear(), p, 1)
 
 
 def test_ernest_by_hand_and_linear_in_its_coefficients():
@@ -84,11 +75,3 @@ def test_pollux_lies_between_perfect_overlap_and_none(g, s, r, x, n):
 def test_pollux_has_the_exponent_that_it_says():
     gamma = 1 + 9 * 0.5 / 1.5  # = 4
     assert step(Pollux(), pollux(2.0, 1.0, 0.0, 0.5), 2) == pytest.approx(17 ** (1 / gamma))
-
-
-@given(positive, st.floats(0, 3), nodes, nodes)
-def test_the_power_law_is_straight_in_logarithms(one_node, exponent, n, m):
-    p = {"one_node_s": one_node, "exponent": exponent}
-    product = step(PowerLaw(), p, n) * step(PowerLaw(), p, m)
-    assert product == pytest.approx(one_node * step(PowerLaw(), p, n * m))
-    assert step(PowerLaw(), p, 2) == pytest.approx(one_node * 2**exponent)

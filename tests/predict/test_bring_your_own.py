@@ -66,12 +66,6 @@ def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monk
         fitted(tmp_path, csv_of("mine,1,64,1"))
 
 
-def test_a_law_that_cannot_be_asked_about_so_many_nodes_is_refused(tmp_path):
-    rows = ["a,1,8,1,parameter_server", "a,4097,8,1,parameter_server"]
-    with pytest.raises(UserError, match="'a', column nodes: must be at most 4096 with parameter_s"):
-        fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
-
-
 @pytest.mark.parametrize(
     ("law", "message"),
     [

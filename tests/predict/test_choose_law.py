@@ -10,7 +10,6 @@ from nodewise.predict import choose_law
 from nodewise.predict.curve_groups import USUAL_LAWS, CurveGroup
 from nodewise.predict.judge import LARGEST, try_held_out
 from nodewise.predict.law import LAWS, Law
-from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.points import Points
@@ -72,16 +71,6 @@ def test_computing_that_hides_communication_is_found():
     found = choose_law.choose(RING.alternatives(), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32)))
     assert found.law == hidden
     assert "overlap 4 " in str(found)
-
-
-def test_servers_that_workers_come_to_in_turn_are_found():
-    bound = ParameterServerBound()
-    points = points_of(bound, nodes=(1, 2, 3, 4, 6, 8, 12))
-    assert choose_law.choose(ParameterServer().alternatives(), points).law == bound
-
-
-def test_the_number_of_servers_is_kept():
-    assert [law.servers for law in ParameterServer(2).alternatives()] == [2, 2]
 
 
 @pytest.mark.slow

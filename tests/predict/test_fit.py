@@ -12,7 +12,6 @@ from scipy.optimize import lsq_linear
 
 from nodewise.predict.fit import fit
 from nodewise.predict.law import LAWS, At
-from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.least_squares import least_squares
@@ -56,7 +55,7 @@ def truth(nodes, batch, law=None, **values):
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".link_rates", ".optimum"]
+    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".known_links", ".optimum"]
 )
 def test_examples_in_docstrings_say_what_comes_out(module):
     done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))
@@ -181,11 +180,6 @@ def test_baselines_are_fitted_too(name):
     fitted = fit(LAWS[name](), measured, draws=0)
     errors = np.abs(np.log(fitted.evaluate(measured.at) / measured.step_s))
     assert np.median(errors) < 0.5  # They cannot bend as the law of a ring does.
-
-
-def test_a_power_law_of_steps_of_minutes_stays_finite():
-    slow = Points.of([1, 2, 3], 32, 28e6, [35.4, 36.9, 38.3])
-    assert np.isfinite(fit(PowerLaw(), slow, draws=0).evaluate(slow.at)).all()
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodewise.core.exchanges import EXCHANGES
 from nodewise.predict.law import LAWS, At
 from nodewise.predict.parts_law import PartsLaw, baselines
 from nodewise.report.formulas import law_formula
-from nodewise.strategies.declaration import STRATEGIES
 
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
@@ -142,7 +142,6 @@ def test_batch_and_payload_do_not_matter_to_a_baseline(name):
     assert law.evaluate(p, [1, 2, 7], 1, 1) == pytest.approx(law.evaluate(p, [1, 2, 7], 64, 1e9))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_names_a_law(strategy):
-    exchange = STRATEGIES[strategy].exchange
-    assert exchange in ("none", "devices") or LAWS.of_exchange(exchange)
+@pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=lambda one: one.name)
+def test_every_exchange_over_a_network_has_a_law(exchange):
+    assert exchange.law in LAWS or (exchange.in_process and exchange.law is None)

@@ -13,7 +13,7 @@ from nodewise.predict.law import At
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
-from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.laws.star import Star
@@ -26,12 +26,6 @@ ALL_REDUCES = [
     HalvingDoubling(),
     BinomialTree(),
     Star(),
-]
-SERVED = [
-    ParameterServerBound(),
-    ParameterServer(),
-    ParameterServerBound(servers=2, full_duplex=False),
-    ParameterServer(servers=3),
 ]
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
@@ -178,102 +172,27 @@ def test_a_pipeline_takes_as_long_as_its_schedule(stages, micro_batches):
 # --- parameter servers ---
 
 
-def served_rate(workers, think, demands):
-    """Return the steps per second of a closed network, from the balance equations of its states.
-
-    Workers think and then visit the resources one after another; all times are exponential. The
-    computation is independent of mean-value analysis.
-    """
-    places = len(demands) + 1
-    mean = [think, *demands]
-    states = [(workers,)] if places == 1 else []
-    queue = [()]
-    while queue:
-        state = queue.pop()
-        if len(state) == places - 1:
-            states.append((*state, workers - sum(state)))
-            continue
-        queue += [(*state, k) for k in range(workers - sum(state) + 1)]
-    index = {state: i for i, state in enumerate(states)}
-    balance = np.zeros((len(states), len(states)))
-    thinking = np.zeros(len(states))
-    for state, i in index.items():
-        thinking[i] = state[0] / think
-        for place in range(places):
-            if state[place] == 0:
-                continue
-            rate = (state[place] if place == 0 else 1) / mean[place]
-            after = list(state)
-            after[place] -= 1
-            after[(place + 1) % places] += 1
-            balance[index[tuple(after)], i] += rate
-            balance[i, i] -= rate
-    balance[-1] = 1.0  # The probabilities of all states add up to 1.
-    shares = np.linalg.solve(balance, np.eye(len(states))[-1])
-    return float(shares @ thinking)
+def queued(workers, think, demands):
+    """Return the seconds of a step in a closed network, by exact mean-value analysis."""
+    waiting = [0.0] * len(demands)
+    for count in range(1, workers + 1):
+        times = [d * (1 + waits) for d, waits in zip(demands, waiting, strict=True)]
+        step = think + sum(times)
+        waiting = [count / step * time for time in times]
+    return step
 
 
-@pytest.mark.parametrize(
-    ("law", "demands"),
-    [
-        (ParameterServer(full_duplex=False), [0.6, 0.2]),
-        (ParameterServer(), [0.3, 0.3, 0.2]),
-        (ParameterServer(servers=2, full_duplex=False), [0.3, 0.3, 0.1, 0.1]),
-    ],
-    ids=label,
-)
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_mean_value_analysis_is_exact(law, demands, workers):
-    p = none(law) | {
-        "compute_fixed_s": 0.5,
-        "compute_per_example_s": 0.05,
-        "latency_s": 0.05,
-        "seconds_per_byte": 0.1,
-        "service_s": 0.2,
-    }
-    step = law.evaluate(p, workers, batch=4, payload=3)
-    assert workers / step == pytest.approx(served_rate(workers, 0.8, demands))
-
-
-def test_at_the_knee_queueing_costs_what_the_bound_does_not_see():
-    """Z = 1 s, d = 0.2 s: at the knee of 6 workers the bound is 5 steps/s, the true rate 4.04."""
-    p = none(ParameterServer) | {"compute_fixed_s": 1.0, "seconds_per_byte": 0.1}
-    bound, queue = ParameterServerBound(full_duplex=False), ParameterServer(full_duplex=False)
-    assert 6 / bound.evaluate(p, 6, 1, 1) == pytest.approx(5.0)
-    assert 6 / queue.evaluate(p, 6, 1, 1) == pytest.approx(4.04, abs=0.005)
-
-
-@pytest.mark.parametrize("servers", [1, 3])
-@pytest.mark.parametrize("full_duplex", [True, False])
-@given(p=values_of(ParameterServer), payload=st.floats(0, 1e8))
-def test_the_bound_is_a_bound(servers, full_duplex, p, payload):
-    bound = ParameterServerBound(servers, full_duplex)
-    queue = ParameterServer(servers, full_duplex)
-    nodes = np.arange(1, 13)
-    below, times = (law.evaluate(p, nodes, 16, payload) for law in (bound, queue))
-    assert (below <= times * (1 + 1e-9)).all()
-    assert times[0] == pytest.approx(below[0], rel=1e-9)
-    crowd = [law.evaluate(p, 600, 16, payload) for law in (bound, queue)]
-    one_way, at = payload * p["seconds_per_byte"], At.of(600, 16, payload)
-    busiest = max(one_way if full_duplex else 2 * one_way, p["service_s"])
-    think = bound.compute_s(p, at) + bound.input_s(p, at) + 2 * p["latency_s"]
-    if servers == 1 and 300 * busiest > think:
-        assert crowd[1] < 1.5 * crowd[0]
-
-
-def test_between_whole_workers_times_are_between():
-    p, law = some_values(ParameterServer), ParameterServer()
-    # It would make the think time depend on n, and with it the queueing.
-    p["input_per_example_s"] = 0.0
-    low, between, high = law.evaluate(p, [2, 2.25, 3], 8, 1e6)
-    assert between == pytest.approx(0.75 * low + 0.25 * high)
-
-
-def test_servers_hold_nobody_up_for_others():
-    for law in SERVED:
-        names = {c.name for c in law.parameters}
-        assert not names & {"jitter_s", "jitter_share"}
-        assert (law.wait_s({}, At.of([1, 8], 1, 1)) == 0).all()
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2, 5, 40])
+def test_workers_queue_as_in_an_exact_mean_value_analysis(servers, workers):
+    law = ParameterServer(servers)
+    p = none(law) | {"compute_fixed_s": 0.5, "compute_per_example_s": 0.05, "latency_s": 0.05}
+    p |= {"seconds_per_byte": 0.1, "service_s": 0.2}
+    resources = 2 * servers
+    exact = queued(workers, 0.8, [0.8 / resources] * resources)
+    assert law.evaluate(p, workers, batch=4, payload=3) == pytest.approx(exact, rel=0.06)
+    if workers == 1:
+        assert exact == pytest.approx(1.6)
 
 
 # --- settings ---

@@ -40,7 +40,7 @@ def test_what_lies_between_points_says_nothing_of_what_comes_after_them(ask):
 
 def test_a_shared_batch_is_measured_on_a_number_that_divides_it(ask):
     header = "curve,n_devices,n_nodes,devices_per_node,scaling,global_batch,quantity,value,unit"
-    rows = [f"a,{n},1,8,strong,512,step_time,{0.1 + 1.6 / n},s" for n in (1, 2, 4)]
+    rows = [f"a,{n},1,8,strong,512,step_time,{0.4 + 0.6 / n},s" for n in (1, 2, 4)]
     (row,) = ask(header, rows, "next", "--nodes", "1-16")
     assert row["nodes"] in (8, 16)
     (row,) = ask(header, rows, "next", "--nodes", "5-7")

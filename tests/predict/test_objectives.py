@@ -6,10 +6,7 @@ import pytest
 from test_study import NO_CELLS, fit_all, launches, tables
 
 from closed_forms import best_at_global_batch
-from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
-from nodewise.predict import link_rates
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.link_rates import link_of
 from nodewise.predict.objectives import MOST_NODES
 from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
@@ -97,7 +94,7 @@ def test_all_numbers_of_nodes_that_matter_are_listed(found):
 
 def test_one_number_of_nodes_answers_nothing():
     rows = fit_all(launches(nodes=(3,)))
-    assert rows["optima"].empty and rows["rates"].empty and len(rows["fits"])
+    assert rows["optima"].empty and len(rows["fits"])
 
 
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
@@ -150,64 +147,6 @@ def whole_run(batch, cell):
         "exchange": "none",
         "batch_per_worker": batch,
     }
-
-
-# --- links ---
-
-
-@pytest.mark.parametrize(
-    ("cluster", "rate"),
-    [
-        (Emulated(), 500e6),
-        (Emulated(node=Node(cpu=0.4), link=Link(rate_mbit=200)), 500e6),
-        (Emulated(node=Node(cpu=1), link=Link(rate_mbit=2500.5, latency_ms=3)), 2500.5e6),
-        (Emulated(slow_node=SlowNode(cpu=0.1)), None),
-    ],
-)
-def test_the_rate_of_a_link_is_read_from_the_cluster_s_label(cluster, rate):
-    link = link_of(cluster.label)
-    assert (link and pytest.approx(link.rate_bit_s)) == rate
-    assert link_of("local") is None
-
-
-def emulated(rate_mbit=100, **changes):
-    about = {"kind": "emulated", "cluster": f"0.2 core, {rate_mbit} Mbit/s"} | changes
-    return launches(repeats=2, noise=0.01, **about)
-
-
-def test_a_link_of_another_rate_scales_bytes_and_nothing_else():
-    rows = fit_all(emulated())["rates"]
-    line = rows[(rows["batch_per_worker"] == 32) & (rows["nodes"] == 4)].set_index("rate_bit_s")
-    own, tenth = line.loc[500e6, "fitted_s"], line.loc[line.index[0], "fitted_s"]
-    sent = 2 * 3 / 4 * 5e6 / 58e6
-    assert line.index[0] == 10e6
-    assert tenth - own == pytest.approx(sent * 49, rel=0.1)
-    assert (np.diff(line["fitted_s"]) < 0).all()
-    assert (line["low_s"] <= line["high_s"]).all()
-    assert line["efficiency"].between(line["efficiency_low"], line["efficiency_high"]).mean() > 0.8
-
-
-def test_points_over_other_links_stand_beside_the_law_and_what_lies_beyond_is_marked():
-    fast = emulated(400, nodes=(1, 4), experiment="link_400")
-    other = emulated(25, nodes=(1, 4), experiment="link_25", strategy="mpi")
-    elsewhere = emulated(200, nodes=(1, 4), experiment="link_200", machine="another")
-    every = emulated(50, nodes=(1, 4), experiment="unsharded", pipeline="unsharded")
-    rows = fit_all(emulated(), fast, other, elsewhere, every)["rates"]
-    line = rows[(rows["experiment"] == "steps") & (rows["batch_per_worker"] == 32)]
-    seen = line[line["observed_s"].notna()]
-    assert set(map(tuple, seen[["rate_bit_s", "nodes"]].to_numpy())) == {
-        (500e6, 2.0),
-        (500e6, 4.0),
-        (2e9, 4.0),
-    }
-    assert set(line.loc[~line["beyond"], "nodes"]) == {2, 4}
-    assert line.loc[~line["beyond"], "rate_bit_s"].between(500e6, 2e9).all()
-    assert line.loc[line["kind"] == "fitted", "rate_bit_s"].unique().tolist() == [500e6]
-
-
-def test_what_is_not_emulated_has_no_link_of_a_known_rate():
-    assert fit_all(launches())["rates"].empty
-    assert set(link_rates.NODES) == {2, 4, 8, 16}
 
 
 # --- savings ---

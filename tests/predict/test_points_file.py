@@ -15,7 +15,7 @@ from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import fit_measurements
 from nodewise.predict.points_file import Point, predict_points, read_points
 from nodewise.predict.published_curves import read_published, scaling_of
-from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.curve_units import parse_unit
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import import_curves
@@ -123,7 +123,7 @@ def test_curves_in_units_of_their_own_go_on_as_similar_published_curves(tmp_path
     file = fit_measurements(import_curves(tmp_path / "curves.csv"), draws=2)
     (found,) = predict_points(file, [Point({"curve": "images", "n_devices": "16", "n_nodes": "4"})])
     similar = SimilarCurves([*read_published(), *map(scaling_of, read)])
-    ends = 16 * np.exp(similar.predict(scaling_of(mine), [Target(16, 4, 32)])[:, 0])
+    ends = 16 * np.exp(similar.predict(scaling_of(mine), np.array([16.0]), np.array([4.0]))[:, 0])
     assert [found["value"], found["low"], found["high"]] == pytest.approx(ends.tolist())
 
 
@@ -374,7 +374,7 @@ def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):
     ("header", "message"),
     [
         ("curve,n_devices,quantity,value,note", "lacks column unit; must name curve, n_devices"),
-        ("curve,n_device,quantity,value,unit", "lacks column n_devices; rename n_device; must"),
+        ("curve,n_device,quantity,value,unit", "lacks column n_devices; is it n_device?"),
         ("curve,n_nodes,quantity,value,unit", "lacks column n_devices; must"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.importers.scaling_curves import publisher_of
 
 
@@ -29,8 +29,8 @@ def curve(efficiency, strong=False, batch=32.0, per_host=4):
 
 
 def ask(points, devices, per_host=4):
-    target = Target(devices, float(np.ceil(devices / per_host)), points.batch[-1])
-    return published().predict(points, [target])[:, 0]
+    asked = np.array([devices], float)
+    return published().predict(points, asked, np.ceil(asked / per_host))[:, 0]
 
 
 @given(

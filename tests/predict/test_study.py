@@ -583,7 +583,7 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
     predictions = found["predictions"]
     assert set(predictions["law"]) == {"amdahl"} and predictions["compute_s"].isna().all()
     assert predictions["error"].max() < 0.01
-    assert found["diagnosis"].empty and found["rates"].empty
+    assert found["diagnosis"].empty
     assert len(found["optima"]) and len(found["judgement"])
 
 
@@ -602,7 +602,7 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     found = fit_curves(points, draws=20)
     write_fit(tmp_path / "fit.json", study_file(found, "curve_points.csv", "0" * 64))
     file = read_fit(tmp_path / "fit.json")
-    predictions = fitted_tables(found, draws=20)["predictions"]
+    predictions = fitted_tables(found)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
     for row in prediction_rows(file, [2, 8], Options()):
         at = ["curve", "nodes", "batch_per_worker"]

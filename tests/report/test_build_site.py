@@ -2,16 +2,12 @@
 
 import json
 import re
-import socket
-import threading
 from html import unescape
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 import make_records as make
-from nodewise.cli.report import site_server
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
 from nodewise.report.titles import title_of_strategy
@@ -68,46 +64,3 @@ def test_the_room_of_a_picture_is_known_before_it_is_loaded(site):
         for source, width, height in shown[path]:
             assert int(width) > 600 and int(height) > 200
             assert f'viewBox="0 0 {width}' in (path.parent / source).read_text()
-
-
-# --- serving ---
-
-
-@pytest.fixture
-def port(site):
-    with site_server(site, 0) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield serving.server_port
-        serving.shutdown()
-
-
-def got(port, path):
-    """Return the status and the body of the answer to a request."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    return answer.status, answer.read()
-
-
-def test_a_page_is_served_and_nothing_outside_the_folder(site, port):
-    assert got(port, "/") == (200, (site / "index.html").read_bytes())
-    assert (site.parent / "docs/index.md").is_file()
-    for path in ("/../docs/index.md", "/%2e%2e/docs/index.md"):
-        assert got(port, path)[0] == 404
-
-
-def test_only_this_machine_is_served(site):
-    with site_server(site, 0) as serving:
-        assert serving.server_address[0] == "127.0.0.1"
-
-
-def test_a_port_that_is_taken_is_said(site):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port}: .*; --port 0 takes a free one"):
-            site_server(site, port)
-
-
-def test_without_a_site_there_is_nothing_to_serve(tmp_path):
-    with pytest.raises(UserError, match="there is no site"):
-        site_server(tmp_path, 0)

@@ -298,7 +298,7 @@ def test_models_are_compared_by_what_they_compute_for_a_byte():
 
 def test_every_figure_has_a_finding_to_tell(fitted, tables):
     """Figures that are excluded here are drawn by other tests of this file, from other tables."""
-    others = {"accuracy", "ways", "ways-parts", "settings", "rates", "all-reduce"}
+    others = {"accuracy", "ways", "ways-parts", "settings", "all-reduce"}
     others |= {"loss-by-epoch", "accuracy-by-epoch", "compute-to-communication"}
     assert set(FIGURES) - others <= {*findings(fitted), *findings(tables)}
 

@@ -305,7 +305,7 @@ def test_every_figure_whose_lines_can_be_many_has_panels_for_them(many_specs, cr
             of = {axis: name for axis, name in about["of"].items() if axis != "panel"}
             parted.setdefault((about["figure"], str(of)), []).append(spec)
     declared = {name for name in FIGURES if FIGURES[name].lines}
-    assert declared - {figure for figure, _ in parted} <= {"accuracy", "rates"}
+    assert declared - {figure for figure, _ in parted} <= {"accuracy"}
     for (figure, _), panels_of in parted.items():
         assert len(panels_of) > 1, figure
         ends = {ends_of(spec) for spec in panels_of}
@@ -569,7 +569,7 @@ def test_every_figure_is_there_once(drawn):
     sources = sorted(f.of["source"] for f in drawn.values() if f.figure == "fit")
     assert sources == ["measured", "measured", "published"]
     assert names.count("outlook") == names.count("reach") == len(sources)
-    assert names.count("saved") == 1 and "rates" not in names  # This study has no emulated nodes.
+    assert names.count("saved") == 1
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -763,33 +763,6 @@ def test_where_there_is_little_room_the_ends_of_the_node_numbers_remain(drawn):
     numbers, rows = spec["layer"][place], pd.DataFrame(rows_of(spec)[place])
     assert numbers["mark"]["opacity"]["expr"].startswith("datum.end || width > ")
     assert set(rows.loc[rows["end"], "nodes"]) == {1, 3} and not rows["end"].all()
-
-
-def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
-    points = [emulated(100, n, "steps") for n in (1, 2)]
-    points += [emulated(400, n, "link_400") for n in (1, 2)]
-    tables = make.write_study(tmp_path, points)
-    drawn = figures(tables, read_overhead(tmp_path / "overhead"))
-    (figure,) = [figure for figure in drawn if figure.figure == "rates"]
-    assert figure.kinds == ["emulated", "fitted", "predicted"]
-    data = figure.data
-    seen = data[data["role"] == "observed"].set_index("rate_bit_s")
-    # 100 and 400 Mbit/s, times five: a node has a fifth of a core
-    assert sorted(seen.index) == [5e8, 2e9]
-    assert seen["cell_id"].str.contains("nodes~2").all()
-    inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
-    assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
-    line = pd.DataFrame(rows_of(figure.spec())[1]).query("nodes == 2")
-    band = rows_of(figure.spec())[0]
-    assert {row["nodes"] for row in band} == {2}, "one interval, of the nodes that were measured"
-    assert "of 2 are in the interval" in figure.caption
-    ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
-    assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
-    assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
-    law = line.sort_values("rate_bit_s")["efficiency"].iloc[[0, -1]]
-    slow, fast = (f"{100 * share:.0f}\u00a0%" for share in law)
-    assert figure.finding.startswith(f"By the formula, 2 nodes reach {slow} of ideal scaling over ")
-    assert f", {fast} over " in figure.finding
 
 
 def told_by(figure, mark):

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import make_architectures as make
 import make_records
 import rendering
-from nodewise.cli import list_commands
 from nodewise.core.errors import UserError
 from nodewise.models.facts import facts, refuse_own
 from nodewise.models.registry import registry
@@ -330,15 +329,6 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_list_has_every_model_and_its_ratio():
-    rows = {row["model"]: row for row in list_commands.rows(64)}
-    assert list(rows) == list(registry())
-    ratio = make.fashion_cnn().flops_per_payload_byte
-    assert rows["fashion_cnn"]["flops_per_payload_byte"] == ratio
-    assert rows["fashion_cnn"]["flops_per_payload_byte_at_batch"] == 64 * ratio
-    assert rows["resnet50"]["payload_bytes"] == 4 * facts("resnet50").trainable
-
-
 def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     done = run("models")
@@ -346,10 +336,6 @@ def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
     for name in registry():
         assert f"{facts(name).trainable:,}" in done.stdout
     assert "…" not in done.stdout
-
-
-def test_the_list_as_json_is_the_same():
-    assert json.loads(run("models", "--json").stdout) == list_commands.rows(64)
 
 
 def test_the_list_needs_no_tensorflow():

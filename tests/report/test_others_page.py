@@ -30,9 +30,9 @@ def test_every_published_curve_is_listed_with_its_source_and_what_was_predicted(
 def test_predictions_of_publishers_left_out_reach_their_levels():
     rows = read_predicted()
     ours = levels(rows).loc["ours"]
-    assert ours["median"] <= 7
-    assert ours["mean of log"] <= 15
-    assert ours["p90"] <= 42
+    assert ours["median"] <= 6.9
+    assert ours["mean of log"] <= 15.8
+    assert ours["p90"] <= 45
     assert ours["width"] == levels(rows)["width"].min()
     assert 0.85 <= rows["covered"].mean() <= 0.95
 

@@ -26,7 +26,6 @@ from nodewise.results.record import Record
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.bytes_sent import Trained
 from nodewise.study.config import Config
 from rendering import Texts, draw_all, render
 
@@ -151,8 +150,8 @@ def symbols(mathml):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_page_shows_the_law_that_is_fitted_to_the_strategy_or_one_of_its_own(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
-    law, own = LAWS.of_exchange(STRATEGIES[strategy].exchange), STRATEGIES[strategy].own_law()
-    known = str(formula_of(own or law)).split("</p>")[:-1]
+    law, own = STRATEGIES[strategy].exchange.law, STRATEGIES[strategy].own_law()
+    known = str(formula_of(own or LAWS[law])).split("</p>")[:-1]
     assert all(line in cost for line in map(equation_in, known))
     assert ("No coefficients are fitted" in cost) == (own is not None)
 
@@ -278,35 +277,6 @@ def test_what_stands_before_a_diagrams_element_is_left_out(tmp_path):
     drawing = '<svg xmlns="http://www.w3.org/2000/svg"><title>A step</title></svg>'
     (tmp_path / "diagram.svg").write_text(f'<?xml version="1.0"?>\n{drawing}\n')
     assert read_diagrams(tmp_path) == [("A step", drawing)]
-
-
-# --- bytes ---
-
-
-@pytest.mark.parametrize(
-    ("strategy", "options", "nodes", "sent"),
-    [
-        ("single", {}, 1, 0),
-        ("mirrored", {}, 3, 0),
-        ("multi_worker_mirrored", {"collective": "ring"}, 2, 1200),
-        ("multi_worker_mirrored", {"collective": "star"}, 3, (2 + 1 + 1) * 1200 / 3),
-        ("horovod", {}, 4, 1800),
-        ("mpi", {}, 3, 1600),
-        ("custom_loop", {}, 3, 1600),
-        ("parameter_averaging", {"period": 10, "optimizer_state": "kept"}, 3, 160),
-        ("parameter_averaging", {"period": "epoch", "optimizer_state": "reset"}, 3, 16),
-        ("parameter_averaging", {"period": 10, "optimizer_state": "averaged"}, 3, None),
-        ("async_sgd", {"servers": 2}, 3, 1200),
-        ("compressed_sgd", {"method": "float16"}, 3, 1200),
-        ("compressed_sgd", {"method": "top_k"}, 3, None),
-        ("model_parallel", {"micro_batches": 4}, 3, None),
-        ("hybrid", {"groups": 2}, 4, None),
-    ],
-)
-def test_bytes_by_the_formula(strategy, options, nodes, sent):
-    cell = make.cell(n=nodes, strategy=strategy, options=options)
-    got = STRATEGIES[strategy].bytes_sent(Trained(cell, 1200, 100))
-    assert got == (None if sent is None else pytest.approx(sent))
 
 
 def test_sent_bytes_stand_beside_those_of_the_formula(docs):

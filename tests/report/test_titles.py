@@ -2,40 +2,17 @@
 
 from pathlib import Path
 
-import pytest
-
 import make_records as make
 from nodewise.report.figures import draw_figures
 from nodewise.report.titles import (
     Variant,
     experiment_titles,
     named_variants,
-    setting_in_words,
     short_title,
     title_of_strategy,
 )
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
-
-
-@pytest.mark.parametrize(
-    ("exchange", "options", "words"),
-    [
-        ("averaging", {"period": 1}, "every step"),
-        ("averaging", {"period": "epoch"}, "every epoch"),
-        ("averaging", {"period": 5}, "every 5 steps"),
-        ("server", {"bound": None, "updates": None}, ""),
-        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
-        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
-        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
-        ("all-gather", {"method": "float16"}, "half precision"),
-        ("star", {"collective": "star"}, "star"),
-        ("ring", {}, ""),
-    ],
-)
-def test_the_setting_of_a_strategy_is_told_in_words(exchange, options, words):
-    written = setting_in_words(exchange, options)
-    assert written.startswith(words) if words else not written
 
 
 def test_a_variant_of_a_strategy_is_told_by_its_setting():

@@ -119,7 +119,7 @@ def test_the_name_of_a_curve_is_the_users_choice(tmp_path):
         (("--global-batch", 64), "a batch of 32 on each of 4 devices is not the global batch 64"),
         (
             ("--name", "run_{batch}.log", "--batch", 4),
-            "its name says batch 8, but --batch 4 was given",
+            "its name says batch 8, but --batch 4.0 was given",
         ),
     ],
 )
@@ -158,6 +158,41 @@ def test_values_that_cannot_be_are_refused(tmp_path, given, said):
     assert code == 2
     assert said in told
     assert not (tmp_path / "mine.csv").exists()
+
+
+MEGATRON = "iteration 10/ 99 | elapsed time per iteration (ms): {}.5 | global batch size: 512 |\n"
+MILLISECONDS = r"per iteration \(ms\): (?P<step_ms>[\d.]+)"
+
+
+def test_any_other_log_is_read_by_a_pattern(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("".join(MEGATRON.format(ms) for ms in (9100, 6200, 6300)))
+    out = ("-o", tmp_path / "c.csv")
+    given = ("--pattern", MILLISECONDS, "--devices", 64)
+    assert run(path, *given, "--global-batch", 512, *out)[0] == 0
+    (point,) = import_curves(tmp_path / "c.csv").curves[0].measured
+    assert (point.nodes, point.batch_per_worker, point.step_time) == (64, 8, pytest.approx(6.2505))
+    whole = MILLISECONDS + r".*size: (?P<global_batch>\d+)"
+    assert run(path, "--pattern", whole, "--devices", 64, *out)[0] == 0
+    for wrong in ("(", "no group", "(?P<weeks>.)", "(?P<step_s>x)", "(?P<step_ms>[a-z])"):
+        assert run(path, "--pattern", wrong, *given[2:], *out)[0] == 2
+
+
+def test_a_rate_of_one_device_needs_their_number_from_the_log_or_an_option(tmp_path):
+    path = tmp_path / "run.log"
+    lines = (FILES / "horovod.txt").read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if line.startswith("Iter")))
+    assert run(path, "--devices", 4, "--batch", 32, "-o", tmp_path / "c.csv")[0] == 0
+    (point,) = import_curves(tmp_path / "c.csv").curves[0].measured
+    assert point.step_time == pytest.approx(32 / 145)
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    path = tmp_path / "events.out.tfevents.1"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    code, told = run(path, "-o", tmp_path / "c.csv")
+    assert code == 2
+    assert "git lfs pull" in told
 
 
 def test_a_log_is_never_overwritten(tmp_path):

@@ -18,6 +18,13 @@ PREFIXES = {
     "mpirun with times": "Fri Nov 27 13:18:24 2026[1,{}]<stdout>:",
     "horovodrun": "[{}]<stdout>:",
     "short tags": "[{}] ",
+    "mpirun of SageMaker": "[1,mpirank:{},algo-1]<stdout>:",
+    "srun --label": "{}: ",
+}
+STAMPS = {
+    "indentation": "    ",
+    "Ray": "(TorchRunner pid=1234, ip=192.0.2.7) ",
+    "kubectl logs --timestamps": "2026-11-27T13:18:24.123456789Z ",
 }
 HOROVOD = (FILES / "horovod.txt").read_text()
 TF_CNN = (FILES / "tf_cnn.txt").read_text()
@@ -40,8 +47,16 @@ def refused(folder: Path, text: str, name: str | None = None) -> str:
 def test_of_ranks_with_tags_the_lowest_is_read(tmp_path, name, prefix):
     lines = (FILES / name).read_text().splitlines()
     tagged = [prefix.format(rank) + line for line in lines for rank in (3, 2, 10)]
-    path = written(tmp_path, "the launcher says\n" + "\n".join(tagged))
+    path = written(tmp_path, "\n".join(tagged))
     assert [one for one in IMPORTERS if IMPORTERS[one].sniff(path)] == [LOGS[name]]
+    assert read_rows(path).equals(read_rows(FILES / name))
+
+
+@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
+@pytest.mark.parametrize("name", LOGS)
+def test_what_stands_before_every_line_is_not_read(tmp_path, name, stamp):
+    lines = (FILES / name).read_text().splitlines()
+    path = written(tmp_path, "\n".join(stamp + line for line in lines))
     assert read_rows(path).equals(read_rows(FILES / name))
 
 
@@ -67,7 +82,7 @@ def test_colours_a_byte_order_mark_and_line_ends_of_windows_are_not_read(tmp_pat
     lines = (FILES / name).read_text().splitlines()
     path = tmp_path / "run.log"
     path.write_bytes(
-        "\r\n".join(["\ufeff", *(f"\x1b[32m{line}\x1b[0m" for line in lines)]).encode()
+        "\r\n".join(["\ufeff", *(f"\x1b[32m{line}\x1b[0m[0m" for line in lines)]).encode()
     )
     assert read_rows(path).equals(read_rows(FILES / name))
 
@@ -89,10 +104,10 @@ def test_a_timeline_may_begin_with_many_names_and_a_byte_order_mark(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        (HOROVOD * 2, 12),
+        (HOROVOD * 2, 11),
         (HOROVOD.splitlines(keepends=True)[1] + HOROVOD.replace("size: 32", "size: 64"), 3),
-        (HOROVOD + HOROVOD.replace("GPUs: 4", "GPUs: 8"), 12),
-        (TF_CNN + TF_CNN.replace("256 global", "512 global"), 32),
+        (HOROVOD + HOROVOD.replace("GPUs: 4", "GPUs: 8"), 11),
+        (TF_CNN + TF_CNN.replace("256 global", "512 global"), 28),
     ],
     ids=["twice", "one that failed", "more devices", "a larger batch"],
 )
@@ -105,18 +120,15 @@ def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        (
-            "256 global",
-            "0 global",
-            "line 6: a batch of 0 with 64 per device is not that of a whole",
-        ),
-        ("64 per device", "0 per device", "line 6: a batch of 256 with 0 per device is not"),
-        ("64 per device", "60 per device", "line 6: a batch of 256 with 60 per device is not"),
-        ("total images", "images", "has no line `total images/sec`, so the run did not end"),
-        ("Batch size:", "Batches:", "lacks the lines `Batch size: 64 global` and `32 per device`"),
+        ("256 global", "0 global", "a batch of 0 with 64 per device"),
+        ("64 per device", "0 per device", "a batch of 256 with 0 per device"),
+        ("64 per device", "60 per device", "a batch of 256 with 60 per device"),
+        ("total images", "images", "total images/sec"),
+        ("training", "forward-only", "line 4: "),
     ],
 )
-def test_a_damaged_log_of_tf_cnn_benchmarks_is_refused(tmp_path, old, new, told):
+def test_a_log_of_tf_cnn_benchmarks_that_cannot_be_read_is_refused(tmp_path, old, new, told):
+    assert old in TF_CNN
     assert told in refused(tmp_path, TF_CNN.replace(old, new), "tf_cnn_benchmarks")
 
 
@@ -132,7 +144,7 @@ def test_a_batch_per_device_need_not_be_whole(tmp_path):
         ("GPUs: 4", f"GPUs: {'9' * 400}", "run.log: nodes must be a whole number"),
         ("size: 32", "size: 0", "run.log: batch_per_worker must be a number from 1e-09"),
         ("150.0", "0.0", "run.log: samples_per_s must be a number from 1e-09 to 1e+12, not 0"),
-        ("ResNet50", "R" * 300, "run.log: curve: must be one short line of text"),
+        ("ResNet50", "R" * 300, "run.log, column curve: must be one short"),
     ],
 )
 def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, told):

@@ -283,34 +283,6 @@ def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
     assert len(reached) == 4
 
 
-def rate(curve, batch, rate_bit_s, *, observed=None, beyond=True):
-    return (
-        blank(OVERHEAD["rates"])
-        | CURVE
-        | {"curve": curve, "batch_per_worker": batch, "rate_bit_s": rate_bit_s, "nodes": 4}
-        | {"fitted_s": 2.0, "efficiency": 0.5, "efficiency_low": 0.4, "beyond": beyond}
-        | {"observed_s": observed, "observed_efficiency": 0.6 if observed else None}
-        | {"cell_id": "a/cell" if observed else ""}
-    )
-
-
-def test_links_are_shown_for_the_line_that_was_measured_over_most_of_them():
-    rows = [
-        *(
-            rate("one", 512, r, observed=1.7 if r == 2e8 else None, beyond=False)
-            for r in (1e8, 2e8)
-        ),
-        *(rate("two", batch, r, observed=1.7) for r in (1e8, 2e8) for batch in (32, 64)),
-    ]
-    shown = fit_queries.link_rates(typed(rows, OVERHEAD["rates"]))
-    assert set(shown["curve"]) == {"two"} and set(shown["batch_per_worker"]) == {64}
-    points = shown[shown["role"] == "observed"]
-    assert points["fitted_s"].tolist() == [1.7, 1.7] and points["efficiency"].tolist() == [0.6, 0.6]
-    assert points["efficiency_low"].isna().all() and set(points["cell_id"]) == {"a/cell"}
-    law = shown[shown["role"] != "observed"]
-    assert set(law["role"]) == {"beyond"} and set(law["cell_id"]) == {""}
-
-
 def test_the_mean_of_savings_begins_at_two_nodes():
     rows = [
         blank(OVERHEAD["savings"]) | {"study": "ntua", "model": model, "nodes": n, "saved": 0.1 * n}
@@ -338,7 +310,6 @@ def test_nothing_measured_shows_nothing(empty):
         assert view(none).empty
     assert fit_queries.held_out(overhead["trials"]).empty
     assert fit_queries.reach(none, overhead["optima"]).empty
-    assert fit_queries.link_rates(overhead["rates"]).empty
     assert fit_queries.mean_savings(overhead["savings"]).empty
 
 

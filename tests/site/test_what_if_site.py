@@ -234,18 +234,6 @@ def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
     assert "NaN" not in page.locator(".nw-what-if__chart").inner_html()
 
 
-def test_what_rounding_alone_tells_apart_is_no_best_number_of_nodes(watched):
-    """If workers fill the link of a server, more workers are not faster."""
-    full = "law=server_bound&rate_mbit=1&payload_mb=5&latency_ms=0&jitter_ms=0&jitter_percent=0"
-    page = watched.open(f"{PAGE}?{full}")
-    rates = page.locator(".nw-what-if__table tbody tr").evaluate_all(
-        "(all) => all.map((row) => row.cells[6].textContent)"
-    )
-    assert rates[-1] == rates[-2]
-    fastest = re.search(r"Fastest on (\d+) node", answer(page))
-    assert fastest and int(fastest[1]) < 8
-
-
 def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
     """The deviation of a batch from the straight line is halved, too."""
     page = watched.open(PAGE)

@@ -73,8 +73,6 @@ def largest_difference(mine, reference):
     return max(np.abs(a - b).max() for a, b in zip(mine, reference, strict=True)) / scale
 
 
-# Kinds of exchange of strategies that exchange nothing, or not in every step.
-APART = ("none", "server", "averaging")
 # Options and node counts of strategies that need other than the default ones.
 CASES = {
     "compressed_sgd": [({"method": "top_k", "share": 1.0, "values": "float32"}, (2, 3))],
@@ -88,7 +86,7 @@ CASES = {
 SYNCHRONOUS = [
     (name, options, counts)
     for name, strategy in STRATEGIES.items()
-    if strategy.exchange not in APART
+    if strategy.exchange.synchronous and strategy.max_nodes > 1
     for options, counts in CASES.get(name, [({}, (2, 3))])
 ]
 

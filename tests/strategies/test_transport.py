@@ -1,13 +1,16 @@
 """Messages between workers arrive whole and in order; a lost or stuck peer is an error."""
 
+import hashlib
 import socket
+import struct
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from everywhere import addresses, everywhere
-from nodewise.strategies.transport import LENGTH_BYTES, Peers
+from nodewise.strategies.transport import LENGTH_BYTES, SHORT, Peers, reserve
 
 
 def test_everybody_can_send_large_messages_to_everybody_at_once():
@@ -19,7 +22,7 @@ def test_everybody_can_send_large_messages_to_everybody_at_once():
             peers.send(other, np.full(size, peers.rank, np.float32))
             peers.send(other, b"after that")
         for other in others:
-            assert (peers.receive_array(other) == np.full(size, other)).all()
+            assert (peers.receive_array(other, size) == np.full(size, other)).all()
             assert peers.receive(other) == b"after that"
         peers.flush()
         return True
@@ -38,7 +41,7 @@ def test_messages_of_all_sizes_come_whole_and_in_order():
             peers.send(other, bytes([place]) * size)
         time.sleep(0.05 * peers.rank)
         for place, size in enumerate(sizes):
-            assert peers.receive(other) == bytes([place]) * size
+            assert peers.receive(other, at_most=size) == bytes([place]) * size
         peers.flush()
         return True
 
@@ -118,7 +121,7 @@ def test_who_is_connected_to_all_finds_nobody_listening_any_more(monkeypatch):
 def test_a_peer_that_never_comes_is_an_error():
     with pytest.raises(TimeoutError):
         Peers(0, addresses(2), timeout_s=0.3)
-    with pytest.raises(TimeoutError, match="did not come"):
+    with pytest.raises(TimeoutError, match="timed out"):
         Peers(1, addresses(2), timeout_s=0.3)
 
 
@@ -141,3 +144,102 @@ def test_a_slow_link_is_no_stuck_peer():
     began = time.monotonic()
     assert everywhere(2, work, timeout_s=silence_s) == [True, True]
     assert time.monotonic() - began > 2 * silence_s
+
+
+OURS, THEIRS = "ours", "theirs"
+
+
+def hello(token: str, rank: int) -> bytes:
+    return hashlib.sha256(token.encode()).digest() + struct.pack(">I", rank)
+
+
+def connecting(messages):
+    """Send each of `messages` to a process with rank 0 of 2; return the error that it gets."""
+    (address, other), errors = addresses(2), []
+
+    def listen():
+        try:
+            Peers(0, [address, other], timeout_s=1, token=OURS)
+        except OSError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    host, port = address.split(":")
+    for message in messages:
+        while True:
+            try:
+                connection = socket.create_connection((host, int(port)))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        connection.sendall(message)
+    thread.join(10)
+    return errors[0]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_wrong_rank_is_an_error(rank):
+    error = connecting([hello(OURS, rank)])
+    assert isinstance(error, ConnectionError)
+    assert str(rank) in str(error)
+
+
+def test_a_connection_of_another_job_is_closed():
+    assert isinstance(connecting([b"GET / HTTP/1.1" * 4, hello(THEIRS, 1)]), TimeoutError)
+
+
+def test_workers_with_different_tokens_do_not_connect():
+    where, errors = addresses(2), []
+
+    def run(rank):
+        try:
+            Peers(rank, where, timeout_s=1, token=str(rank))
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(errors) == 2
+
+
+@pytest.mark.parametrize(
+    "receive",
+    [
+        lambda peers: peers.receive(1),
+        lambda peers: peers.receive(1, SHORT - 1),
+        lambda peers: peers.receive_array(1, 3),
+    ],
+)
+def test_a_message_that_is_too_long_is_refused_before_memory_is_allocated(receive):
+    def work(peers):
+        if peers.rank == 1:
+            peers._sockets[0].sendall(struct.pack(">Q", 2**40))
+            return None
+        return receive(peers)
+
+    with pytest.raises(ConnectionError, match="1,099,511,627,776 bytes"):
+        everywhere(2, work)
+
+
+def test_an_array_of_another_size_is_an_error():
+    def work(peers):
+        if peers.rank == 1:
+            peers.send(0, np.zeros(2, np.float32))
+            return None
+        return peers.receive_array(1, 3)
+
+    with pytest.raises(ConnectionError, match="2 values, not 3"):
+        everywhere(2, work)
+
+
+def test_a_port_stays_reserved_until_this_process_listens_on_it():
+    kept = reserve(("127.0.0.1", 0))
+    address = kept.getsockname()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(address)
+    with socket.create_server(address):
+        socket.create_connection(address).close()

@@ -407,7 +407,7 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
     study = read(tmp_path, GOOD)
     cells = [f"{cell.id}.json" for cell in study.cells()]
     assert study.record_files(Path("made")) == [Path("made", name) for name in cells]
-    assert study.calibration_files() == []
+    assert study.beside_records("calibration.json") == []
     published = read(tmp_path, RECORDS)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="data/records/here/one: holds no record of a cell"):
@@ -417,7 +417,7 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     assert published.record_files(Path("made")) == sorted(folder / name for name in cells)
-    assert published.calibration_files() == [folder / "calibration.json"]
+    assert published.beside_records("calibration.json") == [folder / "calibration.json"]
 
 
 def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):

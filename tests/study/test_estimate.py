@@ -63,30 +63,6 @@ def test_a_ring_sends_its_bytes_over_the_link_and_through_the_core():
     assert four - alone == pytest.approx(1.5 * wire_s)
 
 
-def exchange(strategy: str, nodes: int, **fields: object) -> estimate.Exchange:
-    return estimate.exchange(make.cell(strategy=strategy, n=nodes, **fields), WORK)
-
-
-def test_a_server_has_the_gradients_of_all_come_in_and_weights_go_out():
-    served = exchange("parameter_server", 4, servers=1)
-    assert (served.bytes_sent, served.turns) == (4 * 5e6, 2)
-    assert exchange("async_sgd", 4, servers=2).bytes_sent == 2 * 5e6
-
-
-def test_a_driver_passes_on_what_the_others_send_it():
-    star = exchange("multi_worker_mirrored", 4, options={"collective": "star"})
-    assert (star.bytes_sent, star.turns) == (3 * 5e6, 2)
-
-
-def test_devices_of_one_process_send_nothing_and_averaging_seldom():
-    assert exchange("mirrored", 4, one_process=True).bytes_sent == 0
-    ring = exchange("custom_loop", 4).bytes_sent
-    assert exchange("parameter_averaging", 4, options={"period": 5}).bytes_sent == ring / 5
-    steps = WORK.train_examples // make.cell(n=4).global_batch
-    once = exchange("parameter_averaging", 4, options={"period": "epoch"})
-    assert once.bytes_sent == pytest.approx(ring / steps)
-
-
 def test_more_devices_than_cores_take_turns_in_one_process_too():
     two, many = (
         step_s(

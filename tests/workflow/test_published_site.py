@@ -81,6 +81,36 @@ def test_nothing_changed_nothing_runs(project):
     assert build(project) == set()
 
 
+LAYERS = ["core", "results", "predict", "models", "data", "cluster", "strategies", "study"]
+REPORT = [*LAYERS, "report"]
+IMPORTED = {
+    "build_tables": LAYERS,
+    "fit_overhead": LAYERS[:3],
+    "judge_overhead": LAYERS[:3],
+    "draw_charts": REPORT,
+    "render_pages": REPORT,
+    "build_site": REPORT,
+}
+
+
+@pytest.mark.timeout(120)
+def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(project, tmp_path):
+    copy = shutil.copytree(project, tmp_path / "project", symlinks=True)
+    files = {
+        layer: f"workflow/nodewise/{layer}/__init__.py" for layer in (*REPORT, "measure", "cli")
+    }
+    for path in files.values():
+        with (copy / path).open("a") as file:
+            file.write("# edited\n")
+    said = projects.snakemake(copy, "--dry-run", "--verbose")
+    for rule, layers in IMPORTED.items():
+        step = said.partition(f"\nrule {rule}:")[2].partition("\n\n")[0]
+        inputs = re.search("input: (.*)", step)[1].split(", ")
+        assert {*files.values()} & {*inputs} == {files[layer] for layer in layers}, rule
+    why = re.search(r"rule build_tables:(?:\n .*)*?\n +reason: Updated input files: (.*)", said)[1]
+    assert {*why.split(", ")} == {files[layer] for layer in LAYERS}
+
+
 @pytest.mark.slow
 def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     cell = CELLS[1][0]

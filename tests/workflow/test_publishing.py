@@ -50,7 +50,7 @@ def test_the_published_records_are_sound_and_their_own():
     config = read_config(Path("config/published.yaml"))
     ids = [read_record(path).cell.id for path in config.record_files(Path())]
     assert len(ids) == len(set(ids)) > 0
-    assert read_calibrations(config.calibration_files())
+    assert read_calibrations(config.beside_records("calibration.json"))
 
 
 @pytest.fixture(scope="module")

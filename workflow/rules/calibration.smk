@@ -11,7 +11,7 @@ from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.study.missing import CALIBRATION
 
 CALIBRATED = STUDY.calibrated_cluster()
-CALIBRATIONS = [str(path) for path in STUDY.calibration_files()]
+CALIBRATIONS = [str(path) for path in STUDY.beside_records(CALIBRATION.name)]
 EMULATED = CALIBRATED is not None and isinstance(CALIBRATED[0], Emulated)
 if EMULATED or (CALIBRATED and Path(RESULTS, CALIBRATION).is_file()):
     CALIBRATIONS = [str(Path(RESULTS, CALIBRATION))]

@@ -19,11 +19,7 @@ rule draw_charts:
         own_models=list(OWN_MODELS.values()),
         foreseen="data/published/ntua_figure28.csv",
         registry=[f"models/{model}.py" for model in registry()],
-        code=package(
-            *("report/*.py", "report/figures/*.py"),
-            *("predict/fit_queries.py", "results/queries.py", "results/columns.*"),
-        ),
-        strategies=package("strategies/*/__init__.py"),  # titles of strategies
+        code=layers("report", "report"),
     output:
         directory(f"{RESULTS}/charts"),
     log:

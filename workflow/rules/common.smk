@@ -4,6 +4,7 @@ in:    the configuration: --configfile, or config/study.yaml
 out:   CONFIG, STUDY, RESULTS, CELLS, RECORDS, and functions that use them
 """
 
+import configparser
 import math
 import os
 import shlex
@@ -71,12 +72,33 @@ BEFORE_CELLS = len(CELLS) + 1
 VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
 
 
-def package(*patterns):
+PACKAGE = Path("workflow/nodewise")
+
+
+def package(pattern):
     """Return files of the package, as inputs of a rule that runs them."""
-    root = Path("workflow/nodewise")
-    found = {pattern: sorted(root.glob(pattern)) for pattern in patterns}
-    assert all(found.values()), f"package{patterns}: a pattern matches no file"
-    return [str(path) for files in found.values() for path in files]
+    found = sorted(PACKAGE.glob(pattern))
+    assert found, f"package({pattern!r}): no file matches"
+    return [str(path) for path in found if path.is_file() and path.suffix != ".pyc"]
+
+
+def layers(top, command):
+    """Return the code that a step runs: a layer, all layers below it, and its command.
+
+    The layers and their order are those of `.importlinter`.
+
+    Args:
+        top: the topmost layer that the step imports.
+        command: the module of `cli` that defines the step's command.
+    """
+    contracts = configparser.ConfigParser()
+    contracts.read(".importlinter")
+    order = contracts["importlinter:contract:layers"]["layers"].split("\n")
+    names = [{name.strip() for name in line.split("|")} for line in order]
+    (place,) = (i for i, beside in enumerate(names) if top in beside)
+    below = [top, *(name for beside in names[place + 1 :] for name in sorted(beside))]
+    files = [file for layer in below for file in package(f"{layer}/**/*")]
+    return [*files, *package(f"cli/{command}.py")]
 
 
 def cell_of(wildcards):

@@ -12,7 +12,7 @@ USERS = own_models(CELLS.values())
 TO_DESCRIBE = {own_description(cell).stem: cell for cell in USERS.values()}
 OWN_MODELS = {
     **{name: str(own_description(cell)) for name, cell in USERS.items()},
-    **{path.stem: str(path) for path in STUDY.own_model_files()},
+    **{path.stem: str(path) for path in STUDY.beside_records("models/*.json")},
 }
 OWN_MODEL_OPTIONS = options(
     "own-model", [f"{name}={path}" for name, path in OWN_MODELS.items()]
@@ -35,6 +35,7 @@ rule describe_own_model:
         build=lambda w: TO_DESCRIBE[w.own_model].build,
         dataset=lambda w: TO_DESCRIBE[w.own_model].load
         or TO_DESCRIBE[w.own_model].dataset,
+        measures=MEASURES,
         versions=VERSIONS,
     shell:
         # A model that cannot be described must not stop a study.

@@ -14,7 +14,7 @@ TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build
 SMALL_MODELS = sorted(name for name in TRAINED if is_small(name))
 NOISE_SCALES = [
     *(f"{RESULTS}/noise_scale/{model}.json" for model in SMALL_MODELS),
-    *(str(path) for path in STUDY.noise_scale_files()),
+    *(str(path) for path in STUDY.beside_records("noise_scale/*.json")),
 ]
 NOISE_SCALE_OPTIONS = options("noise-scale", NOISE_SCALES)
 

@@ -1,14 +1,14 @@
 """Overhead models, fitted and judged on points that they were not fitted to.
 
 in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any
-out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates,savings,
+out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,savings,
        steps_to_accuracy}.csv, {trials,judgement}.csv, and fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead
 """
 
 FITTED = [
     *("choices", "fits", "predictions", "diagnosis"),
-    *("optima", "rates", "savings", "steps_to_accuracy"),
+    *("optima", "savings", "steps_to_accuracy"),
 ]
 
 
@@ -16,7 +16,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("predict/*.py", "predict/laws/*.py"),
+        code=layers("predict", "tables"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
         f"{RESULTS}/overhead/fit.json",
@@ -35,7 +35,7 @@ rule judge_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("predict/*.py", "predict/laws/*.py"),
+        code=layers("predict", "tables"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in ("trials", "judgement")],
     log:

@@ -6,6 +6,8 @@ out:   build/docs (the pages) and build/site (the site; open build/site/index.ht
 steps: compare_runs (if the study names two runs), render_pages, build_site
 """
 
+from nodewise.results.manifest import MANIFEST
+
 SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
 CHANGES = f"{RESULTS}/changes.csv"
 
@@ -14,7 +16,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            code=package("results/compare_runs.py"),
+            code=layers("results", "report"),
         output:
             CHANGES,
         log:
@@ -35,7 +37,7 @@ rule render_pages:
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
-        manifests=[str(path) for path in STUDY.manifest_files()],
+        manifests=[str(path) for path in STUDY.beside_records(MANIFEST)],
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,
@@ -52,20 +54,7 @@ rule render_pages:
             *(f"models/{model}.py" for model in registry()),
             "data/datasets.yaml",
         ],
-        code=package(
-            *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
-            "report/claim_rules/*.py",
-            *("results/queries.py", "results/comparisons.py", "results/columns.*"),
-            *("results/cautions.py", "results/manifest.py"),
-            "predict/fit_queries.py",
-            "predict/published_*.py",
-            *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
-            "predict/all_reduce_law.py",
-        ),
-        strategies=package(
-            *("strategies/*/__init__.py", "strategies/*/law.py"),
-            *("strategies/*/page.md", "strategies/*/*.svg"),
-        ),
+        code=layers("report", "report"),
     output:
         directory("build/docs"),
     log:
@@ -86,7 +75,7 @@ rule build_site:
         # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
-        code=package("report/site.py"),
+        code=layers("report", "report"),
     output:
         directory("build/site"),
     log:

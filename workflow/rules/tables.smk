@@ -15,7 +15,7 @@ rule build_tables:
         noise_scales=NOISE_SCALES,
         curves=STUDY.curves,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        code=package("results/*.py", "results/importers/*.py"),
+        code=layers("study", "tables"),
     output:
         # one output instead of one per table: Snakemake records all inputs for each output
         directory(TABLES),

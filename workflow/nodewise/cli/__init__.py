@@ -17,8 +17,6 @@ from nodewise.core.errors import UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
-_RENAMED = {"gaps": "missing"}
-
 app = typer.Typer(
     name="nodewise",
     no_args_is_help=True,
@@ -59,8 +57,6 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
     try:
-        if sys.argv[1:] and (new := _RENAMED.get(sys.argv[1])):
-            raise UserError(f"{sys.argv[1]}: is now called nodewise {new}")
         app()
     except UserError as error:
         _complain(str(error))

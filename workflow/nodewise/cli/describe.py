@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from nodewise.cli.single import manifests, prepare
+from nodewise.cli.single import data_manifest, prepare
 from nodewise.core.cell import SAVED_MODEL, Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
@@ -80,7 +80,7 @@ def _own(cell: Cell, manifest: Path | None) -> Architecture:
     from nodewise.models import describe
     from nodewise.models.training import recipe_of
 
-    prepared = manifest or manifests(cell)[0]
+    prepared = manifest or data_manifest(cell)
     data = load(prepared)
     recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
     specs = [

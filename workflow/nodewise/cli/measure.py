@@ -72,28 +72,14 @@ def measure(
     from nodewise.core.units import counted
     from nodewise.study.single import Options
 
+    given = tuple(option or ())
     options = Options(
-        strategy,
-        model,
-        nodes,
-        batch,
-        dataset,
-        steps,
-        epochs,
-        tuple(option or ()),
-        cluster,
-        cpu,
-        rate,
+        strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, cpu, rate
     )
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
-        record, path = single.measure_single(
-            options,
-            out,
-            progress=progress,
-            on_wait=tell_waiting,
-        )
+        record, path = single.measure_single(options, out, progress, tell_waiting)
     if record.failure is not None:
-        typer.echo(f"{path}: {record.status}: {record.failure.reason}")
+        typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
     Console().print(single.table(path))
 
@@ -231,7 +217,7 @@ def measure_cell(
             on_wait=tell_waiting,
         )
     reason = f": {record.failure.reason}" if record.failure else ""
-    typer.echo(f"{cell_id}: {record.status}{reason}")
+    typer.echo(f"{cell_id}: {record.status}{reason}", err=record.failure is not None)
 
 
 @app.command(rich_help_panel=STEPS)

@@ -99,7 +99,7 @@ def import_files(
     curve: Annotated[
         str | None, typer.Option(help="Name of the curve (default: the model, or the folder).")
     ] = None,
-    pattern: Annotated[
+    name: Annotated[
         str | None,
         typer.Option(
             "--name",
@@ -108,8 +108,16 @@ def import_files(
             "`*` is any text.",
         ),
     ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            help="For any other log: regular expression of its lines, with named groups: step_s, "
+            "step_ms, steps_per_s, samples_per_s, samples_per_s_per_device or epoch_s; curve, "
+            "devices, batch, global_batch, examples."
+        ),
+    ] = None,
 ) -> None:
-    """Convert logs of other tools to a table for `nodewise fit`.
+    r"""Convert logs of other tools to a table for `nodewise fit`.
 
     It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
     benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
@@ -122,12 +130,17 @@ def import_files(
     Example, where names of the logs say the number of devices:
 
     nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
+
+    Example of any other log, whose lines have a time in milliseconds:
+
+    nodewise import run.log --pattern 'time (?P<step_ms>[\d.]+)ms' --devices 1
+    --batch 12 -o mine.csv
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.units import counted
     from nodewise.results.convert import Defaults, check_output, convert
 
-    defaults = Defaults(curve, devices, batch, global_batch, pattern)
+    defaults = Defaults(curve, devices, batch, global_batch, name, pattern)
     check_output(out, files)
     check_writable(out)
     table = convert(files, defaults, file_format)
@@ -383,9 +396,10 @@ def forecast_nodes(
     from nodewise.core.errors import UserError
     from nodewise.predict import forecast
     from nodewise.predict.ask_options import parse_nodes
+    from nodewise.strategies.declaration import hidden_share
 
     known, counts = forecast.parse_link(link), parse_nodes(nodes)
-    hidden = forecast.hidden_share(strategy)
+    hidden = hidden_share(strategy)
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)

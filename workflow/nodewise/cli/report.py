@@ -1,8 +1,5 @@
 """Commands that show results."""
 
-from contextlib import suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +17,6 @@ from nodewise.cli.options import (
     plain_table,
     print_whole,
 )
-from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,39 +64,6 @@ def _changes_table(changes: "pd.DataFrame") -> "Table":
             row["verdict"],
         )
     return table
-
-
-@app.command()
-def serve(
-    folder: Annotated[Path, typer.Argument(help="Folder of the site.")] = Path("build/site"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
-) -> None:
-    """Serve the site to this machine only, until Ctrl+C.
-
-    Example: nodewise serve --port 8080
-    """
-    with site_server(folder, port) as serving, suppress(KeyboardInterrupt):
-        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
-        serving.serve_forever()
-
-
-def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of the site in `folder` that only this machine can reach.
-
-    Port 0 takes any free port.
-
-    Raises:
-        UserError: there is no site, or the port is not free.
-    """
-    if not (folder / "index.html").is_file():
-        raise UserError(
-            f"{folder}: there is no site; make site builds that of the committed records"
-        )
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), handler)
-    except OSError as error:
-        raise UserError(f"port {port}: {error.strerror}; --port 0 takes a free one") from error
 
 
 @app.command(rich_help_panel=STEPS)

@@ -4,15 +4,16 @@ Data and weights are prepared in other processes, because the process that measu
 used TensorFlow when it forks its workers.
 """
 
+import fcntl
+import itertools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from nodewise.core.cell import Cell
-from nodewise.core.errors import UserError
-from nodewise.core.files import check_writable
 from nodewise.core.units import counted
 from nodewise.measure.cell import measure
 from nodewise.measure.environment import settle_environment
@@ -34,7 +35,7 @@ def prepare(cell: Cell) -> None:
     Raises:
         SystemExit: one of them is not available; the process that prepares it has printed why.
     """
-    data, weights = _data(cell), _weights(cell)
+    data, weights = data_manifest(cell), _weights(cell)
     if cell.load is not None:
         _nodewise("prepare-own-dataset", cell.load, "--out", data.parent)
     elif not data.is_file():
@@ -43,26 +44,8 @@ def prepare(cell: Cell) -> None:
         _nodewise("prepare-weights", weights.parent.name, "--out", weights.parent)
 
 
-def manifests(cell: Cell) -> tuple[Path, Path | None]:
-    """Return the manifest of the cell's dataset and that of its pretrained weights, if it has any.
-
-    Raises:
-        UserError: the dataset has fewer examples than one step takes.
-    """
-    manifest = _data(cell)
-    # It imports NumPy, which reads the environment that settle_environment() has set.
-    from nodewise.data import load
-
-    examples = load(manifest).manifest.train_examples
-    if cell.global_batch > examples:
-        raise UserError(
-            f"--batch {cell.batch}: a step of {counted(cell.nodes, 'node')} takes "
-            f"{cell.global_batch} examples; {cell.dataset} has {examples}"
-        )
-    return manifest, _weights(cell)
-
-
-def _data(cell: Cell) -> Path:
+def data_manifest(cell: Cell) -> Path:
+    """Return the path of the manifest of the cell's dataset."""
     return RESULTS / "datasets" / cell.dataset / "manifest.json"
 
 
@@ -102,40 +85,44 @@ def measure_single(
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
     prepare(cell)
     settle_environment()
-    manifest, weights = manifests(cell)
-    if out is None:
-        cell = _first_free(cell)
-    else:
-        check_writable(out)
-    path = out or _place(cell)
-    record = measure(
-        cell,
-        manifest,
-        weights,
-        output=path,
-        logs=_logs(cell),
-        config=None,
-        command=options.command(),
-        progress=progress,
-        on_wait=on_wait,
-    )
+    with nullcontext(cell) if out else _claimed(cell) as cell:
+        path = out or _place(cell)
+        record = measure(
+            cell,
+            data_manifest(cell),
+            _weights(cell),
+            output=path,
+            logs=_logs(cell),
+            config=None,
+            command=options.command(),
+            progress=progress,
+            on_wait=on_wait,
+        )
     return record, path
 
 
-def _first_free(cell: Cell) -> Cell:
-    """Return the first repeat of the cell that has no record and that no other command measures.
+@contextmanager
+def _claimed(cell: Cell) -> Iterator[Cell]:
+    """Yield the first repeat of the cell that has no record and that no other command measures.
 
-    A command claims a repeat by creating the folder of its logs, which only one command can do.
+    A command claims a repeat by locking a file. The kernel frees the lock when the command ends,
+    also if it is killed.
     """
-    while True:
-        try:
-            _logs(cell).mkdir(parents=True)
-        except FileExistsError:
-            pass
-        else:
-            if not _place(cell).exists():
-                return cell
-        cell = cell.model_copy(update={"repeat": cell.repeat + 1})
+    for repeat in itertools.count():
+        one = cell.model_copy(update={"repeat": repeat})
+        _logs(one).mkdir(parents=True, exist_ok=True)
+        with (_logs(one) / ".claimed").open("a") as file:
+            if _lock(file) and not _place(one).exists():
+                yield one
+                return
+
+
+def _lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _place(cell: Cell) -> Path:

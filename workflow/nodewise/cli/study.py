@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import AsJson, Records, StudyConfig, print_whole, records_of
+from nodewise.cli.options import Records, StudyConfig, print_whole, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -133,59 +133,30 @@ def publish(
     typer.echo(f"{out}: {experiments}, {counted(points, 'point')}, {launches} launches")
 
 
-@app.command()
-def check_record(
-    files: Annotated[list[Path], typer.Argument(help="Record files (JSON).")],
-) -> None:
-    """Check record files against the schema.
-
-    Example: nodewise check-record results/study/records/*/*/*/*/*/*.json
-    """
-    from nodewise.results.record import read_record
-
-    for file in files:
-        record = read_record(file)
-        typer.echo(f"{file}: {record.cell.id}: {record.status}")
-
-
 @app.command("models")
 def list_models(
     batch: Annotated[
         int, typer.Option(min=1, help="Batch per worker, for the FLOP per byte.")
     ] = 64,
-    as_json: AsJson = False,
 ) -> None:
     """List the models: parameters, payload and operations.
 
+    All are counted from layers and shapes, a multiply-add as 2 FLOP. FLOP/B are
+    operations of training per byte of a gradient.
+
     Example: nodewise models --batch 128
     """
-    import json
+    from nodewise.cli.list_commands import models_table
 
-    from nodewise.cli import list_commands
-
-    rows = list_commands.rows(batch)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    print_whole(list_commands.table(rows))
-    typer.echo(list_commands.legend())
+    print_whole(models_table(batch))
 
 
 @app.command("strategies")
-def list_strategies(
-    *,
-    as_json: AsJson = False,
-) -> None:
+def list_strategies() -> None:
     """List the strategies: numbers of nodes, options and defaults.
 
     Example: nodewise strategies
     """
-    import json
+    from nodewise.cli.list_commands import strategies_table
 
-    from nodewise.cli import list_commands
-
-    rows = list_commands.strategy_rows()
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-    else:
-        print_whole(list_commands.strategy_table(rows))
+    print_whole(strategies_table())

@@ -20,13 +20,18 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Args:
         kind: what is registered, such as `strategy`; used in messages.
-        folder: package whose modules are imported.
+        folder: package whose modules are imported; None for none.
         group: group of entry points whose modules are imported, too; None for none.
         packages_only: import only the packages in `folder`. Its other modules are helpers.
     """
 
     def __init__(
-        self, kind: str, folder: str, group: str | None = None, *, packages_only: bool = False
+        self,
+        kind: str,
+        folder: str | None,
+        group: str | None = None,
+        *,
+        packages_only: bool = False,
     ) -> None:
         self.kind = kind
         self._folder = folder
@@ -83,8 +88,8 @@ class Registry(Mapping[str, T], Generic[T]):
         Raises:
             UserError: a module of another package cannot be imported, for whatever reason.
         """
-        package = importlib.import_module(self._folder)
-        for module in pkgutil.iter_modules(package.__path__, f"{self._folder}."):
+        path = importlib.import_module(self._folder).__path__ if self._folder else ()
+        for module in pkgutil.iter_modules(path, f"{self._folder}."):
             if module.ispkg or not self._packages_only:
                 importlib.import_module(module.name)
         for point in entry_points(group=self._group) if self._group else ():

@@ -161,7 +161,7 @@ def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> M
     check_host(cell, psutil.virtual_memory().available)
     cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))
     weights = Path(job["weights"]) if job["weights"] else None
-    return run_process(rank, channel, task=Task(cell, cluster, manifest, weights))
+    return run_process(rank, channel, task=Task(cell, cluster, manifest, weights, job["token"]))
 
 
 def _check_address(addresses: list[str], rank: int) -> None:

@@ -282,6 +282,7 @@ class _CellJob(process.Job):
             "manifest": project_path(self._task.manifest),
             "weights": project_path(weights) if weights else None,
             "time_limit_s": cell.time_limit_s,
+            "token": self._task.token,
         }
         files, environment = _files(self._task), ENVIRONMENT | KEEP_MEMORY
         return cluster.start(rank, log, job, files=files, environment=environment)

@@ -1,6 +1,7 @@
 """The task of the processes of a cell."""
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodewise.cluster.api import Cluster
@@ -16,9 +17,11 @@ class Task:
         cluster: the nodes that it runs on.
         manifest: the manifest of the dataset.
         weights: the file of pretrained weights; None if weights are random.
+        token: a secret by which the processes of the cell know each other.
     """
 
     cell: Cell
     cluster: Cluster
     manifest: Path
     weights: Path | None
+    token: str = field(default_factory=lambda: secrets.token_hex(16))

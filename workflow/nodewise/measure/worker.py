@@ -145,6 +145,7 @@ def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
         # A dead peer is noticed by its broken connection. In a cell that ends in time, no step
         # takes longer than this.
         patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
+        token=task.token,
     )
 
 

@@ -8,15 +8,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
-from math import inf
+from itertools import pairwise
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from nodewise.core.errors import RefusedError, UserError
+from nodewise.core.errors import RefusedError
 from nodewise.core.units import counted
-from nodewise.models.layers import graph_calls, layers_of
+from nodewise.models.graph_flops import count_training
+from nodewise.models.layers import graph_calls
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,6 @@ class _Piece:
 
     begin: keras.KerasTensor
     end: keras.KerasTensor
-    names: list[str]
 
     def model(self) -> keras.Model:
         return keras.Model(self.begin, self.end)
@@ -35,8 +35,6 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
     """Return `stages` models that, run one after the other, compute the same as `model`.
 
     They share its layers. All need about the same number of floating-point operations in training.
-    If the operations of a layer cannot be counted, all have about the same number of weights
-    instead.
 
     Raises:
         RefusedError: the model cannot be cut into so many; the text says how many are possible.
@@ -49,11 +47,7 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
             f"{model.name}: can be cut into {counted(len(pieces), 'stage')} at most, where a "
             f"single tensor of float32 passes; not into {stages}"
         )
-    places = balanced(
-        _costs(model, pieces),
-        [math.prod(piece.end.shape[1:]) for piece in pieces],
-        stages,
-    )
+    places = balanced(_costs(pieces), [math.prod(one.end.shape[1:]) for one in pieces], stages)
     found = [_joined(pieces[a:b]) for a, b in pairwise((0, *places, len(pieces)))]
     if len({id(one) for one in model.variables}) < sum(len(stage.variables) for stage in found):
         raise RefusedError(f"{model.name}: two stages would share weights")
@@ -65,18 +59,17 @@ def most_stages(model: keras.Model) -> int:
     return len(_pieces(model))
 
 
-def _costs(model: keras.Model, pieces: Sequence[_Piece]) -> list[int]:
-    try:
-        counted = layers_of(model, model.name)
-    except UserError:  # a layer whose operations cannot be counted
-        return [piece.model().count_params() for piece in pieces]
-
-    def operations(names: Sequence[str]) -> int:
-        inside = tuple(f"{name}/" for name in names)
-        mine = [one for one in counted if one.name in names or one.name.startswith(inside)]
-        return sum(one.training_flops for one in mine)
-
-    return [operations(piece.names) for piece in pieces]
+def _costs(pieces: Sequence[_Piece]) -> list[int]:
+    """Return the operations of each piece when one example is trained."""
+    costs: list[int] = []
+    reached = False  # whether the gradient is propagated back through a piece
+    for piece in pieces:
+        model = piece.model()
+        spec = tf.TensorSpec((1, *piece.begin.shape[1:]), piece.begin.dtype)
+        weights = model.trainable_weights
+        costs.append(count_training(model, [spec], weights, reached=reached))
+        reached = reached or bool(weights)
+    return costs
 
 
 def _joined(pieces: Sequence[_Piece]) -> keras.Model:
@@ -85,11 +78,8 @@ def _joined(pieces: Sequence[_Piece]) -> keras.Model:
     return keras.Sequential([begin, *(piece.model() for piece in pieces)])
 
 
-def _pieces(model: keras.Model, prefix: str = "") -> list[_Piece]:
-    """Return the pieces of a model with one input and one output, in order.
-
-    `prefix` is put before the names of its layers.
-    """
+def _pieces(model: keras.Model) -> list[_Piece]:
+    """Return the pieces of a model with one input and one output, in order."""
     nodes = [node for node in graph_calls(model) if not node.is_input]
     last_use = {id(one): place for place, node in enumerate(nodes) for one in node.input_tensors}
     last_use |= {id(one): len(nodes) for one in model.outputs}
@@ -102,23 +92,21 @@ def _pieces(model: keras.Model, prefix: str = "") -> list[_Piece]:
         if len(passing) == 1:
             (end,) = passing.values()
             if place == len(nodes) - 1 or _can_be_sent(end):
-                pieces += _between(begin, end, nodes[since : place + 1], prefix)
+                inside = _inner_model(nodes[since : place + 1])
+                pieces += _pieces(inside) if inside else [_Piece(begin, end)]
                 begin, since = end, place + 1
     return pieces
 
 
-def _between(
-    begin: keras.KerasTensor, end: keras.KerasTensor, nodes: Sequence[Any], prefix: str
-) -> list[_Piece]:
-    """Return the piece that consists of `nodes`; if they are one inner model, return its pieces.
+def _inner_model(nodes: Sequence[Any]) -> keras.Model | None:
+    """Return the inner model that `nodes` consist of, if it can be cut itself.
 
     An inner model stays whole if it is called with arguments of its own, such as training=False.
     """
     inside, settings = nodes[0].operation, nodes[0].arguments.kwargs.values()
     plain = len(nodes) == 1 and all(value is None for value in settings)
-    if plain and _is_graph(inside) and len(inside.inputs) == len(inside.outputs) == 1:
-        return _pieces(inside, f"{prefix}{inside.name}/")
-    return [_Piece(begin, end, [f"{prefix}{node.operation.name}" for node in nodes])]
+    chain = _is_graph(inside) and len(inside.inputs) == len(inside.outputs) == 1
+    return inside if plain and chain else None
 
 
 def _is_graph(operation: object) -> bool:
@@ -137,40 +125,29 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
 
     Args:
         costs: the cost of each piece.
-        crossing: the amount to send if the chain is cut after a piece. Among cuts that are equally
-            good for the costliest stage, those with the least to send are chosen.
+        crossing: the amount to send if the chain is cut after a piece. Among equally cheap cuts of
+            the remaining pieces, those with less to send are chosen.
         stages: the number of stages, from 1 to the number of pieces; each gets at least one piece.
 
     Returns:
         The first pieces of the second stage, the third, and so on.
     """
-    until = [0, *accumulate(costs)]
-
-    def cost(first: int, end: int) -> int:
-        return until[end] - until[first]
-
-    def places(first: int, left: int) -> range:
-        return range(first + 1, len(costs) - left + 2)
 
     @cache
-    def dearest(first: int, left: int) -> int:
-        """Return the cost of the costliest of the `left` stages from piece `first` on."""
+    def best(first: int, left: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return the costliest of the `left` stages from piece `first` on, what is sent, cuts."""
         if left == 1:
-            return cost(first, len(costs))
-        return min(max(cost(first, at), dearest(at, left - 1)) for at in places(first, left))
+            return sum(costs[first:]), 0, ()
+        found = []
+        for at in range(first + 1, len(costs) - left + 2):
+            costliest, sent, later = best(at, left - 1)
+            found.append(
+                (
+                    max(sum(costs[first:at]), costliest),
+                    crossing[at - 1] + sent,
+                    (at, *later),
+                )
+            )
+        return min(found)
 
-    most = dearest(0, stages)
-
-    @cache
-    def least_sent(first: int, left: int) -> tuple[float, tuple[int, ...]]:
-        """Return the least amount sent by the `left` stages from piece `first` on, and its cuts."""
-        if left == 1:
-            return (0 if cost(first, len(costs)) <= most else inf), ()
-        found: list[tuple[float, tuple[int, ...]]] = []
-        for at in places(first, left):
-            if cost(first, at) <= most:
-                sent, later = least_sent(at, left - 1)
-                found.append((crossing[at - 1] + sent, (at, *later)))
-        return min(found, default=(inf, ()))
-
-    return least_sent(0, stages)[1]
+    return best(0, stages)[2]

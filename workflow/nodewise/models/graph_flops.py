@@ -1,9 +1,8 @@
 """Count the floating-point operations of a traced graph, operation by operation, from its shapes.
 
-This counts what has no closed form in `flops`: recurrent and custom layers, subclassed models and
-custom training steps. It uses the same rules as `flops`: a multiply-add is 2 operations, matrix
-products and convolutions are exact, and in everything else each computed number is one operation.
-Loops count once per iteration. Imports TensorFlow, but computes nothing.
+A multiply-add is 2 operations. Matrix products and convolutions are counted exactly; in everything
+else each computed number is one operation. Loops count once per iteration. Imports TensorFlow, but
+computes nothing.
 """
 
 import math
@@ -15,8 +14,9 @@ import keras
 import tensorflow as tf
 
 from nodewise.models.contents import examples_in
-from nodewise.models.flops import BATCH_NORM, SOFTMAX
 
+SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
+BATCH_NORM = 2  # scale and offset: a channel's four parameters can be combined into these two
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
 UNKNOWN_ROWS = "rows of unknown length (one value of each is counted)"
 # errors of calling a model that takes something else than x, or that has no call()
@@ -80,25 +80,55 @@ def count_call(
     symbols = [one for one in given.values() if isinstance(one, keras.KerasTensor)]
     specs = [tf.TensorSpec([size or 1 for size in one.shape], one.dtype) for one in symbols]
 
-    def call(tensors: tuple[tf.Tensor, ...]) -> Any:  # noqa: ANN401
+    def call(*tensors: tf.Tensor) -> Any:  # noqa: ANN401
         by_symbol = {id(one): tensor for one, tensor in zip(symbols, tensors, strict=True)}
         args, kwargs = keras.tree.map_structure(
             lambda one: by_symbol.get(id(one), one), (arguments.args, arguments.kwargs)
         )
         return layer(*args, **kwargs)
 
+    weights = list(getattr(layer, "trainable_weights", [])) if trained else []
+    forward = _traced(call, specs)
+    training = forward
+    if weights or reached:
+        training = _traced_training(call, specs, weights, reached=reached)
+    uncounted = forward.uncounted | training.uncounted
+    return round(forward.flops), round(training.flops), uncounted
+
+
+def count_training(
+    call: Callable[..., Any],
+    specs: Sequence[tf.TensorSpec],
+    weights: Sequence[keras.Variable],
+    *,
+    reached: bool,
+) -> int:
+    """Return the operations of the forward and backward pass of a function for one example.
+
+    Args:
+        call: the function.
+        specs: the specs of its arguments.
+        weights: weights that are trained.
+        reached: whether the gradient must pass on to the arguments.
+    """
+    return round(_traced_training(call, specs, weights, reached=reached).flops)
+
+
+def _traced_training(
+    call: Callable[..., Any],
+    specs: Sequence[tf.TensorSpec],
+    weights: Sequence[keras.Variable],
+    *,
+    reached: bool,
+) -> Count:
     def train(*tensors: tf.Tensor) -> Any:  # noqa: ANN401
-        weights = list(getattr(layer, "trainable_weights", [])) if trained else []
         watched = [one for one in tensors if one.dtype.is_floating] if reached else []
         with tf.GradientTape() as tape:
             tape.watch(watched)
-            outputs = tf.nest.flatten(call(tensors))
+            outputs = tf.nest.flatten(call(*tensors))
         return outputs, tape.gradient(outputs, [*(one.value for one in weights), *watched])
 
-    forward = _traced(lambda *tensors: call(tensors), specs)
-    training = _traced(train, specs) if trained or reached else forward
-    uncounted = forward.uncounted | training.uncounted
-    return round(forward.flops), round(training.flops), uncounted
+    return _traced(train if weights or reached else call, specs)
 
 
 def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, set[str]]:

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+from keras import layers as kinds
 
 from nodewise.core.errors import UserError
-from nodewise.models import flops
 from nodewise.models.graph_flops import count_call
 from nodewise.results.model_description import Layer
-
-_DETAILS = {
-    "Activation": "{activation}",
-    "Dropout": "{rate:g}",
-    "Embedding": "{input_dim:,} entries of {output_dim}",
-    "MultiHeadAttention": "{num_heads} heads of {key_dim}",
-}
 
 
 @dataclass(frozen=True)
@@ -30,33 +23,8 @@ class _Call:
     name: str
     operation: Any
     inputs: list[str]
-    input_shapes: list[tuple[int, ...]]
     output: keras.KerasTensor
     arguments: Any
-
-    @property
-    def kind(self) -> str:
-        return type(self.operation).__name__
-
-    @property
-    def of_keras(self) -> bool:
-        """Whether the class is one of Keras: a custom class may have the same name."""
-        return type(self.operation).__module__.partition(".")[0] == "keras"
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The layer's settings.
-
-        They are empty if the layer cannot return them, for example due to a custom regularizer, and
-        for a bare operation, which has no settings that matter.
-        """
-        if not isinstance(self.operation, keras.Layer):
-            return {}
-        try:
-            config: dict[str, Any] = self.operation.get_config()
-        except (NotImplementedError, TypeError, ValueError):
-            return {}
-        return config
 
     def size(self, weights: str) -> int:
         """Return the number of entries in all of its `weights` or `trainable_weights`."""
@@ -66,8 +34,6 @@ class _Call:
 def layers_of(model: keras.Model, name: str) -> list[Layer]:
     """Return the layers of a model and of its inner models, in an order in which they are computed.
 
-    Layers of a kind without a closed form are counted in their traced graph.
-
     Raises:
         UserError: the model is not a graph of layers that are each used once; the text begins with
             `name`.
@@ -75,48 +41,32 @@ def layers_of(model: keras.Model, name: str) -> list[Layer]:
     layers: list[Layer] = []
     reached: dict[str, bool] = {}  # whether the gradient is propagated back through a layer
     for call in _calls(model):
+        shape, trainable = list(call.output.shape[1:]), call.size("trainable_weights")
+        if None in shape:
+            raise UserError(f"{name}: {call.name}: the size of its output is not known")
         before = any(reached[source] for source in call.inputs)
-        layers.append(_layer(call, name, before))
-        reached[call.name] = before or layers[-1].trainable > 0
+        reached[call.name] = before or trainable > 0
+        forward, training, uncounted = 0, 0, set[str]()
+        # token ids and masks need no FLOPs
+        if call.inputs and keras.backend.is_float_dtype(call.output.dtype):
+            forward, training, uncounted = count_call(
+                call.operation, call.arguments, trained=trainable > 0, reached=before
+            )
+        layers.append(
+            Layer(
+                name=call.name,
+                kind=type(call.operation).__name__,
+                detail=_detail(call.operation),
+                inputs=call.inputs,
+                output_shape=shape,
+                parameters=call.size("weights"),
+                trainable=trainable,
+                flops=forward,
+                training_flops=training,
+                uncounted=sorted(uncounted),
+            )
+        )
     return layers
-
-
-def _layer(call: _Call, model: str, reached: bool) -> Layer:
-    shape, trainable = list(call.output.shape[1:]), call.size("trainable_weights")
-    if None in shape:
-        raise UserError(f"{model}: {call.name}: the size of its output is not known")
-    forward, training, uncounted = _operations(call, shape, trainable > 0, reached)
-    return Layer(
-        name=call.name,
-        kind=call.kind,
-        detail=_detail(call.kind, call.config) if call.of_keras else "",
-        inputs=call.inputs,
-        output_shape=shape,
-        parameters=call.size("weights"),
-        trainable=trainable,
-        flops=forward,
-        training_flops=training,
-        uncounted=sorted(uncounted),
-    )
-
-
-def _operations(
-    call: _Call, shape: list[int], trained: bool, reached: bool
-) -> tuple[int, int, set[str]]:
-    """Return a layer's FLOPs forward and in training, and the kinds that are not counted."""
-    if not keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks need no FLOPs
-        return 0, 0, set()
-    try:
-        if not call.of_keras:
-            raise KeyError(call.kind)
-        parts = flops.parts_of(call.kind, call.config, call.input_shapes, shape)
-    except (KeyError, ValueError):
-        return count_call(call.operation, call.arguments, trained=trained, reached=reached)
-    return (
-        flops.forward_flops(parts),
-        flops.training_flops(parts, trained=trained, reached=reached),
-        set(),
-    )
 
 
 def graph_calls(model: keras.Model) -> list[Any]:
@@ -158,7 +108,6 @@ def _calls(
             name=name,
             operation=operation,
             inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
-            input_shapes=[tuple(tensor.shape[1:]) for tensor in tensors],
             output=node.outputs[0],
             arguments=node.arguments,
         )
@@ -171,31 +120,31 @@ def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[ker
     return [one for one in flat if isinstance(one, keras.KerasTensor)]
 
 
-def _detail(kind: str, config: Mapping[str, Any]) -> str:
+def _detail(layer: Any) -> str:  # noqa: ANN401
     """Return the settings that characterise a layer, as text; empty if there are none."""
-    if not config:
-        return ""
-    if kind in ("MaxPooling2D", "AveragePooling2D"):
-        return _by(config["pool_size"])
-    if kind == "Conv2D":
-        stride = max(config["strides"])
-        words = [_by(config["kernel_size"]), f"{config['filters']} filters"]
-        return ", ".join(
-            [*words, *([f"stride {stride}"] if stride > 1 else []), *_function(config)]
-        )
-    if kind == "Dense":
-        return ", ".join([f"{config['units']} units", *_function(config)])
-    return _DETAILS[kind].format(**config) if kind in _DETAILS else ""
-
-
-def _function(config: Mapping[str, Any]) -> list[str]:
-    """Return the name of a layer's activation function, unless it is linear.
-
-    A custom function is a dict in the settings.
-    """
-    activation = config["activation"]
-    name = activation["config"] if isinstance(activation, dict) else activation
-    return [] if name == "linear" else [name.strip("_")]
+    match layer:
+        case kinds.Dropout():
+            settings = [f"{layer.rate:g}"]
+        case kinds.Embedding():
+            settings = [f"{layer.input_dim:,} entries of {layer.output_dim}"]
+        case kinds.MultiHeadAttention():
+            settings = [f"{layer.num_heads} heads of {layer.key_dim}"]
+        case kinds.MaxPooling2D() | kinds.AveragePooling2D():
+            settings = [_by(layer.pool_size)]
+        case kinds.Conv2D():
+            settings = [_by(layer.kernel_size), f"{layer.filters} filters"]
+            if max(layer.strides) > 1:
+                settings.append(f"stride {max(layer.strides)}")
+        case kinds.Dense():
+            settings = [f"{layer.units} units"]
+        case kinds.Activation():
+            settings = []
+        case _:
+            return ""
+    activation = getattr(layer, "activation", keras.activations.linear)
+    if activation is not keras.activations.linear:
+        settings.append(getattr(activation, "__name__", type(activation).__name__).strip("_"))
+    return ", ".join(settings)
 
 
 def _by(sizes: Iterable[int]) -> str:

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError
 from nodewise.models import registry
 
 if TYPE_CHECKING:
@@ -41,8 +42,17 @@ class Recipe:
     load_pretrained: Callable[[keras.Model, Path], None] | None = None
 
     def built(self, weights: Path | None) -> keras.Model:
-        """Return a new model, with pretrained `weights` if given and supported."""
+        """Return a new model, with pretrained `weights` if given and supported.
+
+        Raises:
+            RefusedError: the model is compiled to run eagerly.
+        """
         model = self.build()
+        if model.run_eagerly:
+            raise RefusedError(
+                "the model is compiled with run_eagerly=True, but strategies run its train_step as "
+                "a graph; leave that out"
+            )
         if weights is not None and self.load_pretrained is not None:
             self.load_pretrained(model, weights)
         return model

@@ -17,9 +17,8 @@ curve passes through them:
 
 These modules are used by:
 
-- The tables of a study: `study` builds them with `objectives` (optima), `bottleneck`, `link_rates`,
-  `savings` and `published_bandwidth`. `calibration` builds the tables of a calibrated cluster, with
-  `all_reduce_law`.
+- The tables of a study: `study` builds them with `objectives` (optima), `bottleneck` and `savings`.
+  `calibration` builds the tables of a calibrated cluster, with `all_reduce_law`.
 - The commands: `fit_file` writes and reads the fits, `ask` serves `predict` and `optimum`,
   `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and
   `ask_options` holds their options. `curve_predictions` decides whether a curve follows its law or

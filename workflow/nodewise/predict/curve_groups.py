@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
@@ -151,14 +152,14 @@ def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
 
 def law_of(rows: pd.DataFrame) -> Law | None:
     """Return the law of one curve, by its exchange or collective; None if there is no such law."""
-    own = rows[rows["exchange"] != "none"]
+    own = rows[~rows["exchange"].isin(exchanges_where(lambda one: one.content == "nothing"))]
     if own.empty:
         return RingAllReduce()
     first = own.iloc[0]
     if not first["exchange"]:
         return LAWS.make(first["collective"] or USUAL)
-    law = LAWS.of_exchange(first["exchange"])
-    return None if law is None else law.of_curve(json.loads(first["options"] or "{}"), own)
+    law = EXCHANGES[first["exchange"]].law
+    return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
 
 
 def _floats(column: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[np.float64]]":

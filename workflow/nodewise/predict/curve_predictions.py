@@ -18,7 +18,7 @@ from nodewise.predict.law import At, Floats
 from nodewise.predict.optimum import FAR, StepTimes, times_of
 from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
 from nodewise.predict.question import Question
-from nodewise.predict.similar_curves import NOISE, SimilarCurves, Target
+from nodewise.predict.similar_curves import NOISE, SimilarCurves
 from nodewise.results.curves import Curve
 
 _LEAST_S = 1e-12
@@ -64,8 +64,8 @@ class CurvePredictions:
             hosts: the numbers of machines, None where unknown.
         """
         if curve.name in self._published:
-            targets = _targets(curve, nodes, batch, hosts)
-            efficiency = self._similar.predict(self._published[curve.name], targets)
+            machines = _hosts(curve, nodes, hosts)
+            efficiency = self._similar.predict(self._published[curve.name], nodes, machines)
             value, slow, fast = batch / np.exp(efficiency)
             seen = _batches_to_compare(curve)
             factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
@@ -102,8 +102,8 @@ class CurvePredictions:
     def _continued(
         self, curve: Curve, nodes: Floats, batch: Floats, draws: int
     ) -> tuple[Floats, Floats]:
-        targets = _targets(curve, nodes, batch, [None] * len(nodes))
-        value, drawn = self._similar.draw(self._published[curve.name], targets, draws)
+        machines = _hosts(curve, nodes, [None] * len(nodes))
+        value, drawn = self._similar.draw(self._published[curve.name], nodes, machines, draws)
         return np.asarray(batch / np.exp(value)), np.asarray(batch / np.exp(drawn))
 
     def noise(self, curve: Curve) -> float:
@@ -139,9 +139,7 @@ class CurvePredictions:
         points = _longest_line(curve)
         if not far.any() or points is None:
             return found
-        asked = np.array([edge, *nodes[far]])
-        first, *others = _targets(curve, asked, batch_of(curve, asked), [None] * len(asked))
-        found[far] = self._similar.widening(points, first, others)
+        found[far] = self._similar.widening(points, edge, nodes[far], curve.per_host)
         return found
 
 
@@ -193,13 +191,8 @@ def _shares_a_batch(curve: Curve) -> bool:
     return curve.scaling == "strong" or curve.global_batch is not None
 
 
-def _targets(
-    curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
-) -> list[Target]:
-    return [
-        Target(float(n), hosts_of(curve, n, h), float(b))
-        for n, b, h in zip(nodes, batch, hosts, strict=True)
-    ]
+def _hosts(curve: Curve, nodes: Floats, hosts: Sequence[float | None]) -> Floats:
+    return np.array([hosts_of(curve, n, h) for n, h in zip(nodes, hosts, strict=True)])
 
 
 def _longest_line(curve: Curve) -> Scaling | None:

@@ -120,7 +120,7 @@ def fit_measurements(
         progress: function that is called after each group with its number of curves.
 
     Raises:
-        UserError: a curve names an unknown law, or has more nodes than its law can evaluate.
+        UserError: a curve names an unknown law.
     """
     for curve in measured.curves:
         check_law(curve, measured.source)
@@ -210,22 +210,18 @@ class _Versioned(BaseModel):
 
 
 def check_law(curve: Curve, source: str) -> None:
-    """Check that the law a curve names exists and can evaluate the curve's numbers of nodes.
+    """Check that the law that a curve names exists.
 
     Raises:
-        UserError: it does not exist, or cannot evaluate as many nodes.
+        UserError: it does not exist.
     """
     where = f"{source}: curve {curve.name!r}"
     if curve.assumed:
         return
     try:
-        law = LAWS.make(curve.collective)
+        LAWS.make(curve.collective)
     except UserError as error:
         raise UserError(f"{where}, column collective: {error}") from None
-    if law.most_nodes is not None and curve.nodes[-1] > law.most_nodes:
-        raise UserError(
-            f"{where}, column nodes: must be at most {law.most_nodes} with {curve.collective}"
-        )
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:

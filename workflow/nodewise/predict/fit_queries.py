@@ -127,32 +127,6 @@ def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))
 
 
-def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
-    """Return the line (one batch of one curve) that has the most measured points, in long form.
-
-    Among lines with equally many, it is the one with the largest batch. `role` is `observed` for
-    measured points, and for the law's points `within` or `beyond` the measured rates and nodes.
-    """
-    line = ["curve", "batch_per_worker"]
-    seen = rates[rates["observed_s"].notna()].groupby(line).size().reset_index(name="seen")
-    best = seen.sort_values(["seen", "batch_per_worker"], kind="stable").tail(1)
-    rows = rates.merge(best[line], "inner", line)
-    law = rows.assign(role=rows["beyond"].map({True: "beyond", False: "within"}), cell_id="")
-    points = rows[rows["observed_s"].notna()].assign(
-        role="observed",
-        fitted_s=rows["observed_s"],
-        efficiency=rows["observed_efficiency"],
-        **dict.fromkeys(["low_s", "high_s", "efficiency_low", "efficiency_high"], float("nan")),
-    )
-    return pd.concat([law, points], ignore_index=True)
-
-
-def with_flags(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points with the `flags` of their cell in `curves`, or none."""
-    flags = curves.drop_duplicates("cell_id").set_index("cell_id")["flags"]
-    return points.assign(flags=points["cell_id"].map(flags).fillna(""))
-
-
 def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
     """Return the savings on several nodes, as means over the models of each published study."""
     return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)

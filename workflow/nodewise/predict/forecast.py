@@ -25,21 +25,14 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.schema import read_json
 from nodewise.core.units import counted, write_number, write_plain
 from nodewise.predict.calibration import examine
+from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.link_rates import PAYLOAD_SHARE
 from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.calibration import Calibration
 
 RING_SHARE = 0.93
-HIDDEN: Mapping[str, float] = {
-    "multi_worker_mirrored": 0.0,
-    "horovod": 0.2,
-    "custom_loop": 0.2,
-    "mpi": 0.5,
-}
-"""The hidden share h of each strategy with a ring: medians on the committed records."""
 SPREAD = 0.081
 """Root mean square of log(measured/forecast) on the committed records."""
 CHECKED = 8
@@ -118,17 +111,6 @@ def _calibrated(path: Path) -> Link:
     return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
 
 
-def hidden_share(strategy: str) -> float:
-    """Return the share h of the shorter of computing and sending that a strategy hides.
-
-    Raises:
-        UserError: the strategy has no ring.
-    """
-    if strategy not in HIDDEN:
-        raise UserError(f"--strategy {strategy[:40]}: must be one of {', '.join(HIDDEN)}")
-    return HIDDEN[strategy]
-
-
 def forecast_rows(
     one_node_s: float,
     payload_bytes: float,
@@ -149,7 +131,7 @@ def forecast_rows(
         batch: examples per node and step.
         link: the link between all nodes.
         nodes: the numbers of nodes.
-        hidden: share of the shorter of computing and sending that is hidden; see `hidden_share`.
+        hidden: share of the shorter of computing and sending that is hidden.
 
     Raises:
         UserError: the batch, the step time or the payload is not allowed.
@@ -233,8 +215,7 @@ def _widening(steps_of: Callable[[Floats], Floats], counts: Floats) -> Floats:
     if far.any():
         few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
         line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
-        last, *targets = (Target(n, n, 1.0) for n in (CHECKED, *counts[far].tolist()))
-        wider[far] = SimilarCurves(read_published()).widening(line, last, targets)
+        wider[far] = SimilarCurves(read_published()).widening(line, CHECKED, counts[far], 1.0)
     return wider
 
 

@@ -77,30 +77,6 @@ class Overlapped(sympy.Function):  # type: ignore[misc]
         return (one**gamma + other**gamma) ** (1 / gamma)
 
 
-class QueuedTime(sympy.Function):  # type: ignore[misc]
-    """R_n, the time that a worker queues and is served at resources, by exact mean-value analysis.
-
-    Arguments: the number of workers, the think time Z of a worker in seconds, the number of
-    servers, and the service demand D_k of a step on each resource in seconds, summed over servers.
-    """
-
-    letter = "R_n"
-    unit = "s"
-    description = "time that a worker is served and queues, by mean-value analysis"
-    javascript = """\
-(n, think, servers, ...demands) => {
-  let waiting = demands.map(() => 0);
-  let served = 0;
-  for (let workers = 1; workers <= Math.ceil(n); workers += 1) {
-    const times = demands.map((demand, i) => demand * (1 + waiting[i] / servers));
-    const total = times.reduce((sum, time) => sum + time, 0);
-    waiting = times.map((time) => (workers / (think + total + 1e-30)) * time);
-    served += Math.max(0, 1 - Math.abs(n - workers)) * total;
-  }
-  return served;
-}"""
-
-
 def expected_maximum(nodes: ArrayLike) -> Floats:
     """Return m_n, the expected maximum of n standard normal values; it is 0 for n = 1.
 
@@ -123,26 +99,8 @@ def overlapped(one: Any, other: Any, gamma: Any) -> Any:  # noqa: ANN401
     return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
 
 
-def queued_time(nodes: Floats, think: Any, servers: float, *demands: Any) -> Any:  # noqa: ANN401
-    """Return R(n) in seconds, interpolated between whole numbers of workers.
-
-    A worker that arrives at a resource sees the mean queue of a system with n−1 workers:
-    R_k(n) = D_k·(1 + Q_k(n−1)/p), X(n) = n/(Z + ΣR_k), Q_k = X·R_k, for p servers (M. Reiser and
-    S. S. Lavenberg, Journal of the ACM 27(2), 1980).
-    """
-    queues = [0.0 * demand for demand in demands]
-    served = 0.0 * (think + sum(demands))
-    for n in range(1, int(np.ceil(nodes.max(initial=1))) + 1):
-        times = [d * (1 + q / servers) for d, q in zip(demands, queues, strict=True)]
-        steps_per_s = n / (think + sum(times) + TINY)
-        queues = [steps_per_s * time for time in times]
-        served = served + np.maximum(0.0, 1 - np.abs(nodes - n)) * sum(times)
-    return served
-
-
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ExpectedMaximum": expected_maximum,
     "Overlapped": overlapped,
-    "QueuedTime": queued_time,
 }
 """The NumPy implementation of each function, by the name of its class."""

@@ -17,7 +17,7 @@ is proportional to t(n)/n.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -26,7 +26,6 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 from sympy import Expr, Symbol
-from sympy.printing.numpy import NumPyPrinter
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
@@ -51,10 +50,7 @@ PARTS: Mapping[str, Symbol] = {
 
 
 def in_order(*terms: Expr) -> Expr:
-    """Return an unevaluated sum that keeps the order of its terms.
-
-    Fits depend on the order because they depend on rounding.
-    """
+    """Return an unevaluated sum, whose terms are displayed in this order."""
     return sympy.Add(*terms, evaluate=False)
 
 
@@ -147,9 +143,8 @@ class Law:
     settings must be a frozen dataclass; other subclasses need no decorator.
 
     Attributes:
-        name: name of the law. Curves refer to it in their column `exchange` or `collective`.
+        name: name of the law. Exchanges refer to it, and curves in their column `collective`.
         aliases: other names that curves may use for it.
-        most_nodes: the most nodes that can be evaluated in reasonable time; None for no limit.
         link_known_by: source of the priors on the link: the ring all-reduces of a calibration
             (`rings`) or the rate of the link (`rate`); see `priors`.
         alone: in words, what one node does in addition to plain training.
@@ -161,7 +156,6 @@ class Law:
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
-    most_nodes: ClassVar[int | None] = None
     link_known_by: ClassVar[Literal["rings", "rate"] | None] = None
     alone: ClassVar[str] = ""
     title: ClassVar[str]
@@ -221,35 +215,28 @@ class Law:
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
     def _seconds(self, formula: str, p: Values, at: At) -> Value:
+        known: dict[str, Value] = {**p, **vars(at), **vars(self)}
         # mypy mistakes the class for an instance, which is unhashable in some dataclasses
-        names, function = _compiled(type(self), formula)  # type: ignore[arg-type]
-        given = {**vars(at), **vars(self)}
-        seconds = function(*(given[name] if name in given else p[name] for name in names))
-        return seconds if "nodes" in names else seconds + 0.0 * at.nodes
+        for name, arguments, function in _compiled(type(self), formula):  # type: ignore[arg-type]
+            known[name] = function(*(known[argument] for argument in arguments))
+        return known[formula] + 0.0 * at.nodes
 
 
 @cache
-def _compiled(law: type[Law], formula: str) -> tuple[tuple[str, ...], Any]:
-    """Return a formula as a function of numbers or arrays, and the names of its arguments."""
+def _compiled(law: type[Law], formula: str) -> list[tuple[str, list[str], Callable[..., Value]]]:
+    """Return the parts that a formula uses and the formula itself, as functions of arrays.
+
+    Each has its name, the names of its arguments (earlier parts are among them) and the function.
+    """
     parts, expression = law.steps_to(formula)
-    used = expression.free_symbols.union(*(part.free_symbols for _, part in parts))
-    names = tuple(name for name, symbol in law.symbols().items() if symbol in used)
-    arguments = [law.symbols()[name] for name in names]
-    # lambdify takes intermediate results from `cse`: pass the parts, so each is computed once
-    settings = {
-        "order": "none",
-        "fully_qualified_modules": False,
-        "inline": True,
-        "allow_unknown_functions": True,
-        "user_functions": {name: name for name in FUNCTIONS},
-    }
-    return names, sympy.lambdify(
-        arguments,
-        expression,
-        [FUNCTIONS, "numpy"],
-        printer=NumPyPrinter(settings),
-        cse=lambda expressions: (parts, expressions),
-    )
+    names = {symbol: name for name, symbol in {**law.symbols(), **PARTS}.items()}
+    titled = [(names[symbol], part) for symbol, part in parts]
+    compiled = []
+    for name, each in [*titled, (formula, expression)]:
+        used = sorted(each.free_symbols, key=str)
+        function = sympy.lambdify(used, each, [FUNCTIONS, "numpy"])
+        compiled.append((name, [names[symbol] for symbol in used], function))
+    return compiled
 
 
 def law_text(law: Law) -> str:
@@ -275,10 +262,6 @@ class _Laws(Registry[type[Law]]):
         self.add(law.name, law)
         return law
 
-    def of_exchange(self, name: str) -> type[Law] | None:
-        """Return the law with this name or alias, or None."""
-        return self.get(name) or next((law for law in self.values() if name in law.aliases), None)
-
     def make(self, text: str) -> Law:
         """Parse the text of a law, such as `ring` or `averaging(period=8)`.
 
@@ -287,7 +270,7 @@ class _Laws(Registry[type[Law]]):
         """
         found = _LAW_TEXT.fullmatch(text)
         name = found[1] if found else text
-        law = self.of_exchange(name)
+        law = self.get(name) or next((law for law in self.values() if name in law.aliases), None)
         if found is None or law is None:
             names = sorted({*self, *(alias for each in self.values() for alias in each.aliases)})
             raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(names)}")

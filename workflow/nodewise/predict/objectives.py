@@ -16,7 +16,7 @@ from nodewise.predict.fit import Fit
 from nodewise.predict.law import At
 from nodewise.predict.optimum import Optimum, find_optimum, find_times
 from nodewise.predict.question import Question
-from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
+from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly
 from nodewise.predict.wording import in_words
 
 MOST_NODES = 64
@@ -83,7 +83,7 @@ def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
     examples = (rows["steps_per_epoch"] * global_batches).max()
     first = rows.iloc[0]
     key = (first["model"], first["dataset"], first["data_origin"])
-    law = steps.get(key) if rows["exchange"].isin(SYNCHRONOUS).all() else None
+    law = steps.get(key) if updates_exactly(rows).all() else None
     if pd.notna(examples):
         yield Question("epoch_time", global_batch=float(global_batches.max()), examples=examples)
     for batch in sorted(rows["batch_per_worker"].unique()):

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nodewise.core.cell import MOST_PER_MACHINE
-from nodewise.predict import link_rates
 from nodewise.predict.calibration import Findings, examine
 from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit
+from nodewise.predict.known_links import link_of
 from nodewise.predict.least_squares import Coefficient, Priors
 from nodewise.results.calibration import Calibration
 
@@ -68,7 +68,7 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
 
 def _seconds_per_byte(cluster: str, seen: Findings | None) -> float:
     """Return the seconds per byte of payload on the link of a cluster; NaN if unknown."""
-    if (link := link_rates.link_of(cluster)) is not None:
+    if (link := link_of(cluster)) is not None:
         return link.seconds_per_byte
     if seen is None or seen.links.empty:
         return np.nan

@@ -3,19 +3,16 @@
 The table is `data/published/curves/scaling_curves.csv`. Each row has the address of its source.
 """
 
-import sys
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
+from nodewise.results.importers.published import FOLDER
 
-_IN_CLONE = Path(__file__).parents[3] / "data/published/curves/scaling_curves.csv"
-_INSTALLED = Path(sys.prefix) / "share/nodewise/scaling_curves.csv"
-PUBLISHED = _IN_CLONE if _IN_CLONE.is_file() else _INSTALLED
+PUBLISHED = FOLDER / "curves/scaling_curves.csv"
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Floats, Law, Parameter, b, positive
 from nodewise.predict.points import Points
-
-SYNCHRONOUS = ("none", "ring", "star", "devices", "activations")
-"""Exchanges in which exactly n·b examples make one update."""
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
 Key = tuple[str, str, str]
@@ -165,6 +163,11 @@ def fit_counted(
     )
 
 
+def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which rows exchange so that exactly n·b examples make one update."""
+    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.exact))
+
+
 def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
     """Yield comparable runs: synchronous runs of whole epochs of one model on one dataset.
 
@@ -176,7 +179,7 @@ def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, 
         The values of `KEY`, and the rows of `epochs` for `fit_steps`.
     """
     whole = cells["whole_epochs"] & (cells["status"] == "ok")
-    wanted = cells.loc[whole & cells["exchange"].isin(SYNCHRONOUS), "cell_id"]
+    wanted = cells.loc[whole & updates_exactly(cells), "cell_id"]
     runs = epochs[epochs["cell_id"].isin(wanted)]
     yield from _by_key(runs)
 

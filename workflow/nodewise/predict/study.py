@@ -12,9 +12,7 @@ from nodewise.predict import (
     bottleneck,
     choose_law,
     judge,
-    link_rates,
     objectives,
-    published_bandwidth,
     savings,
     steps_to_accuracy,
 )
@@ -40,7 +38,7 @@ NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 
 FITTED = (
     *("choices", "fits", "predictions", "diagnosis"),
-    *("optima", "rates", "savings", "steps_to_accuracy"),
+    *("optima", "savings", "steps_to_accuracy"),
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
@@ -53,13 +51,11 @@ def fit_study(
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Fit all curves and return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
-    return fitted_tables(fit_curves(points, calibrations, draws=draws), steps, draws)
+    return fitted_tables(fit_curves(points, calibrations, draws=draws), steps)
 
 
 def fitted_tables(
-    found: Sequence[FittedGroup],
-    steps: Sequence[steps_to_accuracy.KnownSteps] = (),
-    draws: int = DRAWS,
+    found: Sequence[FittedGroup], steps: Sequence[steps_to_accuracy.KnownSteps] = ()
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
@@ -70,11 +66,8 @@ def fitted_tables(
         found: the fits of a study.
         steps: known laws of steps to an accuracy. If a key occurs several times, the last one
             counts.
-        draws: number of equally likely bandwidths, from which the intervals of published bandwidths
-            come.
     """
     laws = {each.key: each.law for each in steps if each.law is not None}
-    points = pd.concat([one.group.rows for one in found]) if found else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
     for one in found:
         group, fitted = one.group, one.fit
@@ -84,11 +77,8 @@ def fitted_tables(
         rows["diagnosis"] += diagnosis_rows(group, fitted)
         answerable = objectives.answerable(group, fitted)
         rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
-        rows["rates"] += link_rates.rate_rows(answerable, fitted, points)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
-    for one in found:
-        rows["fits"] += published_bandwidth.fit_rows(one.group, draws)
     return {name: typed(rows[name], OVERHEAD[name]) for name in FITTED}
 
 
@@ -100,12 +90,9 @@ def judge_study(
     Arguments and errors are those of `fit_curves`. Unlike there, no fit has priors from another
     group of its link.
     """
-    groups = groups_to_fit(points, calibrations)
     rows: list[dict[str, Any]] = []
-    for group, priors in groups:
+    for group, priors in groups_to_fit(points, calibrations):
         rows += judge.try_held_out(group, priors, draws)
-    for group, _ in groups:
-        rows += published_bandwidth.trial_rows(group)
     trials = typed(rows, OVERHEAD["trials"])
     return {"trials": trials, "judgement": judge.judge(trials)}
 

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.exchanges import EXCHANGES
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
-from nodewise.report.titles import setting_in_words
 from nodewise.results import comparisons
 from nodewise.strategies import STRATEGIES
 
@@ -73,7 +74,7 @@ def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
     best = group.sort_values("examples_per_s", ascending=False, kind="stable").iloc[0]
     # the title of a study's own variant already states the setting
     own = best["strategy"] in STRATEGIES
-    details = setting_in_words(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
+    details = _setting(best) if own else ""
     overlap = comparisons.not_slower(group)
     ends = best["examples_per_s_low"], best["examples_per_s_high"]
     return Markup("{}{} {}: {} examples/s{}{}").format(
@@ -84,6 +85,10 @@ def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
         interval(*ends, "/s"),
         _as_fast(study, overlap),
     )
+
+
+def _setting(point: "pd.Series[Any]") -> str:
+    return EXCHANGES[point["exchange"]].setting(json.loads(point["options"] or "{}"))
 
 
 def _as_fast(study: ReportContext, overlap: list[str]) -> Markup:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from nodewise.results.comparisons import SERVER
+from nodewise.results.comparisons import never_wait
 from nodewise.results.queries import Tables
 
 LAUNCHES = 3
@@ -161,7 +161,7 @@ def _late_by_chance(curves: pd.DataFrame) -> set[str]:
 
     The staleness of their gradients depends on times, which the caution makes doubtful.
     """
-    cautious = curves[(curves["exchange"] == SERVER) & (curves["flags"] != "")]
+    cautious = curves[never_wait(curves) & (curves["flags"] != "")]
     return set(cautious["cell_id"])
 
 

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from nodewise.core.units import kind_label
 from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.law import LAWS
-from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
@@ -207,7 +206,7 @@ def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
     for row in rows:
         law = row["law"]
         row |= {
-            "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
+            "law": LAWS[law].title,
             "written": _written(row),
             "note": "; ".join(
                 p for p in row["note"].split("; ") if p not in _of_points(row["note"])

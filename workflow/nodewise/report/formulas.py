@@ -8,7 +8,7 @@ from markupsafe import Markup
 from sympy import Expr, Symbol
 from sympy.printing.mathml import MathMLPresentationPrinter
 
-from nodewise.predict.functions import ExpectedMaximum, Overlapped, QueuedTime
+from nodewise.predict.functions import ExpectedMaximum, Overlapped
 from nodewise.predict.law import LAWS, Law
 from nodewise.report.html import text
 
@@ -17,7 +17,7 @@ _AXES = {
     "b": ("1", "batch per worker, in examples"),
     "S": ("B", "payload: bytes of one gradient"),
 }
-_FUNCTIONS = (ExpectedMaximum, QueuedTime)
+_FUNCTIONS = (ExpectedMaximum,)
 _STEP = Symbol("t")
 
 
@@ -165,4 +165,4 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
     def _letter(self, expr: Expr) -> Any:  # noqa: ANN401
         return self._print(Symbol(expr.letter))
 
-    _print_ExpectedMaximum = _print_QueuedTime = _letter  # noqa: N815
+    _print_ExpectedMaximum = _letter  # noqa: N815

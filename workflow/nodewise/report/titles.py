@@ -1,12 +1,10 @@
 """Return the titles of experiments and strategies, for sentences, charts and tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nodewise.core.cell import Cell
-from nodewise.core.units import counted
 from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
@@ -72,26 +70,7 @@ def title_of_variant(cell: Cell) -> str:
     if not cell.variant:
         return ""
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
-    return setting_in_words(exchange, cell.options) or cell.variant.replace("_", " ")
-
-
-def setting_in_words(exchange: str, options: Mapping[str, Any]) -> str:
-    """Describe the options of a strategy that change how workers exchange; empty if none do.
-
-    Args:
-        exchange: how workers exchange, such as `averaging` or `server`.
-        options: the options of the strategy.
-    """
-    if exchange == "averaging":
-        period = options["period"]
-        return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-    if exchange == "server":
-        return _staleness_control(options)
-    if exchange == "all-gather":
-        return _codec(options)
-    if exchange == "activations":
-        return _pipelines(options)
-    return str(options.get("collective", ""))
+    return exchange.setting(cell.options) or cell.variant.replace("_", " ")
 
 
 def _measured_before(config: Config) -> Iterator[Cell]:
@@ -101,34 +80,3 @@ def _measured_before(config: Config) -> Iterator[Cell]:
     for name, file in firsts.items():
         if name not in STRATEGIES:
             yield read_record(file).cell
-
-
-def _pipelines(options: Mapping[str, Any]) -> str:
-    groups, parts = options.get("groups"), options.get("micro_batches", 1)
-    settings = [
-        counted(groups, "group") if groups else "",
-        f"{parts} micro-batches" if parts > 1 else "",
-    ]
-    return ", ".join(filter(None, settings))
-
-
-def _staleness_control(options: Mapping[str, Any]) -> str:
-    bound, updates = options.get("bound"), options.get("updates")
-    servers = options.get("servers", 1)
-    settings = [
-        counted(servers, "server") if servers > 1 else "",
-        f"at most {counted(bound, 'step')} ahead of the slowest worker"
-        if bound is not None
-        else "",
-        f"{counted(updates, 'gradient')} per update" if updates else "",
-        "stale gradients count less" if options.get("scale_by_staleness") else "",
-    ]
-    return ", ".join(filter(None, settings))
-
-
-def _codec(options: Mapping[str, Any]) -> str:
-    if options["method"] == "threshold":
-        return f"entries beyond ±{options['threshold']:g}, sign only"
-    if options["method"] == "top_k":
-        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
-    return "half precision" if options["method"] == "float16" else str(options["method"])

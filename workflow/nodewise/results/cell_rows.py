@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
+from nodewise.core.exchanges import Exchange
 from nodewise.results.cautions import NO_LINKS, OVERSUBSCRIBED, join_cautions
 from nodewise.results.columns import PARTS, SPLIT, STEPS
 from nodewise.results.measurement import Measurement
@@ -69,7 +70,7 @@ def cell_row(
     flags += [] if has_links else [NO_LINKS]
     row = axes(record) | {
         "global_batch": cell.global_batch,
-        "exchange": record.exchange,
+        "exchange": record.exchange.name,
         "options": json.dumps(cell.options, sort_keys=True),
         "status": record.status,
         "reason": record.failure.reason if record.failure else "",
@@ -107,7 +108,7 @@ def _weights(record: Record | NoiseScale) -> str:
 
 
 def _measured(
-    result: Measurement, cell: Cell, exchange: str, speed: float, watts_per_core: float
+    result: Measurement, cell: Cell, exchange: Exchange, speed: float, watts_per_core: float
 ) -> dict[str, Any]:
     """Return the columns of results. Times are in the node's own time: wall time × share of a core.
 
@@ -178,12 +179,12 @@ def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
     return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
 
 
-def _split_times(result: Measurement, exchange: str, share: float) -> dict[str, float]:
+def _split_times(result: Measurement, exchange: Exchange, share: float) -> dict[str, float]:
     """Return the seconds of a split step and of its parts, and the share that the parts add up to.
 
     All are means over the workers. The step is the median over steps. Each part is its share of the
     sum of all steps, times that median, because medians of parts would not add up. If only some
-    steps exchange data (`averaging`), the step is the mean, like other step times. Old records have
+    steps exchange data, the step is the mean, like other step times. Old records have
     no step time around the parts; for them the step is the sum of the parts.
     """
     splits = [worker.split for worker in result.workers if worker.split is not None]
@@ -192,7 +193,8 @@ def _split_times(result: Measurement, exchange: str, share: float) -> dict[str, 
     parts = np.array([_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS])
     around = _mean_s(split.step_us for split in splits)
     steps = around if around.size else parts.sum(axis=0)
-    step = float(np.mean(steps) if exchange == "averaging" else np.median(steps)) * share
+    middle = np.mean if exchange.waits == "once in τ steps" else np.median
+    step = float(middle(steps)) * share
     shares = parts.sum(axis=1) / max(steps.sum(), 1e-9)
     times = dict(zip(SPLIT, (shares * step).tolist(), strict=True))
     return times | {"split_step_s": step, "split_timed": shares.sum() if around.size else np.nan}

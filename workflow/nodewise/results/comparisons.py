@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.results.cautions import cautions_of_launches, join_cautions
 from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
@@ -19,11 +20,7 @@ from nodewise.results.queries import (
     with_labels,
 )
 
-WHOLE_GRADIENTS = ("ring", "star")  # exchanges that sum whole gradients of all nodes in every step
-DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # synchronous exchanges in every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
-SERVER = "server"  # asynchronous exchange through servers
-DEVICES = "devices"  # exchange between devices of one machine, which do not count as several nodes
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 """The columns in which two points must agree to be compared."""
@@ -32,6 +29,21 @@ OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
+
+
+def on_devices(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points train on devices of one machine, which do not count as several nodes."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.in_process))
+
+
+def never_wait(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points have workers that do not wait for each other."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
+
+
+def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points sum the whole gradients of all nodes in every step."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))
 
 
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -79,7 +91,7 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
     alone = with_labels(plain_training(curves))
     own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
-    several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    several = rows[(rows["nodes"] > 1) & ~on_devices(rows)]
     several = _join_one_node(several, alone[[*ALIKE, *names]], own, ALIKE, "line")
     speedup = several["examples_per_s"] / several["examples_per_s_one"]
     ends = {
@@ -156,7 +168,7 @@ def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     one = rows.loc[rows["strategy"] == SINGLE, [*ALIKE, "examples_per_s", "flags", *times]]
     one = one.drop_duplicates(ALIKE)
-    rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    rows = rows[(rows["nodes"] > 1) & ~on_devices(rows)]
     rows = rows.merge(one, "left", ALIKE, suffixes=("", "_one"))
     return rows.assign(
         flags=_with_flags_of_one(rows),
@@ -254,9 +266,9 @@ _SCORED = [
 def _our_accuracies(tables: Tables) -> pd.DataFrame:
     done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
     rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    rows = with_labels(rows[rows["exchange"] != DEVICES])
+    rows = with_labels(rows[~on_devices(rows)])
     rows = rows.assign(
-        label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
+        label=rows["accuracy_label"], flags=rows["flags"].where(never_wait(rows), "")
     )
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
     return _beside_one(rows, at)
@@ -324,7 +336,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     )
     one = points[points["strategy"] == SINGLE]
     one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
-    several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
+    several = points[(points["nodes"] > 1) & ~on_devices(points)]
     rows = several.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
     return rows.assign(

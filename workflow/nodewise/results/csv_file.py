@@ -1,19 +1,23 @@
 """Read CSV files of users, with one-line messages about errors in them."""
 
 import csv
+import difflib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
-from nodewise.results.curves import TEXT_LENGTH
 
 MOST_BYTES = 20_000_000
 _HEADER_BYTES = 10_000
+_CLOSE = 0.7  # similarity from which an unknown column counts as a misspelt one
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+Lines = list[tuple[int, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,10 @@ class Number:
             ValueError: the text is not a number, or the number is not allowed. The message says
                 what is allowed.
         """
-        if not _NUMBER.fullmatch(text):
+        if not _NUMBER.fullmatch(text) or not self.allows(float(text)):
             hint = "; write decimals with a point" if re.fullmatch(r"\d*,\d+", text) else ""
             raise ValueError(f"must be {self.allowed}, not {text[:40]!r}{hint}")
-        value = float(text)
-        if not self.allows(value):
-            raise ValueError(f"must be {self.allowed}, not {text[:40]}")
-        return value
+        return float(text)
 
     def allows(self, value: float) -> bool:
         """Return whether a number is in the range."""
@@ -57,9 +58,7 @@ def read_header(path: Path) -> set[str]:
     return {name.strip(' "\r') for name in header}
 
 
-def read_table(
-    path: Path, *, ragged: bool = False
-) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
     """Read a CSV file: the names of its columns, and its rows as (line number, values).
 
     The line number is that of the last line of the row.
@@ -72,37 +71,77 @@ def read_table(
     Raises:
         UserError: the file is not CSV, names a column twice, or has no rows.
     """
-    content = read_bytes(path, MOST_BYTES)
     try:
-        text = content.decode("utf-8-sig")
+        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
-    header, rows = _split(path, text, ragged)
+    (_, header), *rows = _split(path, text, ragged)
+    while header and not header[-1]:
+        header.pop()  # spreadsheets leave empty columns at the end
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise UserError(f"{path}: row 1: column {shown(twice[0])} appears twice")
-    if not rows and not ragged:
+    if ragged:
+        return header, rows
+    if not rows:
         raise UserError(f"{path}: has no rows below its header")
+    for number, values in rows:
+        if len(values) < len(header) or any(values[len(header) :]):
+            raise UserError(
+                f"{path}: row {number}: has {len(values)} values for {len(header)} columns"
+            )
     return header, rows
 
 
-def read_text(location: str, text: str) -> str:
-    """Return a text if it is one short line.
+def read_records(
+    path: Path, needed: Sequence[str], texts: Collection[str], numbers: Mapping[str, Number]
+) -> list[dict[str, Any]]:
+    """Return the values of known columns of each row, and its place as `location`.
+
+    Empty values are left out. Columns that are not known are ignored.
 
     Raises:
-        UserError: the text is too long, or has characters that are not printable.
+        UserError: a `needed` column is missing or empty, or a number is not allowed. The message
+            has the row, as an editor counts lines, and the column.
     """
-    if len(text) > TEXT_LENGTH or not text.isprintable():
-        raise UserError(f"{location}: must be one short line of text")
-    return text
+    header, rows = read_table(path)
+    unknown = [name.lower() for name in header if name not in {*texts, *numbers}]
+    for name in needed:
+        if name not in header:
+            close = difflib.get_close_matches(name, unknown, 1, _CLOSE)
+            hint = f"; is it {shown(close[0])}? Rename it" if close else ""
+            raise UserError(
+                f"{path}: row 1: lacks column {name}{hint}; must name {', '.join(needed)}"
+            )
+    records = []
+    for number, values in rows:
+        location = f"{path}: row {number}"
+        record: dict[str, Any] = {"location": location}
+        for name, text in zip(header, values, strict=False):
+            if text and name in texts:
+                record[name] = text
+            elif text and name in numbers:
+                try:
+                    record[name] = numbers[name].read(text)
+                except ValueError as error:
+                    raise UserError(f"{location}, column {name}: {error}") from None
+            elif not text and name in needed:
+                raise UserError(f"{location}, column {name}: is empty")
+        records.append(record)
+    return records
+
+
+def shown(name: str) -> str:
+    """Return the name of a column for messages: quoted and shortened if it is not a plain word."""
+    return name if re.fullmatch(r"\w{1,40}", name) else repr(name[:40])
 
 
 def _first_line(text: str) -> str:
     return re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
 
 
-def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Split the text of a CSV file into column names and rows; see `read_table`."""
+def _split(path: Path, text: str, ragged: bool) -> Lines:
+    """Return the lines of a CSV file with any value, and their numbers; the first is the header."""
     first = _first_line(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     rows = []
@@ -115,50 +154,4 @@ def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[i
         raise UserError(f"{path}: row {lines.line_num}: is not CSV ({error})") from None
     if not rows:
         raise UserError(f"{path}: is empty; its first row must name columns")
-    (_, header), *rows = rows
-    while header and not header[-1]:
-        header.pop()  # spreadsheets leave empty columns at the end
-    for number, values in rows:
-        if not ragged and (len(values) < len(header) or any(values[len(header) :])):
-            raise UserError(
-                f"{path}: row {number}: has {len(values)} values for {len(header)} columns"
-            )
-    return header, rows
-
-
-def shown(name: str) -> str:
-    """Return the name of a column for messages: quoted and shortened if it is not a plain word."""
-    return name if re.fullmatch(r"\w{1,40}", name) else repr(name[:40])
-
-
-def given_values(
-    location: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
-) -> dict[str, str]:
-    """Return the non-empty values of a row, by column.
-
-    Raises:
-        UserError: one of the `needed` columns is empty.
-    """
-    given = {name: value for name, value in zip(header, values, strict=False) if value}
-    for name in needed:
-        if name not in given:
-            raise UserError(f"{location}, column {name}: is empty")
-    return given
-
-
-def read_numbers(
-    location: str, given: Mapping[str, str], columns: Mapping[str, Number]
-) -> dict[str, float]:
-    """Return the numbers of a row in those `columns` that have a value.
-
-    Raises:
-        UserError: a value is not a number, or is not allowed.
-    """
-    numbers = {}
-    for name, column in columns.items():
-        if name in given:
-            try:
-                numbers[name] = column.read(given[name])
-            except ValueError as error:
-                raise UserError(f"{location}, column {name}: {error}") from None
-    return numbers
+    return rows

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
 from nodewise.results.curves import Curve, Measured
@@ -26,9 +27,6 @@ overlap."""
 
 # The strategy of a published study, whose table has no such column.
 _PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
-# Exchanges for which `single` is not the one-node case: one node communicates with a server, or
-# encodes its gradient. The same holds for pipelines, which compute in micro-batches.
-_NEVER_ALONE = ("server", "all-gather")
 _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 
@@ -63,7 +61,7 @@ def published_points(published: pd.DataFrame) -> pd.DataFrame:
         strategy=published["study"].map(_PUBLISHED_STRATEGY).fillna("").astype("str"),
         link=published["study"] + " (published)",
         whole_epochs=True,
-        exchange="ring",
+        exchange=RING.name,
         steps_per_epoch=published["steps"] // published["epochs"],
     )
     rows = rows.assign(experiment="", cluster="", data_origin="")
@@ -150,9 +148,8 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
     rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
     at = [*ONE_NODE_KEY, "machine"]
-    cut = np.array([_in_micro_batches(options) for options in rest["options"]], bool)
-    other = rest["exchange"].isin(_NEVER_ALONE) | cut
-    alike = rest[(rest["strategy"] != SINGLE) & ~other]
+    plain = [_plain_alone(*each) for each in rest[["exchange", "options"]].to_numpy()]
+    alike = rest[(rest["strategy"] != SINGLE) & np.array(plain, bool)]
     strategies = alike[[*at, "strategy"]].drop_duplicates()
     lent = single.merge(strategies, "left", at)
     lent["borrowed"] = lent["strategy"].notna()
@@ -160,8 +157,9 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([rest, lent[rest.columns]]).drop_duplicates(CURVE_KEY)
 
 
-def _in_micro_batches(options: str) -> bool:
-    return bool(json.loads(options or "{}").get("micro_batches", 1) > 1)
+def _plain_alone(exchange: str, options: str) -> bool:
+    """Return whether `single` is the one-node case of a strategy."""
+    return EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
 
 
 def curve_keys(rows: pd.DataFrame) -> list[str]:

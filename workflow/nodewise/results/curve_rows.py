@@ -5,11 +5,10 @@ median and their spread, and notes say what is doubtful.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +16,14 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
-from nodewise.results.csv_file import Number, read_text
+from nodewise.results.csv_file import Number
 from nodewise.results.curve_units import counted_in
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
     SCALINGS,
+    TEXT_LENGTH,
     USUAL,
-    Clock,
     Curve,
     Measured,
     Measurements,
@@ -89,7 +88,8 @@ MOST_BATCHES = 500  # most batches of curves that are fitted together; this take
 _SUPERLINEAR = 0.97
 _OVERLAP = 1.1  # if parts add up to more than this share of the step, some overlap
 _LONGEST_PART = 1.05  # of the step; more than 1, as medians may come from different steps
-Value = TypeVar("Value")
+_TEXTS = [name for name, dtype in CURVE_ROWS.items() if dtype == "str"]
+_PARTS = [name.removesuffix("_s") for name in PART_TIMES]
 
 
 def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
@@ -106,14 +106,18 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     """
     _check_columns(rows, path)
     check_rows(rows, path)
-    by_curve: dict[str, list[_Row]] = defaultdict(list)
-    for row in _read_rows(rows, path):
-        by_curve[row.texts["curve"]].append(row)
-    curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
-    if sum(len(curve.measured) for curve in curves) > MOST_POINTS:
+    table = _with_step_times(_with_all_columns(rows, path))
+    points = _points(table)
+    if len(points) > MOST_POINTS:
         raise UserError(f"{path}: has more than {MOST_POINTS:,} points; split it")
-    notes = tuple(rows.attrs.get("notes", ()))
+    of_curve = dict(iter(points.groupby("curve", sort=False)))
+    settings = _settings(table)
+    curves = tuple(
+        _curve(str(one["curve"]), one, of_curve[one["curve"]])
+        for one in settings.to_dict("records")
+    )
     _check_batches(path, curves)
+    notes = tuple(rows.attrs.get("notes", ()))
     return Measurements(path.name, file_sha256(path), curves, notes)
 
 
@@ -136,165 +140,166 @@ def check_rows(rows: pd.DataFrame, path: Path) -> None:
         UserError: the first value that is not allowed. The message says where.
     """
     places = rows.get("location", pd.Series(str(path), rows.index))
-    for place, name in zip(places, rows["curve"], strict=True):
-        if not read_text(f"{place}: curve", name):
-            raise UserError(f"{place}: curve is empty; give it a name")
+    for name in (text for text in _TEXTS if text in rows):
+        texts = rows[name].fillna("").astype("str")
+        for place in places[(texts.str.len() > TEXT_LENGTH) | ~texts.map(str.isprintable)]:
+            raise UserError(f"{place}, column {name}: must be one short line of text")
+    for place in places[rows["curve"].eq("")]:
+        raise UserError(f"{place}: curve is empty; give it a name")
     for name, number in NUMBERS.items():
         if name not in rows or "unit" in rows:  # values with units are checked in their units
             continue
         for place, value in zip(places, rows[name], strict=True):
             if not (number.allows(value) or np.isnan(value)):
                 raise UserError(f"{place}: {name} must be {number.allowed}, not {value:g}")
-    timed = rows.reindex(columns=[*CLOCKS]).notna().any(axis="columns")
-    for place in places[~timed]:
+    for place in places[~rows.reindex(columns=[*CLOCKS]).notna().any(axis="columns")]:
         raise UserError(f"{place}: has no time: {', '.join(CLOCKS)}")
 
 
-def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
-    texts = [name for name, dtype in CURVE_ROWS.items() if dtype == "str"]
-    unknown = {name: "" if name in texts else np.nan for name in CURVE_ROWS} | {"repeats": 1}
-    rows = rows.assign(**{name: value for name, value in unknown.items() if name not in rows})
-    table = typed(rows.fillna({**dict.fromkeys(texts, ""), "repeats": 1}), CURVE_ROWS)
-    for values in table.to_dict("records"):
-        given = {str(name): value for name, value in values.items() if _is_known(value)}
-        location = str(given.pop("location", path))
-        if "global_batch" in given:
-            given.setdefault("batch_per_worker", given.pop("global_batch") / given["nodes"])
-        texts_of_row = {name: given.pop(name) for name in texts if name in given}
-        yield _Row(location, texts_of_row, given)
+def _with_all_columns(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the rows with all columns of `CURVE_ROWS`: unknown values are NaN or empty."""
+    unknown = dict.fromkeys(CURVE_ROWS, np.nan) | dict.fromkeys(_TEXTS, "") | {"repeats": 1}
+    unknown["location"] = str(path)
+    lacking = {name: value for name, value in unknown.items() if name not in rows}
+    filled = {name: value for name, value in unknown.items() if not pd.isna(value)}
+    return typed(rows.assign(**lacking).fillna(filled), CURVE_ROWS)
 
 
-def _is_known(value: str | float) -> bool:
-    return value != "" if isinstance(value, str) else not np.isnan(value)
-
-
-def _check_batches(path: Path, curves: Iterable[Curve]) -> None:
-    of_link: dict[tuple[bool, str], list[Curve]] = defaultdict(list)
-    for curve in curves:
-        of_link[curve.cluster is None, curve.link].append(curve)
-    for together in of_link.values():
-        batches = sum(len(curve.batches) for curve in together)
-        if batches > MOST_BATCHES:
-            others = ", with the others of its cluster," if len(together) > 1 else ""
-            raise UserError(
-                f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
-                f"at most {MOST_BATCHES} can be fitted together"
-            )
-
-
-@dataclass(frozen=True)
-class _Row:
-    location: str
-    texts: dict[str, str]
-    numbers: dict[str, float]
-
-    @property
-    def clock(self) -> Clock:
-        return next(clock for clock in CLOCKS if clock in self.numbers)
-
-    @property
-    def in_seconds(self) -> bool:
-        return self.clock != "epoch_time_s" or "examples" in self.numbers
-
-    @property
-    def step_s(self) -> float:
-        """Seconds of a step, or of an epoch of one example if the examples of an epoch are unknown.
-
-        The batch must be known.
-        """
-        examples = self.numbers["nodes"] * self.numbers["batch_per_worker"]
-        time = self.numbers[self.clock]
-        if self.clock == "step_time_s":
-            return time
-        if self.clock == "samples_per_s":
-            return examples / time
-        if self.clock == "steps_per_s":
-            return 1 / time
-        return time * examples / self.numbers.get("examples", 1.0)
-
-
-def _check_row(row: _Row) -> None:
-    for name in PART_TIMES:
-        if name in row.numbers and not row.in_seconds:
-            raise UserError(f"{row.location}, column {name}: needs examples beside epoch_time_s")
-        if row.numbers.get(name, 0) > _LONGEST_PART * row.step_s:
-            raise UserError(
-                f"{row.location}, column {name}: {row.numbers[name]:g} s is more than the whole "
-                f"step, {row.step_s:.4g} s"
-            )
-
-
-def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
-    """Fill in missing batches, and return whether any row of the curve has a batch.
+def _with_step_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with batches, and `step_s`, the time of a step in seconds.
 
     Missing batches are the median of the known ones, or of the global batch with strong scaling. If
     none is known, a placeholder is used: one example per node, or a global batch of `MOST_NODES`
-    examples with strong scaling.
+    examples with strong scaling. If the examples of an epoch are unknown (`relative`), `step_s` is
+    the time of an epoch of one example.
+
+    Raises:
+        UserError: the rows of a curve contradict each other.
     """
-    given = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
-    strong = scaling == "strong"
-    if strong:
-        batches = [n["batch_per_worker"] * n["nodes"] for n in given]
-        batches = batches or [float(MOST_NODES)]
-    else:
-        batches = [n["batch_per_worker"] for n in given] or [1.0]
-    for row in rows:
-        nodes = row.numbers["nodes"] if strong else 1.0
-        row.numbers.setdefault("batch_per_worker", float(np.median(batches)) / nodes)
-    return bool(given)
-
-
-def _curve(name: str, rows: Sequence[_Row]) -> Curve:
-    named, unit = (_only_text(column, rows) for column in ("scaling", "unit"))
-    scaling: Scaling = next((one for one in SCALINGS if one == named), "unknown")
-    batch_known = _with_batches(rows, scaling)
-    for row in rows:
-        _check_row(row)
-    given, cluster = (_only_text(column, rows) for column in ("collective", "cluster"))
-    payload, examples, unit_value = (
-        _only_number(column, rows) for column in ("payload_bytes", "examples", "unit_value")
+    nodes, curve = table["nodes"], table["curve"]
+    strong = _only(table, "scaling") == "strong"
+    shared_by = nodes.where(strong, 1)
+    known = table["batch_per_worker"].fillna(table["global_batch"] / nodes)
+    usual = (known * shared_by).groupby(curve).transform("median")
+    usual = usual.fillna(strong.map({True: float(MOST_NODES), False: 1.0}))
+    batch = known.fillna(usual / shared_by)
+    total = batch * nodes
+    table = table.assign(
+        batch_per_worker=batch,
+        batch_known=known.notna().groupby(curve).transform("any"),
+        clock=table[[*CLOCKS]].notna().idxmax(axis="columns"),
+        step_s=table["step_time_s"]
+        .fillna(total / table["samples_per_s"])
+        .fillna(table["epoch_time_s"] * total / table["examples"].fillna(1))
+        .fillna(1 / table["steps_per_s"]),
     )
-    in_host = [row.numbers["devices_per_host"] for row in rows if "devices_per_host" in row.numbers]
-    relative = [row for row in rows if not row.in_seconds]
-    if relative and len(relative) < len(rows):
+    table["relative"] = (table["clock"] == "epoch_time_s") & table["examples"].isna()
+    for row in table[table["relative"]].to_dict("records"):
+        if not table.loc[curve == row["curve"], "relative"].all():
+            raise UserError(
+                f"{row['location']}, column examples: is needed beside epoch_time_s, as other "
+                f"rows of curve {row['curve']!r} give the time of a step"
+            )
+    for name in PART_TIMES:
+        for row in table[table["relative"] & table[name].notna()].to_dict("records"):
+            raise UserError(f"{row['location']}, column {name}: needs examples beside epoch_time_s")
+        for row in table[table[name] > _LONGEST_PART * table["step_s"]].to_dict("records"):
+            raise UserError(
+                f"{row['location']}, column {name}: {row[name]:g} s is more than the whole step, "
+                f"{row['step_s']:.4g} s"
+            )
+    return table
+
+
+def _only(table: pd.DataFrame, column: str) -> pd.Series:
+    """Return, for each row, the only known value of a column in its curve.
+
+    Raises:
+        UserError: two rows of a curve have different values.
+    """
+    known = table[column].replace("", np.nan) if column in _TEXTS else table[column]
+    only = known.groupby(table["curve"]).transform("first")
+    for at in table.index[known.notna() & (known != only)]:
         raise UserError(
-            f"{relative[0].location}, column examples: is needed beside epoch_time_s, as other "
-            f"rows of curve {name!r} give the time of a step"
+            f"{table['location'][at]}, column {column}: must be the same in all rows of a curve; "
+            f"it is {known[at]} here, and {only[at]} before"
         )
-    measured, notes = _measured(rows)
+    return only.fillna("") if column in _TEXTS else only
+
+
+def _settings(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per curve, with what is the same in all of its rows."""
+    names = ("scaling", "unit", "collective", "cluster", "payload_bytes", "examples", "unit_value")
+    hosts = table["devices_per_host"].groupby(table["curve"]).transform("median")
+    same = {name: _only(table, name) for name in names}
+    return table.assign(**same, devices_per_host=hosts).drop_duplicates("curve")
+
+
+def _points(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per point: the medians of its repeats, and `noise`, their standard error."""
+    grouped = table.assign(log=np.log(table["step_s"])).groupby(
+        ["curve", "batch_per_worker", "nodes"], as_index=False
+    )
+    points = grouped.agg(
+        hosts=("hosts", "first"),
+        step_time=("step_s", "median"),
+        **{name.removesuffix("_s"): (name, "median") for name in PART_TIMES},
+        noise=("noise", "first"),
+        repeats=("repeats", "sum"),
+        spread=("log", "std"),
+        rows=("log", "size"),
+    )
+    scatter = points.pop("spread") * median_error(points.pop("rows"))
+    return points.assign(noise=scatter.fillna(points["noise"]))
+
+
+def _curve(name: str, settings: Mapping[Hashable, Any], points: pd.DataFrame) -> Curve:
+    parts = points[[*_PARTS]]
+    overlap = (parts.sum(axis="columns") > _OVERLAP * points["step_time"]).any()
+    if overlap:
+        points = points.assign(**dict.fromkeys(_PARTS, np.nan))
+    measured = tuple(
+        Measured(**{str(name): value for name, value in row.items() if not pd.isna(value)})
+        for row in points.drop(columns="curve").astype({"hosts": "Int64"}).to_dict("records")
+    )
+    notes = ["parts add up to more than the step, so they overlap: not used"] if overlap else []
+    scaling: Scaling = settings["scaling"] if settings["scaling"] in SCALINGS else "unknown"
     if wrong := _contradiction(scaling, measured):
         notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
         scaling = "unknown"
-    counted = counted_in(unit or "")
-    if unit and counted and batch_known and rows[0].clock == "samples_per_s":
+    unit, relative, batch_known = settings["unit"], settings["relative"], settings["batch_known"]
+    if unit and batch_known and settings["clock"] == "samples_per_s" and counted_in(unit):
         notes.append(
             f"a rate in {unit}: step times and examples per second are right only if the batch is "
-            f"in {counted}, too"
+            f"in {counted_in(unit)}, too"
         )
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
         notes.append("no examples given: epoch times are known, but not the times of steps")
-    if cluster and (relative or payload is None):
+    known = {
+        column: settings[column]
+        for column in ("payload_bytes", "examples", "unit_value", "devices_per_host")
+        if not np.isnan(settings[column])
+    }
+    cluster = settings["cluster"] or None
+    if cluster and (relative or "payload_bytes" not in known):
         missing = "examples" if relative else "payload_bytes"
         notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
         cluster = None
     return Curve(
         name=name,
-        collective=given or USUAL,
-        assumed=given is None,
+        collective=settings["collective"] or USUAL,
+        assumed=not settings["collective"],
         cluster=cluster,
         scaling=scaling,
         batch_known=batch_known,
-        devices_per_host=float(np.median(in_host)) if in_host else None,
-        unit=unit or "",
-        unit_value=unit_value or 1.0,
-        publisher=rows[0].texts.get("publisher", ""),
-        payload_bytes=payload,
-        examples=examples,
-        clock=rows[0].clock,
+        unit=unit,
+        publisher=settings["publisher"],
+        clock=settings["clock"],
         measured=measured,
         notes=(*notes, *_about_nodes(measured)),
+        **known,
     )
 
 
@@ -312,64 +317,18 @@ def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
     return ""
 
 
-def _only_text(column: str, rows: Sequence[_Row]) -> str | None:
-    return _only(column, rows, [row.texts.get(column) for row in rows])
-
-
-def _only_number(column: str, rows: Sequence[_Row]) -> float | None:
-    return _only(column, rows, [row.numbers.get(column) for row in rows])
-
-
-def _only(column: str, rows: Sequence[_Row], values: Sequence[Value | None]) -> Value | None:
-    """Return the only value of a column in the rows of a curve; None if no row has one.
-
-    Raises:
-        UserError: two rows have different values.
-    """
-    only: Value | None = None
-    for row, value in zip(rows, values, strict=True):
-        if only is not None and value is not None and value != only:
+def _check_batches(path: Path, curves: Iterable[Curve]) -> None:
+    of_link: dict[tuple[bool, str], list[Curve]] = defaultdict(list)
+    for curve in curves:
+        of_link[curve.cluster is None, curve.link].append(curve)
+    for together in of_link.values():
+        batches = sum(len(curve.batches) for curve in together)
+        if batches > MOST_BATCHES:
+            others = ", with the others of its cluster," if len(together) > 1 else ""
             raise UserError(
-                f"{row.location}, column {column}: must be the same in all rows of a curve; it is "
-                f"{value} here, and {only} before"
+                f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
+                f"at most {MOST_BATCHES} can be fitted together"
             )
-        only = value if only is None else only
-    return only
-
-
-def _measured(rows: Sequence[_Row]) -> tuple[tuple[Measured, ...], list[str]]:
-    """Return the points of a curve, and notes on changes made to them."""
-    alike: dict[tuple[float, float], list[_Row]] = defaultdict(list)
-    for row in rows:
-        alike[row.numbers["batch_per_worker"], row.numbers["nodes"]].append(row)
-    points = tuple(_point(alike[key]) for key in sorted(alike))
-    sums = [(point.compute or 0) + (point.wait or 0) + (point.communicate or 0) for point in points]
-    if any(total > _OVERLAP * point.step_time for total, point in zip(sums, points, strict=True)):
-        bare = dict.fromkeys(("compute", "wait", "communicate"))
-        whole = tuple(point.model_copy(update=bare) for point in points)
-        return whole, ["parts add up to more than the step, so they overlap: not used"]
-    return points, []
-
-
-def _point(rows: Sequence[_Row]) -> Measured:
-    times = np.array([row.step_s for row in rows])
-    medians = {}
-    for name in PART_TIMES:
-        values = [row.numbers[name] for row in rows if name in row.numbers]
-        if values:
-            medians[name.removesuffix("_s")] = float(np.median(values))
-    error = rows[0].numbers.get("noise")
-    if len(rows) > 1:
-        error = np.std(np.log(times), ddof=1) * median_error(len(rows))
-    return Measured(
-        nodes=int(rows[0].numbers["nodes"]),
-        hosts=int(rows[0].numbers["hosts"]) if "hosts" in rows[0].numbers else None,
-        batch_per_worker=rows[0].numbers["batch_per_worker"],
-        step_time=float(np.median(times)),
-        noise=error,
-        repeats=int(sum(row.numbers["repeats"] for row in rows)),
-        **medians,
-    )
 
 
 def _about_nodes(points: Sequence[Measured]) -> list[str]:

@@ -12,6 +12,17 @@ from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from nodewise.core.cell import Cell, Frozen, Name
 from nodewise.core.errors import UserError, one_line
+from nodewise.core.exchanges import (
+    ACTIVATIONS,
+    ALL_GATHER,
+    AVERAGING,
+    DEVICES,
+    EXCHANGES,
+    NONE,
+    RING,
+    SERVER,
+    Exchange,
+)
 from nodewise.core.schema import read_json
 from nodewise.results.measurement import Measurement
 from nodewise.results.quantities import Count, check_order, refuse
@@ -61,13 +72,13 @@ class Provenance(Frozen):
 
 # The exchange of each strategy, for old records whose cells do not name it.
 _EXCHANGES = {
-    **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), "ring"),
-    **dict.fromkeys(("async_sgd", "parameter_server"), "server"),
-    **dict.fromkeys(("hybrid", "model_parallel"), "activations"),
-    "compressed_sgd": "all-gather",
-    "mirrored": "devices",
-    "parameter_averaging": "averaging",
-    "single": "none",
+    **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), RING),
+    **dict.fromkeys(("async_sgd", "parameter_server"), SERVER),
+    **dict.fromkeys(("hybrid", "model_parallel"), ACTIVATIONS),
+    "compressed_sgd": ALL_GATHER,
+    "mirrored": DEVICES,
+    "parameter_averaging": AVERAGING,
+    "single": NONE,
 }
 
 
@@ -98,10 +109,14 @@ class Record(Frozen):
     failure: Failure | None
 
     @property
-    def exchange(self) -> str:
-        """The way in which the strategy combines gradients, such as `ring` or `server`."""
-        cell = self.cell
-        return cell.exchange or str(cell.options.get("collective", _EXCHANGES[cell.strategy]))
+    def exchange(self) -> Exchange:
+        """How the strategy combines what the nodes computed.
+
+        Raises:
+            UserError: no installed package declares this exchange.
+        """
+        named = self.cell.exchange or self.cell.options.get("collective")
+        return EXCHANGES.find(str(named)) if named else _EXCHANGES[self.cell.strategy]
 
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:

@@ -50,9 +50,10 @@ def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     Raises:
         UserError: the file is missing, is unreadable, or lacks a column.
     """
-    texts = {name: dtype for name, dtype in columns.items() if dtype == "str"}
+    exact = {name: dtype for name, dtype in columns.items() if dtype in ("str", "int64")}
+    empty = {name: "" for name, dtype in exact.items() if dtype == "str"}
     with _in_words(path):
-        return typed(pd.read_csv(path, dtype=texts).fillna(dict.fromkeys(texts, "")), columns)
+        return typed(pd.read_csv(path, dtype=exact).fillna(empty), columns)
 
 
 def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:

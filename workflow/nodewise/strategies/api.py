@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from nodewise.models.contents import layers_in, optimizers_of, plain_variables, unseeded
 from nodewise.strategies.declaration import NO_OPTIONS, Options
+from nodewise.strategies.transport import Peers
 
 Batch = Any
 """What `fit` passes to `train_step`: (x, y), (x, y, sample_weight) or x alone, as tensors."""
@@ -40,6 +41,7 @@ class Job:
         patience_s: seconds after which a silent peer is an error, where the strategy itself waits.
         batch: the TensorSpecs of a worker's batch, nested like the batch. If given, variables that
             a model creates in its first step are created before training begins.
+        token: a secret of the job, by which its processes know each other.
     """
 
     rank: int
@@ -52,6 +54,12 @@ class Job:
     steps_per_epoch: int = 1
     patience_s: float = PATIENCE_S
     batch: Any = None
+    token: str = ""
+
+    def connect(self, *, servers: bool = False) -> Peers:
+        """Connect this process with all other workers, and with `servers`, if asked. Collective."""
+        addresses = self.addresses if servers else self.addresses[: self.size]
+        return Peers(self.rank, addresses, timeout_s=self.patience_s, token=self.token)
 
 
 class StepTimes(NamedTuple):

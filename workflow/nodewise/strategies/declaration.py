@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from nodewise.cluster.api import NotPermittedError
 from nodewise.core.cell import Extent, Frozen, Input
+from nodewise.core.errors import UserError
+from nodewise.core.exchanges import EXCHANGES, Exchange
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_error
-from nodewise.strategies.bytes_sent import BytesSent, unknown
 
 if TYPE_CHECKING:
     from nodewise.predict.law import Law
@@ -61,25 +62,6 @@ class Options(Frozen):
 NO_OPTIONS = Options()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """A summary of a strategy, in words and symbols that its page explains.
-
-    Attributes:
-        synchronous: whether workers wait for each other.
-        holds: who holds the parameters.
-        sends: the formula of the bytes that a node sends per step.
-        needs: what the strategy requires.
-        unknown: a sentence that says which part of that formula cannot be derived from a cell.
-    """
-
-    synchronous: str
-    holds: str
-    sends: str
-    needs: str
-    unknown: str = ""
-
-
 def _nothing_missing() -> None:
     return None
 
@@ -93,11 +75,9 @@ class Declaration:
             class `Strategy`, and a class `Server` if the strategy has servers.
         title: the display name. Tables and sentences use only the part before a comma.
         max_nodes: the largest number of nodes that train.
-        exchange: how workers combine their results: the name of a step-time law or an alias of one,
-            `none`, or `devices` for devices of one process. If the strategy has an option
-            `collective`, that option is used instead.
-        facts: the summary shown on its page and in the comparison of strategies.
-        bytes_sent: the formula of the bytes that a node sends per step.
+        exchange: how workers combine what they computed, an entry of the table of exchanges. If the
+            strategy has an option `collective`, that option names the entry instead.
+        needs: what the strategy requires, for readers.
         options: the class of its options.
         whole_batches: whether every worker gets the whole global batch instead of its part of it.
         one_process: whether the nodes are devices of one process.
@@ -108,9 +88,8 @@ class Declaration:
     module: str
     title: str
     max_nodes: int
-    exchange: str
-    facts: Facts
-    bytes_sent: BytesSent = unknown
+    exchange: Exchange
+    needs: str = "nothing else"
     options: type[Options] = Options
     whole_batches: bool = False
     one_process: bool = False
@@ -179,9 +158,9 @@ class Declaration:
         checked.check(nodes)
         return checked
 
-    def exchange_of(self, options: Mapping[str, object]) -> str:
-        """Return how workers combine their results with these `options` of a cell."""
-        return str(options.get("collective", self.exchange))
+    def exchange_of(self, options: Mapping[str, object]) -> Exchange:
+        """Return how workers combine what they computed with these `options` of a cell."""
+        return EXCHANGES[str(options["collective"])] if "collective" in options else self.exchange
 
     def fields(self, options: Options, fed: Input) -> dict[str, Any]:
         """Return the fields of a cell that follow from the strategy and its `options`.
@@ -190,7 +169,7 @@ class Declaration:
         """
         return {
             "options": options.model_dump(),
-            "exchange": self.exchange_of(options.model_dump()),
+            "exchange": self.exchange_of(options.model_dump()).name,
             "servers": options.server_nodes,
             "one_process": self.one_process,
             "input": "whole" if self.whole_batches else fed,
@@ -201,3 +180,19 @@ STRATEGIES: Registry[Declaration] = Registry(
     "strategy", "nodewise.strategies", "nodewise.strategies", packages_only=True
 )
 """All strategies. Each is a package; other projects register theirs as entry points."""
+
+
+def hidden_share(strategy: str) -> float:
+    """Return the share of the shorter of computing and sending that a strategy hides.
+
+    Raises:
+        UserError: the strategy is unknown, or its share is.
+    """
+    known = {
+        name: entry.exchange.hidden_share
+        for name, entry in STRATEGIES.items()
+        if entry.exchange.hidden_share is not None
+    }
+    if strategy not in known:
+        raise UserError(f"--strategy {strategy[:40]}: must be one of {', '.join(known)}")
+    return known[strategy]

@@ -6,8 +6,6 @@ from nodewise.core.cell import MAX_BATCH, MAX_NODES
 from nodewise.models.facts import facts
 from nodewise.strategies.declaration import Options
 
-UNKNOWN_CUTS = "The formula needs a, the bytes of an example at a cut, which records do not hold."
-
 
 class Served(Options):
     """Options of strategies with parameter servers.

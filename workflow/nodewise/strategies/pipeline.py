@@ -20,7 +20,6 @@ from nodewise.models.cut import cut
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.options import Pipelined
 from nodewise.strategies.parts import mean_loss, optimizer_of_stage, scored, unpacked
-from nodewise.strategies.transport import Peers
 
 
 class _Pass(NamedTuple):
@@ -65,7 +64,7 @@ class Pipeline(api.Strategy):
         self._add = tf.function(_sums, autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
         self._bubbles: list[float] = []
-        self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
+        self._peers = job.connect()
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
         """Return the stage's output and its logs.
@@ -138,7 +137,7 @@ class Pipeline(api.Strategy):
         if not select.select([self._peers.fileno(peer)], [], [], patience_s)[0]:
             raise TimeoutError(f"worker {peer} sent nothing for {patience_s:g} s")
         timer.end("wait")
-        values = self._peers.receive_array(peer)
+        values = self._peers.receive_array(peer, math.prod(shape))
         timer.end("communicate")
         return tf.constant(values, shape=shape)
 
@@ -170,7 +169,9 @@ class Pipeline(api.Strategy):
     def agree(self) -> None:
         """Give every worker all stages, including the statistics of batch normalisation."""
         own = api.flat(api.agreed(self._stage)).numpy()
-        found = [np.frombuffer(m, np.float32) for m in self._peers.exchange(own.tobytes())]
+        whole = 4 * sum(math.prod(v.shape) for v in api.agreed(self.model))
+        messages = self._peers.exchange(own.tobytes(), at_most=whole)
+        found = [np.frombuffer(message, np.float32) for message in messages]
         for place, stage in enumerate(self._stages):
             of_stage = found[place :: len(self._stages)]
             weights = sum(math.prod(v.shape) for v in stage.trainable_variables)

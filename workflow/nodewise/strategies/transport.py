@@ -5,13 +5,13 @@ followed by its bytes. Waiting for a message uses no CPU time, because a node ma
 fraction of a core. This module must not import TensorFlow.
 """
 
+import hashlib
 import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import psutil
@@ -20,13 +20,14 @@ from typing_extensions import Buffer
 
 from nodewise.cluster.api import parsed
 
-LONGEST = 2**32  # largest allowed message, in bytes
+SHORT = 1 << 16  # bytes, at most, of a message without weights, gradients or activations
 _RETRY_S = 0.02
+_HELLO_S = 5.0  # a connection that says nothing for longer is not of this job
 _AT_ONCE = 1 << 18  # a long message is read in pieces of this many bytes
 _FEW = 1 << 14  # up to this many bytes, reading packet by packet is cheaper than waiting for all
 _LENGTH = struct.Struct(">Q")
 LENGTH_BYTES = _LENGTH.size  # sent before each message
-_RANK = struct.Struct(">I")
+_HELLO = struct.Struct(">32sI")  # the digest of the job's token, and a rank
 
 Floats = NDArray[np.float32]
 
@@ -38,36 +39,51 @@ class Peers:
     that was passed to `send` before `flush` has returned.
     """
 
-    def __init__(self, rank: int, addresses: Sequence[str], *, timeout_s: float) -> None:
+    def __init__(
+        self, rank: int, addresses: Sequence[str], *, timeout_s: float, token: str = ""
+    ) -> None:
         """Connect to all other processes. Collective: all must call it within `timeout_s`.
 
         The listening socket is closed afterwards, so that a TensorFlow server can use the address.
+        The port stays reserved as long as this object exists.
 
         Args:
             rank: the rank of this process.
             addresses: `host:port` of every process, by rank.
             timeout_s: the longest wait for a peer, here and in later calls.
+            token: a secret of the job. Connections without it are closed.
 
         Raises:
             TimeoutError: a peer did not connect in time.
+            ConnectionError: a process of the job has a wrong rank, or the process at an address is
+                not of the job.
         """
         self.rank, self.size = rank, len(addresses)
         self._timeout_s = timeout_s
         self._sockets: dict[int, socket.socket] = {}
         self._pending: list[Future[None]] = []
         self._last: dict[int, Future[None]] = {}  # the last send to each peer
+        self._port = reserve(parsed(addresses[rank]))
+        digest = hashlib.sha256(token.encode()).digest()
         deadline = time.monotonic() + timeout_s
         with socket.create_server(parsed(addresses[rank]), backlog=self.size) as listener:
             for lower in range(rank):
                 self._keep(lower, _connected(parsed(addresses[lower]), deadline))
-                self._sockets[lower].sendall(_RANK.pack(rank))
-            listener.settimeout(timeout_s)
-            for _ in range(rank + 1, self.size):
-                other, _ = listener.accept()
-                other.settimeout(timeout_s)
-                self._keep(_RANK.unpack(_read(other, _RANK.size))[0], other)
+                self._sockets[lower].sendall(_HELLO.pack(digest, rank))
+            while len(self._sockets) < self.size - 1:
+                listener.settimeout(max(0.1, deadline - time.monotonic()))
+                connection, _ = listener.accept()
+                peer = _greeted(connection, digest)
+                if peer is None:
+                    connection.close()
+                elif rank < peer < self.size and peer not in self._sockets:
+                    self._keep(peer, connection)
+                else:
+                    raise ConnectionError(f"a process of this job has the wrong rank {peer}")
         self._senders = {peer: ThreadPoolExecutor(1) for peer in self._sockets}
-        self.exchange(b"")  # return only when all processes have closed their listeners
+        # return only when all processes have closed their listeners
+        if any(answer != digest for answer in self.exchange(digest)):
+            raise ConnectionError("a peer is not a process of this job")
 
     def _keep(self, peer: int, connection: socket.socket) -> None:
         connection.settimeout(self._timeout_s)
@@ -118,31 +134,38 @@ class Peers:
         for sent in pending:
             sent.result()
 
-    def receive(self, peer: int) -> bytearray:
-        """Return the next message from `peer`.
+    def receive(self, peer: int, at_most: int = SHORT) -> bytearray:
+        """Return the next message from `peer`, of `at_most` bytes.
 
         Raises:
             ConnectionError: the peer is gone, or announces a message that is too long.
             TimeoutError: the peer sent nothing in time.
         """
         (length,) = _LENGTH.unpack(_read(self._sockets[peer], LENGTH_BYTES))
-        if length > LONGEST:
-            raise ConnectionError(f"peer {peer} announces {length:,} bytes")
+        if length > at_most:
+            raise ConnectionError(f"peer {peer} announces {length:,} bytes, not up to {at_most:,}")
         return _read(self._sockets[peer], length)
 
-    def receive_array(self, peer: int) -> Floats:
-        """Return the next message from `peer` as float32 values."""
-        return np.frombuffer(self.receive(peer), np.float32)
+    def receive_array(self, peer: int, entries: int) -> Floats:
+        """Return the next message from `peer`, which has so many float32 values."""
+        values = np.frombuffer(self.receive(peer, 4 * entries), np.float32)
+        if len(values) != entries:
+            raise ConnectionError(f"peer {peer} sends {len(values):,} values, not {entries:,}")
+        return values
 
-    def exchange(self, message: bytes) -> list[bytes | bytearray]:
+    def exchange(self, message: bytes, at_most: int | None = None) -> list[bytes | bytearray]:
         """Send `message` to all other processes; return the messages of all, by rank. Collective.
+
+        Messages have `at_most` bytes: by default SHORT, or as many as this process sends.
 
         Raises:
             OSError: a peer is gone or stuck.
         """
+        if at_most is None:
+            at_most = max(SHORT, len(message))
         for peer in self._sockets:
             self.send(peer, message)
-        received = {peer: self.receive(peer) for peer in self._sockets}
+        received = {peer: self.receive(peer, at_most) for peer in self._sockets}
         self.flush()
         return [received.get(rank, message) for rank in range(self.size)]
 
@@ -152,11 +175,10 @@ class Peers:
 
 
 class Direct:
-    """All-to-all, all-gather and all-reduce in which every worker sends directly to every other.
+    """An all-reduce in which every worker sends directly to every other.
 
-    An all-reduce sends as many bytes as a ring, 2(n−1)/n of the array from each worker, but in two
-    exchanges instead of the ring's 2(n−1) steps. Arrays are float32. `seconds` is the total time
-    spent in collectives so far.
+    It sends as many bytes as a ring, 2(n−1)/n of the array from each worker, but in two exchanges
+    instead of the ring's 2(n−1) steps.
 
     The workers are the `members` of `peers`, by default all. A worker's rank is its index in
     `members`.
@@ -166,57 +188,44 @@ class Direct:
         self._peers = peers
         self._members = members or range(peers.size)
         self.rank, self.size = self._members.index(peers.rank), len(self._members)
-        self.seconds = 0.0
 
-    def all_to_all(self, parts: Sequence[Floats]) -> list[Floats]:
-        """Send `parts[r]` to each worker r; return what this worker received, flat, by rank.
+    def all_reduce(self, values: Floats) -> Floats:
+        """Return the sum of `values`, float32, (entries,), over all workers.
+
+        Each worker sums one part of the entries and sends that sum to all others.
 
         Raises:
             OSError: a peer is gone or stuck.
         """
-        with self._timed():
-            return self._exchange(parts)
+        parts = np.array_split(np.asarray(values), self.size)
+        mine = len(parts[self.rank])
+        own = _sum(self._exchange(parts, [mine] * self.size))
+        return np.concatenate(self._exchange([own] * self.size, [len(part) for part in parts]))
 
-    def all_gather(self, values: Floats) -> list[Floats]:
-        """Return the `values` of all workers, flat, by rank."""
-        return self.all_to_all([values] * self.size)
-
-    def reduce_scatter(self, parts: Sequence[Floats]) -> Floats:
-        """Return the sum of `parts[rank]` over all workers, in the shape of this worker's own part.
-
-        `rank` is that of this worker.
-        """
-        return _sum(self.all_to_all(parts)).reshape(parts[self.rank].shape)
-
-    def all_reduce(self, values: Floats) -> Floats:
-        """Return the sum of `values`, (entries,), over all workers.
-
-        Each worker sums one part of the entries and sends that sum to all others.
-        """
-        with self._timed():
-            own = _sum(self._exchange(np.array_split(values, self.size)))
-            return np.concatenate(self._exchange([own] * self.size))
-
-    def _exchange(self, parts: Sequence[Floats]) -> list[Floats]:
-        """Send each worker its part; return what every worker sent to this one, by rank.
+    def _exchange(self, parts: Sequence[Floats], entries: Sequence[int]) -> list[Floats]:
+        """Send each worker its part; return the `entries` that every worker sent, by rank.
 
         In step s a worker sends to the worker s ranks after it and receives from the one s ranks
         before it, so every receiver has one sender at a time.
         """
-        own = [np.ravel(part) for part in parts]
-        found = [*own]
+        found = [*parts]
         for step in range(1, self.size):
             to, source = (self.rank + step) % self.size, (self.rank - step) % self.size
-            self._peers.send(self._members[to], own[to].data)
-            found[source] = self._peers.receive_array(self._members[source])
+            self._peers.send(self._members[to], parts[to].data)
+            found[source] = self._peers.receive_array(self._members[source], entries[source])
         self._peers.flush()
         return found
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - started
+
+def reserve(address: tuple[str, int]) -> socket.socket:
+    """Return a socket that keeps a port for this process; with port 0, a free one.
+
+    It does not listen, so that a server of this process can bind the same port.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(address)
+    return kept
 
 
 def interface(address: str) -> str:
@@ -229,13 +238,23 @@ def interface(address: str) -> str:
     )
 
 
+def _greeted(connection: socket.socket, digest: bytes) -> int | None:
+    """Return the rank of a new connection; None if it is not of the job with this `digest`."""
+    connection.settimeout(_HELLO_S)
+    try:
+        told, rank = _HELLO.unpack(_read(connection, _HELLO.size))
+    except OSError:
+        return None
+    return int(rank) if told == digest else None
+
+
 def _connected(address: tuple[str, int], deadline: float) -> socket.socket:
     while True:
         try:
             return socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
         except ConnectionRefusedError as error:  # the peer does not listen yet
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{address[0]}:{address[1]} did not come") from error
+                raise TimeoutError(f"timed out connecting to {address[0]}:{address[1]}") from error
             time.sleep(_RETRY_S)
 
 

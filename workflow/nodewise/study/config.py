@@ -1,7 +1,6 @@
 """Read a study's configuration, validate it and expand it into cells."""
 
 import random
-from collections import Counter
 from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
@@ -9,7 +8,6 @@ from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cluster.api import LinkedSettings
-from nodewise.cluster.host_settings import HostSettings
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import (
     CLUSTERS,
@@ -26,7 +24,6 @@ from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
-from nodewise.results.manifest import MANIFEST
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, check_unique
 
 DEFAULT = "config/study.yaml"
@@ -94,26 +91,18 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _clusters_fit(self) -> Self:
+        """Check that clusters fit experiments, and that different ones have different labels."""
+        labelled = {self.cluster.label: self.cluster}
         for name, experiment in self.experiments.items():
+            cluster = experiment.cluster or self.cluster
             try:
-                experiment.check_cluster(experiment.cluster or self.cluster)
+                experiment.check_cluster(cluster)
             except ValueError as error:
                 raise ValueError(f"experiments.{name}.{error}") from error
-        return self
-
-    @model_validator(mode="after")
-    def _clusters_differ_in_name(self) -> Self:
-        """Check that different clusters of hosts have different labels.
-
-        Otherwise their curves could not be told apart.
-        """
-        named = {self.cluster.label: self.cluster}
-        for name, experiment in self.experiments.items():
-            own = experiment.cluster
-            if isinstance(own, HostSettings) and named.setdefault(own.label, own) != own:
+            if labelled.setdefault(cluster.label, cluster) != cluster:
                 raise ValueError(
                     f"experiments.{name}.cluster.name: another cluster with other settings is "
-                    f"called {own.name!r}, too; give each its own name"
+                    f"called {cluster.label!r}, too; give each its own name"
                 )
         return self
 
@@ -153,23 +142,8 @@ class Config(Frozen):
         runs = (self.changes.old, self.changes.new) if self.changes else ()
         return [file for folder in runs for file in _records_in(folder)]
 
-    def calibration_files(self) -> list[Path]:
-        """Return the calibration files in the folders of `records`."""
-        return self._beside_records("calibration.json")
-
-    def manifest_files(self) -> list[Path]:
-        """Return the manifests in the folders of `records`."""
-        return self._beside_records(MANIFEST)
-
-    def own_model_files(self) -> list[Path]:
-        """Return the descriptions of users' own models in the folders of `records`."""
-        return self._beside_records("models/*.json")
-
-    def noise_scale_files(self) -> list[Path]:
-        """Return the noise scale files in the folders of `records`."""
-        return self._beside_records("noise_scale/*.json")
-
-    def _beside_records(self, pattern: str) -> list[Path]:
+    def beside_records(self, pattern: str) -> list[Path]:
+        """Return the files in the folders of `records` that match a pattern."""
         return [file for folder in self.records for file in sorted(Path(folder).glob(pattern))]
 
     def cells(self) -> list[Cell]:
@@ -198,16 +172,13 @@ class Config(Frozen):
         Returns:
             The settings and the largest number of nodes of their cells; None if no cell has links.
         """
-        cells = [
-            (cell.cluster.calibrated(), cell.nodes)
-            for cell in self.cells()
-            if isinstance(cell.cluster, LinkedSettings)
-        ]
-        if not cells:
-            return None
-        ((label, _),) = Counter(settings.label for settings, _ in cells).most_common(1)
-        alike = [(settings, nodes) for settings, nodes in cells if settings.label == label]
-        return alike[0][0], max(nodes for _, nodes in alike)
+        alike: dict[str, list[tuple[LinkedSettings, int]]] = {}
+        for cell in self.cells():
+            if isinstance(cell.cluster, LinkedSettings):
+                settings = cell.cluster.calibrated()
+                alike.setdefault(settings.label, []).append((settings, cell.nodes))
+        most = max(alike.values(), key=len, default=None)
+        return (most[0][0], max(nodes for _, nodes in most)) if most else None
 
 
 def _records_in(folder: str) -> list[Path]:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodewise.core.cell import Cell
+from nodewise.core.exchanges import Job
 from nodewise.data.registry import find
 from nodewise.models.facts import facts, own_description, read_own
 from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.bytes_sent import Trained, ring
 from nodewise.study.config import DATASETS
 
 if TYPE_CHECKING:
@@ -125,13 +125,15 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     busy = cell.nodes + cell.processes - cell.workers
     free = machine.slowness * max(1.0, busy / machine.cores)  # while the share is not enforced
     held = machine.slowness * crowd / cell.cluster.share
-    sent = exchange(cell, work)
-    processor_s = work.training_flops * cell.batch / work.speed + sent.bytes_sent / BYTES + STEP_S
+    per_epoch = work.train_examples // cell.global_batch
+    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
+    sent = exchange.traffic(Job(cell.nodes, work.payload_bytes, cell.options, per_epoch))
+    computing_s = work.training_flops * cell.batch / work.speed
+    processor_s = computing_s + sent.busiest_bytes / BYTES + STEP_S
     step_s = held * processor_s
-    step_s += sent.turns * sent.bytes_sent * 8 / cell.cluster.link_bit_s
+    step_s += sent.turns * sent.busiest_bytes * 8 / cell.cluster.link_bit_s
     step_s += sent.messages * cell.cluster.latency_s
     extent = cell.extent
-    per_epoch = work.train_examples // cell.global_batch
     timed = extent.steps or (extent.epochs or 0) * per_epoch
     at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
@@ -141,45 +143,6 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     process_s = START_PER_NODE_S + LAYER_S * work.layers
     fixed_s = machine.slowness * (START_S + process_s * cell.processes + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
-
-
-class Exchange(NamedTuple):
-    """What the busiest node sends in a step: bytes and messages. It receives as many bytes.
-
-    `turns` is 1 if the node sends and receives at the same time, and 2 if it has to receive first.
-    """
-
-    bytes_sent: float = 0.0
-    messages: float = 0.0
-    turns: int = 1
-
-
-def exchange(cell: Cell, work: Work) -> Exchange:
-    """Return what the busiest node of `cell` exchanges in a step, by its strategy's formula.
-
-    If that formula needs facts that are not known here, such as the size of activations where a
-    model is cut, the amount of a ring all-reduce is taken.
-    """
-    strategy = STRATEGIES[cell.strategy]
-    per_epoch = work.train_examples // cell.global_batch
-    trained = Trained(cell, work.payload_bytes, per_epoch)
-    sent = strategy.bytes_sent(trained)
-    if sent is None:
-        sent = ring(trained)
-    if sent == 0:
-        return Exchange()
-    messages = 2 * (cell.nodes - 1)
-    match strategy.exchange_of(cell.options):
-        case "server":  # answers all workers
-            return Exchange(cell.nodes * sent / cell.servers, 2, turns=2)
-        case "star":  # the driver sends half of all bytes
-            return Exchange(cell.nodes * sent / 2, messages, turns=2)
-        case "averaging":  # once a period; optimizer states are exchanged too, of unknown size
-            period = cell.options["period"]
-            steps = max(1, period if isinstance(period, int) else per_epoch)
-            return Exchange(ring(trained) / steps, messages / steps)
-        case _:
-            return Exchange(sent, messages)
 
 
 def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:

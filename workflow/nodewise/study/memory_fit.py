@@ -16,7 +16,7 @@ def worker_bytes(cell: Cell) -> int | None:
     It is not known if the model's memory has not been measured, or if a node has only a part of the
     model.
     """
-    if STRATEGIES[cell.strategy].exchange_of(cell.options) == "activations":
+    if STRATEGIES[cell.strategy].exchange_of(cell.options).splits_model:
         return None
     memory = memory_of(cell)
     if memory is None:
@@ -50,8 +50,7 @@ def check_fits(cell: Cell, machine_bytes: int) -> None:
     Raises:
         RefusedError: they do not fit.
     """
-    reason = misfit(cell, machine_bytes)
-    if reason:
+    if reason := misfit(cell, machine_bytes):
         raise RefusedError(reason)
 
 

@@ -1,12 +1,13 @@
 """Find results of a study that have to be measured again, and remove their files on request."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted
 from nodewise.models.facts import own_description, own_models, why_refused
-from nodewise.results.calibration import Calibration, read_calibration
+from nodewise.results.calibration import read_calibration
 from nodewise.results.record import Record, recorded
 from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import Config
@@ -35,9 +36,10 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
         if record and (reason := _reason(record, cautions=cautions)):
             by_reason.setdefault(reason, []).append(records / f"{cell.id}.json")
     file = records.parent / CALIBRATION
-    calibration = _calibrated(file)
-    if calibration and calibration.failure:
-        by_reason[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
+    with suppress(UserError):  # of another version: the workflow calibrates again
+        calibration = read_calibration(file) if file.is_file() else None
+        if calibration and calibration.failure:
+            by_reason[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
     for own in own_models(cells).values():
         description = own_description(own)
         refused = why_refused(description) if description.is_file() else None
@@ -56,17 +58,6 @@ def _reason(record: Record, *, cautions: bool) -> str:
         return f"{record.status}: {record.failure.reason}"
     outside = record.result.conditions.outside if record.result and cautions else []
     return f"caution: {'; '.join(outside)}" if outside else ""
-
-
-def _calibrated(file: Path) -> Calibration | None:
-    """Read a calibration; return None if it is missing or cannot be read.
-
-    One of another version cannot be read. The workflow calibrates again then.
-    """
-    try:
-        return read_calibration(file) if file.is_file() else None
-    except UserError:
-        return None
 
 
 def lines(by_reason: Missing) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ class Planned(NamedTuple):
     Args:
         cell: the cell.
         estimate: its estimate; None for a user's own model whose work is not known yet.
-        record: its record; None if it has not been measured.
+        record: its record; None if it has to be measured, for the first time or again.
         factor: measured over estimated step time, median of the recorded cells of its model.
     """
 
@@ -55,12 +56,21 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
     """
     cells = study.cells()
     planned = [
-        Planned(cell, estimated, recorded(cell, records))
+        Planned(cell, estimated, _current(recorded(cell, records)))
         for cell, estimated in zip(cells, estimates(cells, machine), strict=True)
     ]
     models = {cell.model for cell in cells}
     factors = {name: _factor(one for one in planned if one.cell.model == name) for name in models}
     return [one._replace(factor=factors[one.cell.model]) for one in planned]
+
+
+def _current(record: Record | None) -> Record | None:
+    """Return a record unless the workflow repeats it: with another TensorFlow or Keras."""
+    if record is None:
+        return None
+    measured = record.provenance.versions
+    kept = all(measured.get(name) in (None, version(name)) for name in ("tensorflow", "keras"))
+    return record if kept else None
 
 
 def _factor(planned: Iterable[Planned]) -> float:
@@ -71,15 +81,6 @@ def _factor(planned: Iterable[Planned]) -> float:
         if one.estimate and one.record and one.record.result
     ]
     return statistics.median(seen) if seen else 1.0
-
-
-def ratios(planned: Iterable[Planned]) -> list[float]:
-    """Return measured over estimated time of each cell that was measured, smallest first."""
-    return sorted(
-        (one.record.finished_at - one.record.started_at).total_seconds() / one.estimate.cell_s
-        for one in planned
-        if one.estimate and one.record and one.record.status == "ok"
-    )
 
 
 def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
@@ -110,7 +111,6 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
 
 def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
     yield ""
-    yield from _other_steps(planned)
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
@@ -119,15 +119,10 @@ def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Ite
         yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
     yield from _too_large(planned, machine)
     yield from _not_described(planned)
-    seen = ratios(planned)
-    if seen:
-        middle, least, most = statistics.median(seen), seen[0], seen[-1]
-        yield (
-            f"Recorded cells took {middle:.2f} times their estimate (median of {len(seen)}; "
-            f"{least:.2f} to {most:.2f}); the time left is corrected for this, model by model."
-        )
-    elif planned:
-        yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
+    if any(one.done for one in planned):
+        yield "The time left is corrected, model by model, by how long the cells done have taken."
+    else:
+        yield "No cell is done yet: the estimate may be wrong by a factor of 2."
 
 
 def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
@@ -145,18 +140,6 @@ def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
     named = {(cell.build, cell.load or cell.dataset) for cell in unknown}
     for build, data in sorted(named):
         yield f"To estimate your own model: nodewise describe-model {build} --dataset {data}"
-
-
-def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
-    """Yield a remark on the further steps of a study, if it has cells left to measure."""
-    if all(one.record for one in planned):
-        return
-    steps = ["data, models and noise scales"]
-    if any(one.cell.cluster.kind == "emulated" for one in planned):
-        steps.append("the calibration of the emulated nodes")
-    if any(one.cell.strategy == "horovod" for one in planned):
-        steps.append("Horovod's build")
-    yield f"In addition, once, a few minutes each: {', '.join(steps)}."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:

@@ -5,7 +5,7 @@ caution. A manifest in the same folder says which machine measured them, when, w
 calibration, and what was left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -103,12 +103,10 @@ def _without_cautions(records: list[Record], folder: Path) -> tuple[list[Record]
     launches = tables["cells"].merge(with_caution[CURVE_KEY], "inner", CURVE_KEY)
     dropped = set(launches["cell_id"])
     kept = [record for record in records if record.cell.id not in dropped]
-    return kept, [*_cautious(with_caution)]
-
-
-def _cautious(points: pd.DataFrame) -> Iterator[LeftOut]:
-    for cell_id, flags in points[["cell_id", "flags"]].itertuples(index=False, name=None):
-        yield LeftOut(what=cell_id.rpartition("/")[0], why=flags)
+    return kept, [
+        LeftOut(what=cell_id.rpartition("/")[0], why=flags)
+        for cell_id, flags in with_caution[["cell_id", "flags"]].to_numpy()
+    ]
 
 
 def _manifest(

@@ -1,6 +1,5 @@
-"""Turn the options of `nodewise measure` into a single cell: a study with one experiment."""
+"""Turn the options of `nodewise measure` into a cell."""
 
-import itertools
 import json
 import re
 import shlex
@@ -9,33 +8,27 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings
+from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings, Extent
 from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import first_error
-from nodewise.core.user_function import own_model, parse_model_spec, parse_spec, with_digest
+from nodewise.core.user_function import (
+    own_dataset_name,
+    own_model,
+    parse_model_spec,
+    parse_spec,
+    with_digest,
+)
 from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import Config
+from nodewise.study.experiment import Trained
 
 _LONGEST = 64  # characters in a name
 _NAME = 55  # characters before the digest of a name
-_WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
+_STEPS = 40
 _TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
-
-# Locations in validation errors, and the options that set them. The experiment's own location has
-# been cut off.
-_OPTIONS = (
-    (r"models", "--model"),
-    (r"own_models\.\w+\.build", "--model"),
-    (r"own_models\.\w+\.dataset", "--dataset"),
-    (r"batches\[0\]", "--batch"),
-    (r"strategies\.\w+\.nodes\[0\]", "--nodes"),
-    (r"extent\.(steps|epochs)", r"--\1"),
-    (r"node\.cpu", "--cpu"),
-    (r"link\.rate_mbit", "--rate"),
-)
+_CLUSTER_OPTIONS = {"node.cpu": "--cpu", "link.rate_mbit": "--rate"}
 
 
 class Options(NamedTuple):
@@ -55,16 +48,16 @@ class Options(NamedTuple):
 
     def command(self) -> str:
         """Return the command that repeats the measurement, without the names of hosts."""
-        cluster = self.cluster
-        if "{" in cluster:
-            cluster = json.dumps(_cluster(self).model_dump(mode="json"))
-        given = [
-            (f"--{name}", _in_project(str(one)) if name in ("model", "dataset") else str(one))
-            for name, value in self._replace(cluster=cluster)._asdict().items()
-            if value is not None
-            for one in (value if isinstance(value, tuple) else (value,))
-        ]
-        return shlex.join(["nodewise", "measure", *itertools.chain(*given)])
+        given = self._asdict() | {"model": _in_project(self.model)}
+        if self.dataset is not None:
+            given["dataset"] = _in_project(self.dataset)
+        if "{" in self.cluster:
+            given["cluster"] = json.dumps(_cluster(self).model_dump(mode="json"))
+        words = ["nodewise", "measure"]
+        for name, value in given.items():
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [] if one is None else [f"--{name}", str(one)]
+        return shlex.join(words)
 
 
 def _in_project(spec: str) -> str:
@@ -77,71 +70,56 @@ def cell_of(options: Options) -> Cell:
     """Return the cell that the options describe, as repeat 0.
 
     Raises:
-        UserError: an option is wrong, or two options do not fit together.
+        UserError: an option is wrong, or two options do not fit together; the message names it.
     """
-    STRATEGIES.find(options.strategy)
-    variant = _variant(options)
-    strategy: dict[str, Any] = {"nodes": [options.nodes], "options": _chosen(options.option)}
-    if variant:
-        strategy["strategy"] = options.strategy
-    experiment = {
-        "title": "A single cell",
-        "study": "nodewise",
-        "strategies": {variant or options.strategy: strategy},
-        "batches": [options.batch],
-        "extent": _extent(options),
-        **_models(options),
-    }
-    name = ""
+    strategy = STRATEGIES.find(options.strategy)
+    cluster, trained = _cluster(options), _trained(options)
+    given = _strategy_options(options.option)
+    if options.steps is not None and options.epochs is not None:
+        raise UserError("--steps and --epochs: give one of them")
+    steps = _STEPS if options.epochs is options.steps is None else options.steps
     try:
-        cluster = _cluster(options)
-        name = _experiment(options, cluster)
-        config = Config.model_validate(
-            {
-                "name": "single_cell",
-                "title": "A single cell",
-                "cluster": cluster,
-                "cell_time_limit_s": _TIME_LIMIT_S,
-                "experiments": {name: experiment},
-            }
+        checked = strategy.checked(given, options.nodes)
+        cell = Cell(
+            **trained._asdict(),
+            study="nodewise",
+            experiment=_experiment(options, cluster),
+            strategy=options.strategy,
+            variant=_variant(options),
+            **strategy.fields(checked, "sharded"),
+            cluster=cluster,
+            batch=options.batch,
+            nodes=options.nodes,
+            repeat=0,
+            extent=Extent(steps=steps, epochs=options.epochs),
+            seed=1,
+            time_limit_s=_TIME_LIMIT_S,
         )
-    except ValidationError as error:
-        text = first_error(error).removeprefix(f"experiments.{name}.")
-        raise UserError(_of_option(text, options.strategy)) from error
-    (cell,) = config.cells()
+        checked.check_extent(cell.extent)
+        checked.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
+    except ValidationError as error:  # its fields have the names of the options
+        raise UserError(f"--{first_error(error)}") from error
+    except ValueError as error:
+        raise UserError(f"--strategy {options.strategy}: {error}") from error
+    try:
+        cluster.check_nodes(cell.nodes, [cell.strategy] if cell.one_process else [])
+    except ValueError as error:
+        raise UserError(f"--cluster: {error}") from error
     return cell
 
 
-def _extent(options: Options) -> dict[str, int]:
-    if options.steps is not None and options.epochs is not None:
-        raise UserError("--steps and --epochs: give one of them")
-    extent = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
-    if options.epochs is not None:
-        return extent | {"epochs": options.epochs}
-    return extent | {"steps": _STEPS if options.steps is None else options.steps}
-
-
-def _of_option(error: str, strategy: str) -> str:
-    """Replace the key in a validation error by the command's option that set it."""
-    for place, option in _OPTIONS:
-        text, times = re.subn(rf"^{place}: ", f"{option}: ", error)
-        if times:
-            return text
-    return re.sub(r"^strategies\.\w+\.", f"--strategy {strategy}: ", error)
-
-
-def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
+def _strategy_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     """Parse the options of a strategy from texts `name=value`. Values are read as YAML."""
-    chosen: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or name in chosen:
+        if not equals or name in parsed:
             raise UserError(f"--option {pair}: give each option once, as name=value")
         try:
-            chosen[name] = load_yaml(value)
+            parsed[name] = load_yaml(value)
         except NOT_YAML as error:
             raise UserError(f"--option {pair}: the value cannot be read as YAML") from error
-    return chosen
+    return parsed
 
 
 def _experiment(options: Options, cluster: ClusterSettings) -> str:
@@ -151,20 +129,17 @@ def _experiment(options: Options, cluster: ClusterSettings) -> str:
     """
     words = ["single_run"]
     if cluster.kind != "local":
-        words += [_plain(cluster.label)]
+        words.append(_plain(cluster.label))
     if options.epochs is not None:
-        words += [f"{options.epochs}_epochs"]
+        words.append(f"{options.epochs}_epochs")
     elif options.steps not in (None, _STEPS):
-        words += [f"{options.steps}_steps"]
+        words.append(f"{options.steps}_steps")
     name = "_".join(words)
     return name if len(name) <= _LONGEST else with_digest(name[:_NAME], name)
 
 
 def _variant(options: Options) -> str | None:
-    """Return a name for the strategy with its options; None if no options were given.
-
-    It is unique, because other options make another cell.
-    """
+    """Return a unique name for the strategy with its options; None if no options were given."""
     if not options.option:
         return None
     given = "_".join(sorted(options.option))
@@ -189,24 +164,33 @@ def _cluster(options: Options) -> ClusterSettings:
         settings["node"] = {"cpu": options.cpu}
     if options.rate is not None:
         settings["link"] = {"rate_mbit": options.rate}
-    return CLUSTERS.find(kind).model_validate(settings)
+    try:
+        return CLUSTERS.find(kind).model_validate(settings)
+    except ValidationError as error:
+        key, _, problem = first_error(error).partition(": ")
+        option = _CLUSTER_OPTIONS.get(key, f"--cluster: {key}")
+        raise UserError(f"{option}: {problem}") from error
 
 
-def _models(options: Options) -> dict[str, Any]:
-    """Return the keys of an experiment that define its model and dataset."""
-    if ":" not in options.model and not options.model.endswith(SAVED_MODEL):
+def _trained(options: Options) -> Trained:
+    """Return the model and its dataset."""
+    model, dataset = options.model, options.dataset
+    if ":" not in model and not model.endswith(SAVED_MODEL):
         check_project()
-        known = registry().get(options.model)
-        if known and options.dataset not in (None, known.dataset):
+        if model not in registry():
+            allowed = ", ".join(sorted(registry()))
+            raise UserError(f"--model: unknown name {model!r}; allowed: {allowed}")
+        known = registry()[model].dataset
+        if dataset not in (None, known):
             raise UserError(
-                f"--dataset: {options.model} trains on {known.dataset}; name another for a model "
-                "of your own (path/file.py:function or a .keras file)"
+                f"--dataset: {model} trains on {known}; name another for a model of your own "
+                "(path/file.py:function or a .keras file)"
             )
-        return {"models": [options.model]}
-    place, dataset = parse_model_spec(options.model), options.dataset
+        return Trained(model, known)
+    build = parse_model_spec(model).text
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    if ":" in dataset:
-        dataset = parse_spec(dataset).text
-    name = own_model(place.text, dataset)
-    return {"own_models": {name: {"build": place.text, "dataset": dataset}}}
+    if ":" not in dataset:
+        return Trained(own_model(build, dataset), dataset, build)
+    load = parse_spec(dataset).text
+    return Trained(own_model(build, load), own_dataset_name(load), build, load)

@@ -35,7 +35,6 @@ class CompressedAllGather(PartsLaw):
     density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
 
     name = "compressed"
-    aliases = ("all-gather",)
     alone = "encoding its gradient"
     title = "Compressed all-gather"
     source = (

@@ -68,7 +68,7 @@ def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Mark
     Empty if there is none, or if the fastest of all is one of them. `group` is sorted, the fastest
     strategy first.
     """
-    whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
+    whole = comparisons.sum_gradients(group)
     if not whole.any() or whole.iloc[0]:
         return Markup("")
     sentence = Markup(" Of those that sum all gradients in every step, {}.")
@@ -81,7 +81,7 @@ def _devices_beside(study: ReportContext, point: "pd.Series[Any]") -> Markup | N
     None if there are no such strategies.
     """
     curves = study.tables["curves"]
-    devices = curves["exchange"] == comparisons.DEVICES
+    devices = comparisons.on_devices(curves)
     at = ["experiment", "model", "cluster", "batch_per_worker"]
     beside = curves[devices & (curves[at] == point[at]).all(axis=1)]
     if beside.empty:

@@ -88,7 +88,7 @@ def faster(
     Emulated devices of one process are left out, because they need no link, unlike emulated nodes.
     """
     rows = with_labels(tables["curves"])
-    rows = rows[(rows["kind"] == "measured") | (rows["exchange"] != comparisons.DEVICES)]
+    rows = rows[(rows["kind"] == "measured") | ~comparisons.on_devices(rows)]
     rows = rows[(rows["nodes"] > 1) & (study is None or rows["study"] == study)]
     return _throughputs(beside(rows, way, than), tables)
 

@@ -108,7 +108,7 @@ def describe_strategies(rows: pd.DataFrame) -> str:
     Strategies that train on devices of one process are not compared.
     """
     several = rows[rows["nodes"] > 1]
-    on_devices = several["exchange"] == comparisons.DEVICES
+    on_devices = comparisons.on_devices(several)
     rows = evidence.select(several[~on_devices])
     groups = [group for _, group in rows.groupby("nodes") if group["strategy"].nunique() > 1]
     if not groups:

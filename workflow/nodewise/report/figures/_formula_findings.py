@@ -2,9 +2,8 @@
 
 import pandas as pd
 
-from nodewise.core.units import write_number
 from nodewise.predict.study import ALL_POINTS
-from nodewise.report.figures._words import listed, percent, times
+from nodewise.report.figures._words import percent, times
 
 _LEAST = 0.01  # smallest error that is stated as a number
 
@@ -53,14 +52,6 @@ def describe_reach(rows: pd.DataFrame) -> str:
         f"By the formula, {last['nodes']} nodes are {' to '.join(ends)} times as fast as one at "
         f"batch {last['batch_per_worker']} (90\u00a0% interval)"
     )
-
-
-def describe_link_rates(rows: pd.DataFrame, nodes: int) -> str:
-    """State the efficiency by the formula on `nodes` nodes, over the slowest and fastest link."""
-    line = rows[rows["nodes"] == nodes].sort_values("rate_bit_s").iloc[[0, -1]]
-    ends = zip(line["rate_bit_s"], line["efficiency"], strict=True)
-    shares = {write_number(rate, "bit/s"): efficiency for rate, efficiency in ends}
-    return f"By the formula, {nodes} nodes reach {listed(shares, ' of ideal scaling', 'over')}"
 
 
 def describe_savings(rows: pd.DataFrame, foreseen: str) -> str:

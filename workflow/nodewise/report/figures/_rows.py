@@ -72,15 +72,6 @@ def predictions(tables: queries.Tables) -> pd.DataFrame:
     return _with_kind(fit_queries.with_launches(rows, tables["curves"]), tables)
 
 
-def link_rates(tables: queries.Tables) -> pd.DataFrame:
-    """Return step times by the rate of the link, with cautions and `points_kind`.
-
-    `points_kind` is the kind of the points that the formula was fitted to.
-    """
-    rates = fit_queries.link_rates(without_compared(tables["curves"], tables["rates"]))
-    return _with_kind(fit_queries.with_flags(rates, tables["curves"]), tables)
-
-
 def without_compared(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` without experiments that have a chart that compares strategies."""
     return _without(queries.compared_strategies(curves)[_EXPERIMENT].drop_duplicates(), rows)

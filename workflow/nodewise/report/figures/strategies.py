@@ -20,7 +20,7 @@ from nodewise.report.figures._encodings import (
     tooltip,
 )
 from nodewise.report.figures._stacks import MARKED, READING, cautions, stacked
-from nodewise.results.comparisons import DEVICES
+from nodewise.results.comparisons import on_devices
 from nodewise.results.queries import LAUNCHES, TIMED_STEP, compared_parts, compared_strategies
 
 _ROW, _LINE = 28, 15  # heights in pixels of a strategy's row, and of a line of its title
@@ -164,7 +164,7 @@ def parts(rows: pd.DataFrame) -> Figure:
 
 def _devices(rows: pd.DataFrame, titles: dict[str, str]) -> str:
     """State which strategies use devices of one process instead of nodes; empty if none do."""
-    names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
+    names = sorted(rows.loc[on_devices(rows), "strategy"].unique())
     who = " and ".join(titles[name] for name in names)
     return f" {who}: devices of one process, with no network between them." if names else ""
 

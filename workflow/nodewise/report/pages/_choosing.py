@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
@@ -238,7 +239,10 @@ def _split(study: ReportContext) -> pd.DataFrame:
         comparisons.parts(study.tables["curves"]), study.tables, other="_one"
     )
     rows = evidence.select(rows)
-    return rows[rows["exchange"].isin(comparisons.DATA_PARALLEL) & (rows["ratio"] > 0)]
+    return rows[
+        rows["exchange"].isin(exchanges_where(lambda exchange: exchange.data_parallel))
+        & (rows["ratio"] > 0)
+    ]
 
 
 def ratio_rule(study: ReportContext) -> Markup | None:

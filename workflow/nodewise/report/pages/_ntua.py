@@ -8,7 +8,6 @@ import pandas as pd
 
 from nodewise.core.units import write_number
 from nodewise.predict.fit_queries import mean_savings
-from nodewise.predict.published_bandwidth import OTHER_MODELS
 from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.context import ReportContext
@@ -67,14 +66,6 @@ _SAVED_BY_MODEL = [
     Column("saved", "Saved, by our formulas", "share", kind_from="kind", low="low", high="high"),
     Column("kind", "Kind"),
 ]
-_FROM_ONE = [
-    MODEL,
-    BATCH,
-    NODES,
-    Column("observed_s", "Step", "s", "published"),
-    Column("predicted_s", "Step from one node", "s", "predicted"),
-    Column("error", "Error", "share", "predicted"),
-]
 _SATURATED = 0.05  # training is saturated if one more node shortens it by less than this share
 
 
@@ -105,7 +96,6 @@ def _context(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
         "claims": claims_table(study, TITLE),
         **_ratios(study, points.dropna(subset="ratio")),
         "figure_28": _figure_28(study),
-        "from_one": _from_one(study),
         "relabelled": int((printed != read).sum()),
         "table": table(
             study.with_titles(points.assign(machine=study.processors(points))), _TABLE_2
@@ -171,25 +161,6 @@ def _figure_28(study: ReportContext) -> dict[str, Any] | None:
         "ideal": write_number(1 / last["nodes"], "share"),
         "limit": write_number(_SATURATED, "share"),
         "saturated": bool(shorter < _SATURATED),
-    }
-
-
-def _from_one(study: ReportContext) -> dict[str, Any] | None:
-    """Return how well step times on several nodes follow from one node and one bandwidth.
-
-    None is returned if there is no such trial.
-    """
-    trials = study.overhead["trials"]
-    rows = trials[(trials["study"] == "ntua") & (trials["scenario"] == OTHER_MODELS)]
-    if rows.empty:
-        return None
-    medians = rows.groupby("nodes")["error"].median()
-    return {
-        "medians": [
-            {"nodes": nodes, "error": number(error, "share", "predicted")}
-            for nodes, error in medians.items()
-        ],
-        "table": table(study.with_titles(rows), _FROM_ONE),
     }
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from nodewise.core.exchanges import EXCHANGES, Content, exchanges_where
 from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.tables import AGAINST_ONE, CAUTION, EXAMPLES, POINT, Column, Table, table
-from nodewise.report.titles import setting_in_words
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.queries import with_labels
@@ -58,9 +58,9 @@ def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
     counting = evidence.select(evidence.check_times(several, study.tables, other="_one"))
     context = {
         "claims": claims_table(study, TITLE),
-        "averaging": _trade_off(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
+        "averaging": _trade_off(study, rows, _sends(rows, "weights"), _EXCHANGED),
         "staleness": _trade_off(study, rows, rows["mean"].notna(), _STALENESS),
-        "compression": _trade_off(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
+        "compression": _trade_off(study, rows, _sends(rows, "compressed gradients"), _EXCHANGED),
         "accuracy": _accuracy(study, beside),
         "wide": wide_intervals(study, counting, up="../"),
         "figures": study.pick_of_study(NAME, "ways"),
@@ -98,6 +98,11 @@ def _points(study: ReportContext, beside: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
 
 
+def _sends(rows: pd.DataFrame, content: Content) -> "pd.Series[bool]":
+    """Return which points exchange `content`."""
+    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.content == content))
+
+
 def _between_launches(rows: pd.DataFrame, beside: pd.DataFrame) -> pd.DataFrame:
     """Add the intervals of the speed-ups, `speedup_low` and `speedup_high`.
 
@@ -120,7 +125,7 @@ def _trade_off(
     if chosen.empty:
         return None
     settings = [
-        setting_in_words(exchange, json.loads(options or "{}")) or "plain"
+        EXCHANGES[exchange].setting(json.loads(options or "{}")) or "plain"
         for exchange, options in chosen[["exchange", "options"]].to_numpy()
     ]
     return table(study.with_links(chosen.assign(setting=settings), _PAGE), columns)

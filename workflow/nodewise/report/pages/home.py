@@ -95,7 +95,7 @@ def _answer(study: ReportContext) -> dict[str, Any] | None:
     """
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
-    counts = (rows["lacks"] == "") & rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)
+    counts = (rows["lacks"] == "") & comparisons.sum_gradients(rows)
     curves = [rows for _, rows in rows[counts].groupby(_CURVE)]
     if not curves:
         return None

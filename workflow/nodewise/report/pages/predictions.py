@@ -82,12 +82,9 @@ def pages(study: ReportContext) -> Iterator[Page]:
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     curves = Curves(study)
-    rates = study.pick("rates")
     steps = study.with_titles(study.overhead["steps_to_accuracy"])
     context = {
         "sources": [_overview(curves, name) for name in sources],
-        "rates": rates,
-        "rated": [curves.labels[shown.of["curve"]] for shown in rates],
         "steps": _steps(steps),
         "apart": _apart(steps),
         "critical_source": CRITICALBATCH,

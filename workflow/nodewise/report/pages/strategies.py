@@ -10,6 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.errors import UserError
+from nodewise.core.exchanges import Job
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
@@ -36,7 +37,6 @@ from nodewise.results import comparisons
 from nodewise.results.columns import PARTS
 from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.bytes_sent import Trained
 
 PAGE = "page.md"
 COUNTED = "counted"
@@ -98,7 +98,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
             }
             for one, cell, count in called.itertuples()
         ]
-        path, shared = strategy_page(name), {"facts": entry.facts, "links": links}
+        path, shared = (
+            strategy_page(name),
+            {"exchange": entry.exchange, "needs": entry.needs, "links": links},
+        )
         listed.append(shared | {"name": name, "page": path, "title": entry.title})
         context = shared | _strategy(study, name, cells)
         figures = bool(context["figures"])
@@ -204,11 +207,11 @@ def _with_formula(
     """
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
-    trained = [
-        Trained(study.records[cell_id].cell, int(payload), int(steps))
-        for cell_id, payload, steps in values
-    ]
-    sent = [STRATEGIES[name].bytes_sent(one) for one in trained]
+    sent = []
+    for cell_id, payload, steps in values:
+        cell = study.records[cell_id].cell
+        job = Job(cell.nodes, payload, cell.options, int(steps))
+        sent.append(STRATEGIES[name].exchange_of(cell.options).traffic(job).bytes_sent)
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
     rows = curves.merge(formula, "left", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)

@@ -5,7 +5,6 @@ module may also be in another package that registers an entry point in the group
 `nodewise.importers`.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +13,6 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
-from nodewise.core.schema import read_bytes
 from nodewise.results.curve_rows import measurements
 from nodewise.results.curves import Curve, Measurements
 
@@ -40,67 +38,7 @@ IMPORTERS: Registry[Importer] = Registry(
 )
 
 
-_MOST_BYTES = 200_000_000
-_START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
-_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x08|\r(?=\n)")
-_DATE = r"\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}"
-_TAGGED = re.compile(rf"^(?:{_DATE})?\[(?:\d+,)?(\d{{1,9}})\](?:<std\w+>:)? ?(.*)", re.MULTILINE)
-
-
-def text_of(path: Path) -> str:
-    """Return the text of a log, without what terminals and launchers add.
-
-    Codes for colours are removed, and the tags of `mpirun` and `horovodrun` before each line, such
-    as `[1,0]<stdout>:`. If several ranks wrote the log, the lowest rank is read: lines of other
-    ranks become empty, so that lines keep their numbers. Invalid characters are replaced by `�`.
-
-    Raises:
-        UserError: the file cannot be read, or is too large.
-    """
-    return _plain(read_bytes(path, _MOST_BYTES))
-
-
-def starts_with(path: Path, pattern: re.Pattern[str]) -> bool:
-    """Return whether a pattern is found near the start of a log, read as by `text_of`."""
-    with path.open("rb") as file:
-        return pattern.search(_plain(file.read(_START_BYTES))) is not None
-
-
-def check_one_run(
-    path: Path, text: str, settings: Sequence[re.Pattern[str]], result: re.Pattern[str]
-) -> None:
-    """Check that a log holds one run. Ranks without tags may repeat its lines.
-
-    Args:
-        path: the file.
-        text: its text.
-        settings: patterns of lines that a run prints before its results.
-        result: pattern of a result.
-
-    Raises:
-        UserError: a setting comes after a result, or with another value.
-    """
-    first = result.search(text)
-    for pattern in settings:
-        lines = list(pattern.finditer(text))
-        for line in lines:
-            late = first is not None and line.start() > first.start()
-            if late or line.groups() != lines[0].groups():
-                number = line_number(text, line.start())
-                raise UserError(
-                    f"{path}: line {number}: another run begins; give each its own file"
-                )
-
-
-def line_number(text: str, at: int) -> int:
-    """Return the number of the line at a position, counted from 1."""
-    return text.count("\n", 0, at) + 1
-
-
-def _plain(content: bytes) -> str:
-    text = _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
-    lowest = min((int(line[1]) for line in _TAGGED.finditer(text)), default=0)
-    return _TAGGED.sub(lambda line: line[2] if int(line[1]) == lowest else "", text)
+_LFS_POINTER = b"version https://git-lfs"
 
 
 def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
@@ -116,6 +54,9 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
     if not path.is_file():
         reason = "it is not a regular file" if path.exists() else "no such file"
         raise UserError(f"{path}: cannot be read ({reason})")
+    with path.open("rb") as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
     importer = IMPORTERS[_recognise(path)] if name is None else IMPORTERS.find(name)
     return importer.read(path)
 

@@ -15,7 +15,8 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import MOST_JSON_BYTES, read_bytes
-from nodewise.results.importers import IMPORTERS, starts_with
+from nodewise.results.importers import IMPORTERS
+from nodewise.results.log_format import starts_with
 
 _WAIT, _SUM = "NEGOTIATE_ALLREDUCE", "ALLREDUCE"
 _LIST = re.compile(rf'\A\s*\[\s*\{{.*?"{_WAIT}"', re.DOTALL)

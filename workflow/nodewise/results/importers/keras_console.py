@@ -1,4 +1,4 @@
-"""Import the console output of Keras 2 and 3: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
+"""Import the console output of Keras: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,15 +8,18 @@ from pathlib import Path
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.importers import IMPORTERS, starts_with, text_of
+from nodewise.results.importers import IMPORTERS
+from nodewise.results.log_format import starts_with, text_of
 
-_TIMED = re.compile(r"\b\d+(us|ms|s)/(step|sample)\b")
+_TIMED = re.compile(r"\b\d+(us|ms|s)/(step|sample)\b|^\d+/\d+ - \d+s - loss: ", re.MULTILINE)
 _EPOCH = re.compile(r"\bEpoch \d+/\d+\s*$")
-# After the bar, or `-` with verbose=2: seconds since the start, and the time of a step.
+# After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
 _COUNT = re.compile(
-    r"(\d{1,9})/([1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?"
-    r"(?:(\d{1,9})s)?.{0,2000}? (\d{1,9})(us|ms|s)/step\b"
+    r"(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?"
+    r"(?:(?P<elapsed>\d{1,9})s)?"
+    r"(?:.{0,2000}? (?P<time>\d{1,9})(?P<unit>us|ms|s)/(?P<of>step|sample)\b)?"
 )
+_SAMPLES = re.compile(r"^Train on (\d{1,12}) samples", re.MULTILINE)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _UNTOLD = "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training"
 _COARSE = 10  # a smaller whole number may be more than 5 % off
@@ -24,24 +27,28 @@ _COARSE = 10  # a smaller whole number may be more than 5 % off
 
 @dataclass(frozen=True)
 class _Line:
+    """A line of a bar; `seconds` is the time of a step, or of a sample."""
+
     at: int
     steps: int
-    step_s: float
+    seconds: float
     coarse: bool
     validated: bool
+    of_sample: bool
 
 
 class KerasConsole:
     """Importer of the console output of Keras.
 
-    The line that ends an epoch has the time of a step. Epochs are repeats. If there are several,
-    the first one is left out because its first step builds the graph. `evaluate` and `predict`
-    print no line such as `Epoch 1/3` before theirs, which are not read. Nor does a training of one
-    epoch: if a log has no such line at all, every line that ends is taken as an epoch.
+    The line that ends an epoch has the time of a step, or of a sample in old versions. Epochs are
+    repeats. If there are several, the first one is left out because its first step builds the
+    graph. `evaluate` and `predict` print no line such as `Epoch 1/3` before theirs, which are not
+    read. Nor does a training of one epoch: if a log has no such line at all, every line that ends
+    is taken as an epoch.
     """
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file has times of steps or of samples."""
+        """Return whether the file has times of steps, of samples or of epochs."""
         return starts_with(path, _TIMED)
 
     def read(self, path: Path) -> pd.DataFrame:
@@ -51,9 +58,11 @@ class KerasConsole:
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        lines = re.split("[\r\n]+", text_of(path))
+        text = text_of(path)
+        lines = re.split("[\r\n]+", text)
+        samples = {int(found) for found in _SAMPLES.findall(text)}
         told = any(map(_EPOCH.search, lines))
-        epochs = list(_epochs(lines, told=told))
+        epochs = list(_epochs(lines, samples, told=told))
         if not epochs:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
         steps = sorted({line.steps for epoch in epochs for line in epoch})
@@ -63,17 +72,33 @@ class KerasConsole:
                 "each file is of one run"
             )
         last = [_last(epoch) for epoch in epochs[len(epochs) > 1 :]]
-        if not all(line.step_s for line in last):
+        if not all(line.seconds for line in last):
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
-        rows = pd.DataFrame({"step_time_s": [line.step_s for line in last]})
-        rows.attrs["notes"] = [*([] if told else [_UNTOLD]), *_notes(last)]
+        rows = pd.DataFrame(
+            [
+                {"samples_per_s": 1 / line.seconds}
+                if line.of_sample
+                else {"step_time_s": line.seconds}
+                for line in last
+            ]
+        )
+        notes = {
+            _UNTOLD: not told,
+            "the time of a step includes validation, as Keras prints it": any(
+                line.validated for line in last
+            ),
+            "the time of a step has only one digit, as Keras prints it": any(
+                line.coarse for line in last
+            ),
+        }
+        rows.attrs["notes"] = [note for note, holds in notes.items() if holds]
         return rows
 
 
 IMPORTERS.add("keras_console", KerasConsole())
 
 
-def _epochs(lines: Sequence[str], *, told: bool) -> Iterator[list[_Line]]:
+def _epochs(lines: Sequence[str], samples: set[int], *, told: bool) -> Iterator[list[_Line]]:
     """Yield the lines of each epoch of training, up to the first that counts all steps.
 
     With `told`, an epoch begins only with a line such as `Epoch 1/3`.
@@ -83,24 +108,33 @@ def _epochs(lines: Sequence[str], *, told: bool) -> Iterator[list[_Line]]:
         if _EPOCH.search(text):
             epoch = []
         elif epoch is not None and (found := _COUNT.search(text)):
-            epoch.append(_line(found))
-            if epoch[-1].at == epoch[-1].steps:
+            line = _line(found, samples)
+            if line is None:
+                continue
+            epoch.append(line)
+            if line.at == line.steps:
                 yield epoch
                 epoch = None if told else []
 
 
-def _line(found: re.Match[str]) -> _Line:
-    at, steps, elapsed, printed = (int(found[group] or 0) for group in (1, 2, 3, 4))
-    unit_s = _SECONDS[found[5]]
+def _line(found: re.Match[str], samples: set[int]) -> _Line | None:
+    """Return the time of a step that a line says; None if it says none."""
+    at, steps = int(found["at"]), int(found["steps"])
+    elapsed, printed = int(found["elapsed"] or 0), int(found["time"] or 0)
+    if found["unit"] is None and not (elapsed and at == steps):
+        return None
+    unit_s = _SECONDS[found["unit"] or "s"]
     # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
     mean = elapsed / steps / unit_s
     finer = at == steps and elapsed > printed and round(mean) == printed
+    finer = finer or found["unit"] is None
     return _Line(
         at,
         steps,
-        step_s=(mean if finer else printed) * unit_s,
+        seconds=(mean if finer else printed) * unit_s,
         coarse=(elapsed if finer else printed) < _COARSE,
         validated="val_" in found.string,
+        of_sample=found["of"] == "sample" or steps in samples,
     )
 
 
@@ -112,12 +146,3 @@ def _last(epoch: Sequence[_Line]) -> _Line:
     """
     before = [line for line in epoch if not line.validated and 2 * line.at >= line.steps]
     return before[-1] if before else epoch[-1]
-
-
-def _notes(lines: Sequence[_Line]) -> list[str]:
-    notes = []
-    if any(line.validated for line in lines):
-        notes.append("the time of a step includes validation, as Keras prints it")
-    if any(line.coarse for line in lines):
-        notes.append("the time of a step has only one digit, as Keras prints it")
-    return notes

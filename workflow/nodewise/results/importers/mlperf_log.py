@@ -3,18 +3,33 @@
 Source: https://github.com/mlcommons/logging
 """
 
-import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from nodewise.core.errors import UserError
-from nodewise.results.importers import IMPORTERS, starts_with, text_of
+from nodewise.results.importers import IMPORTERS
+from nodewise.results.log_format import starts_with, text_of
 
 _LINE = re.compile(r"^.*?:::MLLOG (\{.*\})\s*$", re.MULTILINE)
+_NUMBERS = {  # what a run says once, by the column that it fills
+    "global_batch_size": "global_batch",
+    "number_of_ranks": "nodes",
+    "number_of_nodes": "hosts",
+    "train_samples": "examples",
+}
+_OF_RUN = ("global_batch_size", "submission_benchmark")
+
+
+class _Event(BaseModel):
+    key: str
+    value: Any
+    time_ms: FiniteFloat
+    metadata: dict[str, Any] | None = None
+    location: str = ""
 
 
 class MlperfLog:
@@ -35,14 +50,12 @@ class MlperfLog:
             UserError: a line is damaged, neither an epoch nor the run was completed, or another run
                 follows.
         """
-        lines = enumerate(text_of(path).split("\n"), 1)
         events = [
             _event(f"{path}: line {number}", match[1])
-            for number, line in lines
+            for number, line in enumerate(text_of(path).split("\n"), 1)
             if (match := _LINE.match(line))
         ]
         _check_one_run(events)
-        values = {event.key: event for event in events if event.value not in (None, "")}
         epochs = _spans(events, "epoch")
         times = epochs or _spans(events, "run")
         if not times:
@@ -50,51 +63,31 @@ class MlperfLog:
                 f"{path}: neither an epoch nor the run came to its end, or it was aborted"
             )
         row: dict[str, Any] = {}
-        if "global_batch_size" in values:
-            row["global_batch"] = values["global_batch_size"].number()
-        if "submission_benchmark" in values:
-            row["curve"] = str(values["submission_benchmark"].value)
-        if epochs and "train_samples" in values:
-            row["examples"] = values["train_samples"].number()
+        for event in events:
+            if event.value in (None, ""):
+                continue
+            if event.key == "submission_benchmark":
+                row["curve"] = str(event.value)
+            elif event.key in _NUMBERS and (epochs or event.key != "train_samples"):
+                row[_NUMBERS[event.key]] = _number(event.location, event.key, event.value)
         return pd.DataFrame([row | {"epoch_time_s": time} for time in times])
 
 
 IMPORTERS.add("mlperf_log", MlperfLog())
 
 
-@dataclass(frozen=True)
-class _Event:
-    location: str
-    key: str
-    at: float
-    value: Any
-    metadata: dict[str, Any]
-
-    def number(self) -> float:
-        """Return the value, if it is a number."""
-        return _number(self.location, self.key, self.value)
-
-    @property
-    def epochs(self) -> float:
-        """The number of epochs that begin here: some programs time several together."""
-        return _number(self.location, "epoch_count", self.metadata.get("epoch_count", 1)) or 1.0
-
-
-def _number(location: str, key: str, value: Any) -> float:  # noqa: ANN401 (whatever JSON holds)
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{location}: {key} must be a number, not {value!r:.40}") from None
-
-
 def _event(location: str, text: str) -> _Event:
     try:
-        event = json.loads(text)
-        metadata = dict(event.get("metadata") or {})
-        at = float(event["time_ms"])
-        return _Event(location, str(event["key"]), at, event["value"], metadata)
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
+        return _Event.model_validate_json(text).model_copy(update={"location": location})
+    except ValidationError:
         raise UserError(f"{location}: is not a line of an MLPerf log: {text[:60]}") from None
+
+
+def _number(location: str, name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{location}: {name} must be a number, not {value!r:.40}") from None
 
 
 def _check_one_run(events: list[_Event]) -> None:
@@ -107,10 +100,9 @@ def _check_one_run(events: list[_Event]) -> None:
     stopped = False
     for event in events:
         stopped = stopped or event.key == "run_stop"
-        if event.key in ("global_batch_size", "submission_benchmark"):
+        other = stopped and event.key == "run_start"
+        if event.key in _OF_RUN:
             other = settings.setdefault(event.key, event.value) != event.value
-        else:
-            other = stopped and event.key == "run_start"
         if other:
             raise UserError(f"{event.location}: another run begins; give each its own file")
 
@@ -118,15 +110,18 @@ def _check_one_run(events: list[_Event]) -> None:
 def _spans(events: list[_Event], name: str) -> list[float]:
     """Return the seconds per epoch or run between events `name`_start and `name`_stop.
 
-    A run that did not reach its target does not count.
+    Some programs time several epochs together. A run that did not reach its target does not count.
     """
     spans: list[float] = []
     start: _Event | None = None
     for event in events:
+        metadata = event.metadata or {}
         if event.key == f"{name}_start":
             start = event
         elif event.key == f"{name}_stop" and start is not None:
-            if event.metadata.get("status", "success") == "success":
-                spans.append((event.at - start.at) / 1000 / start.epochs)
+            together = (start.metadata or {}).get("epoch_count", 1)
+            count = _number(start.location, "epoch_count", together) or 1.0
+            if metadata.get("status", "success") == "success":
+                spans.append((event.time_ms - start.time_ms) / 1000 / count)
             start = None
     return [span for span in spans if span > 0]

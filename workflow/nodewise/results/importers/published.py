@@ -1,133 +1,72 @@
-"""Read and check the published numbers of the reproduced studies, in data/published."""
+"""Read the published numbers of the reproduced studies, in data/published."""
 
-import csv
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
 
 import pandas as pd
-from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
-from nodewise.core.schema import first_error
 from nodewise.core.units import counted
 from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS, SINGLE
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.quantities import Seconds, Share
-from nodewise.results.table_files import typed
+from nodewise.results.table_files import read_csv, typed
 
-FOLDER = Path(__file__).parents[4] / "data" / "published"
+_FOLDERS = (  # of a clone, or of an installed package
+    Path(str(files("nodewise"))) / "../../data/published",
+    Path(sys.prefix) / "share/nodewise/published",
+)
+FOLDER = next((folder.resolve() for folder in _FOLDERS if folder.is_dir()), _FOLDERS[-1])
 BYTES_PER_WEIGHT = 4  # float32
 TRAINING_EXAMPLES = 60_000  # of both MNIST and Fashion-MNIST
 
-Whole = Annotated[int, Field(ge=1)]
-Duration = Annotated[Seconds, Field(gt=0)]
-Text = Annotated[str, StringConstraints(min_length=1)]
-Row = TypeVar("Row", bound=Frozen)
-
-
-class NtuaModel(Frozen):
-    """A row of Table I: one model with its data set."""
-
-    model: Name
-    dataset: Name
-    epochs: Whole
-    initial_batch_sizes: str = Field(pattern=r"^[1-9]\d*(;[1-9]\d*)*$")
-    trainable_weights: Whole
-    total_weights: Whole
-    training_examples: Whole
-    input_shape: Text
-
-    @property
-    def batches(self) -> list[str]:
-        """The batches per worker with which the model was trained."""
-        return self.initial_batch_sizes.split(";")
-
-    @model_validator(mode="after")
-    def _trainable_are_some_of_all(self) -> Self:
-        if self.trainable_weights > self.total_weights:
-            raise ValueError("trainable_weights must not exceed total_weights")
-        return self
-
-
-class NtuaRun(Frozen):
-    """A row of Table II: one training, with its printed labels."""
-
-    model: Name
-    dataset: Name
-    batch_per_worker: Whole
-    nodes: Whole
-    training_time_s: Duration
-    training_accuracy: Share
-    printed_dataset: Text
-    printed_batch: Whole
-
-
-class NtuaClaim(Frozen):
-    """A prediction of Figure 28. `time_saved` is a share of the time on one node."""
-
-    claim: Literal["compromise", "saturation"]
-    nodes: Whole
-    time_saved: Share | None = None
-
-
-class MirroredRun(Frozen):
-    """A training on one or two GPUs of one machine."""
-
-    strategy: Name
-    devices: Whole
-    batch_per_worker: Whole
-    epochs: Whole
-    steps_per_epoch: Whole
-    step_time_ms: Duration
-    total_time_s: Duration
-    final_training_accuracy: Share
-
-
-class StrategyRun(Frozen):
-    """A training of the same network with one of four strategies."""
-
-    strategy: Name
-    printed_name: Text
-    batch_per_worker: Whole | None = None
-    training_time_s: Duration
-    epochs: Whole
-    training_accuracy: Share | None = None
-    test_accuracy: Share | None = None
-
-
-class HorovodRun(Frozen):
-    """A training on one, two or four GPUs."""
-
-    strategy: Name
-    gpus: Whole
-    batch_per_worker: Whole
-    epoch_time_s: Duration
-    step_time_ms: Duration
-    accuracy: Share
-    epochs: Whole
-
-
-TABLES: dict[str, type[Frozen]] = {
-    "ntua_table1": NtuaModel,
-    "ntua_table2": NtuaRun,
-    "ntua_figure28": NtuaClaim,
-    "asu_mirrored_mnist": MirroredRun,
-    "fashion_mlp_strategies": StrategyRun,
-    "horovod_mnist_gpus": HorovodRun,
+TABLES = {
+    "ntua_table1": {  # one model with its data set
+        **dict.fromkeys(("model", "dataset", "initial_batch_sizes", "input_shape"), "str"),
+        **dict.fromkeys(("epochs", "trainable_weights", "total_weights"), "int64"),
+        "training_examples": "int64",
+    },
+    "ntua_table2": {  # one training, with its printed labels
+        **dict.fromkeys(("model", "dataset", "printed_dataset"), "str"),
+        **dict.fromkeys(("batch_per_worker", "nodes", "printed_batch"), "int64"),
+        **dict.fromkeys(("training_time_s", "training_accuracy"), "float64"),
+    },
+    # a prediction; `time_saved` is a share of the time on one node
+    "ntua_figure28": {"claim": "str", "nodes": "int64", "time_saved": "float64"},
+    "asu_mirrored_mnist": {  # a training on one or two GPUs of one machine
+        "strategy": "str",
+        **dict.fromkeys(("devices", "batch_per_worker", "epochs", "steps_per_epoch"), "int64"),
+        **dict.fromkeys(("step_time_ms", "total_time_s", "final_training_accuracy"), "float64"),
+    },
+    "fashion_mlp_strategies": {  # a training of the same network with one of four strategies
+        **dict.fromkeys(("strategy", "printed_name"), "str"),
+        "batch_per_worker": "Int64",
+        "epochs": "int64",
+        **dict.fromkeys(("training_time_s", "training_accuracy", "test_accuracy"), "float64"),
+    },
+    "horovod_mnist_gpus": {  # a training on one, two or four GPUs
+        "strategy": "str",
+        **dict.fromkeys(("gpus", "batch_per_worker", "epochs"), "int64"),
+        **dict.fromkeys(("epoch_time_s", "step_time_ms", "accuracy"), "float64"),
+    },
 }
+"""The columns of each table and their types."""
 
 
 def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
-    """Return one of `TABLES` as printed, one row per line, with the columns of its row class.
+    """Return one of `TABLES` as printed.
 
     Raises:
-        UserError: there is no such table, or a line is invalid. The message names the first error.
+        UserError: the table is missing or unreadable, lacks a column, or has a number that is not
+            above 0.
     """
-    if name not in TABLES:
-        raise UserError(f"{name!r} is not a published table; there are: {', '.join(TABLES)}")
-    return pd.DataFrame([row.model_dump() for row in _read_rows(folder, name, TABLES[name])])
+    path = folder / f"{name}.csv"
+    table = read_csv(path, TABLES[name])
+    for column in table.select_dtypes("number"):
+        for row in table.index[table[column] <= 0]:
+            raise UserError(f"{path}:{row + 2}: {column}: must be more than 0")
+    return table
 
 
 def ntua(folder: Path = FOLDER) -> pd.DataFrame:
@@ -138,24 +77,30 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
     weight.
 
     Raises:
-        UserError: a line is invalid, a training appears twice, or its model or batch is not in
+        UserError: a table is wrong, a training appears twice, or its model or batch is not in
             Table I.
     """
-    models: dict[tuple[str, str], NtuaModel] = {}
-    for model in _read_rows(folder, "ntua_table1", NtuaModel):
-        if models.setdefault((model.model, model.dataset), model) is not model:
-            raise UserError(f"{folder / 'ntua_table1.csv'}: {model.model} appears twice")
-    rows: dict[tuple[str, int, int], dict[str, Any]] = {}
-    for run in _read_rows(folder, "ntua_table2", NtuaRun):
-        label = f"{run.model} at batch {run.batch_per_worker} on {run.nodes} nodes"
-        location = f"{folder / 'ntua_table2.csv'}: {label}"
-        trained = models.get((run.model, run.dataset))
-        if trained is None or str(run.batch_per_worker) not in trained.batches:
-            raise UserError(f"{location}: ntua_table1.csv has no such model, data set and batch")
-        if (run.model, run.batch_per_worker, run.nodes) in rows:
-            raise UserError(f"{location}: appears twice")
-        rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, location)
-    return typed(rows.values(), PUBLISHED)
+    models, trained = read("ntua_table1", folder), read("ntua_table2", folder)
+    models["batch_per_worker"] = models["initial_batch_sizes"].str.split(";")
+    models = models.explode("batch_per_worker").astype({"batch_per_worker": "int64"})
+    key = ["model", "dataset", "batch_per_worker"]
+    rows = trained.merge(models.drop_duplicates(key), "left", key)
+    for wrong, problem in (
+        (rows["epochs"].isna(), "ntua_table1.csv has no such model, data set and batch"),
+        (rows.duplicated([*key, "nodes"]), "appears twice"),
+    ):
+        for row in rows.index[wrong]:
+            raise UserError(f"{folder / 'ntua_table2.csv'}:{row + 2}: {problem}")
+    global_batch = rows["nodes"] * rows["batch_per_worker"]
+    steps = rows["training_examples"] // global_batch * rows["epochs"]
+    rows = rows.assign(
+        study="ntua",
+        steps=steps,
+        step_time_s=rows["training_time_s"] / steps,
+        payload_bytes=BYTES_PER_WEIGHT * rows["trainable_weights"],
+        kind="published",
+    )
+    return typed(rows, PUBLISHED)
 
 
 def runs(folder: Path = FOLDER) -> pd.DataFrame:
@@ -168,111 +113,65 @@ def runs(folder: Path = FOLDER) -> pd.DataFrame:
     is the smallest number that each strategy needs.
 
     Raises:
-        UserError: a line is invalid.
+        UserError: a table is wrong.
     """
-    rows = [*_asu(folder), *_strategies(folder), *_horovod(folder)]
-    ones = {row["study"]: row["training_time_s"] for row in rows if row["nodes"] == 1}
-    return typed(
-        (
-            {
-                "examples_per_s": TRAINING_EXAMPLES * row["epochs"] / row["training_time_s"],
-                "speedup": ones[row["study"]] / row["training_time_s"],
-                "kind": "published",
-            }
-            | row
-            for row in rows
-        ),
-        PUBLISHED_RUNS,
+    horovod = _horovod(folder)
+    per_device = horovod["nodes"] / horovod["step_time_s"]
+    horovod = horovod.assign(
+        examples_per_s=per_device * horovod["batch_per_worker"],
+        speedup=per_device / per_device.iloc[0],
+    )
+    rows = pd.concat([_asu(folder), _strategies(folder), horovod], ignore_index=True)
+    alone = rows[rows["nodes"] == 1].set_index("study")["training_time_s"]
+    examples = TRAINING_EXAMPLES * rows["epochs"]
+    rows = rows.assign(
+        examples_per_s=rows["examples_per_s"].fillna(examples / rows["training_time_s"]),
+        speedup=rows["speedup"].fillna(rows["study"].map(alone) / rows["training_time_s"]),
+        kind="published",
+    )
+    return typed(rows, PUBLISHED_RUNS)
+
+
+def _asu(folder: Path) -> pd.DataFrame:
+    rows = read("asu_mirrored_mnist", folder)
+    return rows.assign(
+        study="asu",
+        **_MNIST,
+        printed_name=[counted(number, "GPU") for number in rows["devices"]],
+        nodes=rows["devices"],
+        step_time_s=rows["step_time_ms"] / 1000,
+        training_time_s=rows["total_time_s"],
+        training_accuracy=rows["final_training_accuracy"],
     )
 
 
-def _asu(folder: Path) -> Iterator[dict[str, Any]]:
-    for run in _read_rows(folder, "asu_mirrored_mnist", MirroredRun):
-        yield _MNIST | {
-            "study": "asu",
-            "strategy": run.strategy,
-            "printed_name": counted(run.devices, "GPU"),
-            "nodes": run.devices,
-            "batch_per_worker": run.batch_per_worker,
-            "step_time_s": run.step_time_ms / 1000,
-            "epochs": run.epochs,
-            "training_time_s": run.total_time_s,
-            "training_accuracy": run.final_training_accuracy,
-        }
+def _strategies(folder: Path) -> pd.DataFrame:
+    rows = read("fashion_mlp_strategies", folder)
+    nodes = (rows["strategy"] == SINGLE).map({True: 1, False: 2})
+    return rows.assign(
+        study="strategies", model="fashion_mlp", dataset="fashion_mnist", nodes=nodes
+    )
 
 
-def _strategies(folder: Path) -> Iterator[dict[str, Any]]:
-    for run in _read_rows(folder, "fashion_mlp_strategies", StrategyRun):
-        yield run.model_dump() | {
-            "study": "strategies",
-            "model": "fashion_mlp",
-            "dataset": "fashion_mnist",
-            "nodes": 1 if run.strategy == SINGLE else 2,
-        }
-
-
-def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
-    trained = _read_rows(folder, "horovod_mnist_gpus", HorovodRun)
-    step_ms = {run.gpus: run.step_time_ms for run in trained}
-    for run in trained:
-        yield _MNIST | {
-            "study": "horovod",
-            "strategy": run.strategy,
-            "printed_name": counted(run.gpus, "GPU"),
-            "nodes": run.gpus,
-            "batch_per_worker": run.batch_per_worker,
-            "step_time_s": run.step_time_ms / 1000,
-            "epochs": run.epochs,
-            "training_time_s": run.epoch_time_s * run.epochs,
-            "examples_per_s": 1000 * run.gpus * run.batch_per_worker / run.step_time_ms,
-            "speedup": run.gpus * step_ms[1] / run.step_time_ms,
-            "training_accuracy": run.accuracy,
-        }
+def _horovod(folder: Path) -> pd.DataFrame:
+    rows = read("horovod_mnist_gpus", folder)
+    return rows.assign(
+        study="horovod",
+        **_MNIST,
+        printed_name=[counted(number, "GPU") for number in rows["gpus"]],
+        nodes=rows["gpus"],
+        step_time_s=rows["step_time_ms"] / 1000,
+        training_time_s=rows["epoch_time_s"] * rows["epochs"],
+        training_accuracy=rows["accuracy"],
+    )
 
 
 _MNIST = {"model": "mnist_cnn", "dataset": "mnist"}
-
-
-def _published_row(run: NtuaRun, trained: NtuaModel, location: str) -> dict[str, Any]:
-    global_batch = run.nodes * run.batch_per_worker
-    steps = trained.training_examples // global_batch * trained.epochs
-    if steps == 0:
-        raise UserError(f"{location}: {trained.training_examples} examples are not one whole step")
-    return run.model_dump() | {
-        "study": "ntua",
-        "epochs": trained.epochs,
-        "steps": steps,
-        "step_time_s": run.training_time_s / steps,
-        "payload_bytes": BYTES_PER_WEIGHT * trained.trainable_weights,
-        "kind": "published",
-    }
-
-
-def _read_rows(folder: Path, name: str, row_type: type[Row]) -> list[Row]:
-    """Return the checked rows of a table. Empty values count as missing."""
-    path = folder / f"{name}.csv"
-    rows = []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            lines = csv.DictReader(file, restkey="a surplus column", restval="")
-            for values in lines:
-                # DictReader collects surplus values in a list: convert it to text
-                given = {column: str(value) for column, value in values.items() if value}
-                rows.append(_check(row_type, given, f"{path}:{lines.line_num}"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 text") from error
-    if not rows:
-        raise UserError(f"{path}: has no rows")
-    return rows
-
-
-def _check(row_type: type[Row], values: dict[str, Any], location: str) -> Row:
-    try:
-        return row_type.model_validate_strings(values)
-    except ValidationError as error:
-        raise UserError(f"{location}: {first_error(error)}") from error
+_CURVES: dict[str, Callable[[Path], pd.DataFrame]] = {
+    "ntua_table2": ntua,
+    "asu_mirrored_mnist": _asu,
+    "horovod_mnist_gpus": _horovod,
+}
 
 
 class PublishedTable:
@@ -286,33 +185,17 @@ class PublishedTable:
         """Return the rows of the table's curves.
 
         Raises:
-            UserError: a line is invalid, or the file is not one of these tables.
+            UserError: a row is wrong, or the file is not one of these tables.
         """
         if not self.sniff(path):
             raise UserError(f"{path}: must be named one of {', '.join(_CURVES)}, with .csv")
-        return pd.DataFrame(list(_CURVES[path.stem](path.parent)))
+        rows = _CURVES[path.stem](path.parent)
+        columns = ["nodes", "batch_per_worker", "step_time_s"]
+        if path.stem != "ntua_table2":
+            return rows[columns].assign(curve=rows["model"] + " (" + rows["study"] + ")")
+        return rows[[*columns, "payload_bytes"]].assign(
+            curve=rows["model"] + " (" + rows["dataset"] + ")", cluster="ntua", collective="ring"
+        )
 
 
-def _ntua_curves(folder: Path) -> Iterator[dict[str, Any]]:
-    for row in ntua(folder).to_dict("records"):
-        yield {
-            "curve": f"{row['model']} ({row['dataset']})",
-            "cluster": row["study"],
-            "collective": "ring",
-            **{name: row[name] for name in _TIMED},
-            "payload_bytes": row["payload_bytes"],
-        }
-
-
-def _run_curves(runs_of_study: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row in runs_of_study:
-        yield {"curve": f"{row['model']} ({row['study']})"} | {name: row[name] for name in _TIMED}
-
-
-_TIMED = ("nodes", "batch_per_worker", "step_time_s")
-_CURVES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
-    "ntua_table2": _ntua_curves,
-    "asu_mirrored_mnist": lambda folder: _run_curves(_asu(folder)),
-    "horovod_mnist_gpus": lambda folder: _run_curves(_horovod(folder)),
-}
 IMPORTERS.add("published", PublishedTable())

@@ -5,46 +5,42 @@ A device is a unit that trains a part of the batch; it is a node of a curve here
 machines.
 """
 
-import difflib
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.csv_file import (
-    Number,
-    given_values,
-    read_header,
-    read_numbers,
-    read_table,
-    read_text,
-    shown,
-)
+from nodewise.results.csv_file import Number, read_header, read_records
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, MOST_NODES, SCALINGS, TEXT_LENGTH, same_batch
 from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "n_devices", "quantity", "value", "unit")
+_TEXTS = ("curve", "quantity", "unit", "scaling", "algorithm", "source_url")
 _RECOGNISED = 3  # of the columns above, so that a message can name the missing ones
-_CLOSE = 0.7  # similarity from which an unknown column counts as a misspelt one
-_TOLD = 3  # doubtful rows that are named
+_SHOWN = 3  # doubtful rows that are named
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
 """The law of each known value of the column `algorithm`."""
 
+_BATCH, _NODES = Number(1e-9, 1e15), Number(1, MOST_NODES, whole=True)
 _NUMBERS = {
-    "n_devices": Number(1, MOST_NODES, whole=True),
-    "n_nodes": Number(1, MOST_NODES, whole=True),
+    "n_devices": _NODES,
+    "n_nodes": _NODES,
     "devices_per_node": Number(1, MOST_NODES),
-    "batch_per_device": Number(1e-9, 1e15),
-    "global_batch": Number(1e-9, 1e15),
+    "batch_per_device": _BATCH,
+    "global_batch": _BATCH,
     "value": Number(1e-12, 1e18),
+}
+_RENAMED = {
+    "n_devices": "nodes",
+    "n_nodes": "hosts",
+    "devices_per_node": "devices_per_host",
+    "batch_per_device": "batch_per_worker",
 }
 _MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
 _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
-_RENAMED = {"n_devices": "nodes", "n_nodes": "hosts", "devices_per_node": "devices_per_host"}
 
 
 class ScalingCurves:
@@ -78,73 +74,55 @@ class ScalingCurves:
             UserError: the file is invalid. The message names the column, and the row as an editor
                 counts lines.
         """
-        header, rows = read_table(path)
-        _check_header(path, header)
-        table = pd.DataFrame(
-            [_read_row(f"{path}: row {number}", header, values) for number, values in rows]
-        )
-        doubts = [text for text in table.pop("doubt") if text]
-        more = len(doubts) - _TOLD
-        table.attrs["notes"] = [*doubts[:_TOLD], *([f"{more} more such rows"] if more > 0 else [])]
+        records = read_records(path, NEEDED, _TEXTS, _NUMBERS)
+        doubts = [f"{row['location']}: {doubt}" for row in records if (doubt := _doubt(row))]
+        table = pd.DataFrame(map(_row, records))
+        more = len(doubts) - _SHOWN
+        table.attrs["notes"] = doubts[:_SHOWN] + ([f"{more} more such rows"] if more > 0 else [])
         return table
 
 
 IMPORTERS.add("scaling_curves", ScalingCurves())
 
 
-def _check_header(path: Path, header: Sequence[str]) -> None:
-    missing = [name for name in NEEDED if name not in header]
-    if missing:
-        known = {*NEEDED, *_NUMBERS, "scaling", "algorithm", "source_url"}
-        unknown = [name for name in header if name not in known]
-        close = difflib.get_close_matches(missing[0], unknown, 1, _CLOSE)
-        hint = f"; rename {shown(close[0])}" if close else ""
-        raise UserError(
-            f"{path}: row 1: lacks column {missing[0]}{hint}; must name {', '.join(NEEDED)}"
-        )
-
-
-def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, Any]:
-    given = given_values(location, header, values, NEEDED)
-    numbers = read_numbers(location, given, _NUMBERS)
-    scaling = given.get("scaling", "unknown")
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    scaling = record.get("scaling", "unknown")
     for name, value, allowed in (
-        ("quantity", given["quantity"], QUANTITIES),
+        ("quantity", record["quantity"], QUANTITIES),
         ("scaling", scaling, SCALINGS),
     ):
         if value not in allowed:
-            raise UserError(f"{location}, column {name}: must be one of {', '.join(allowed)}")
+            raise UserError(
+                f"{record['location']}, column {name}: must be one of {', '.join(allowed)}"
+            )
+    unit, devices = record["unit"], record["n_devices"]
     try:
-        clock, unit_value = parse_unit(given["quantity"], given["unit"])
+        clock, unit_value = parse_unit(record["quantity"], unit)
     except ValueError as error:
-        raise UserError(f"{location}, column unit: {error}") from None
-    per_device = clock == "samples_per_s" and is_per_device(given["unit"])
-    doubt = _doubt(numbers)
-    if numbers.get("n_nodes", 1) > numbers["n_devices"]:
-        del numbers["n_nodes"]
-    row: dict[str, Any] = {
-        "location": location,
-        "curve": read_text(f"{location}, column curve", given["curve"]),
+        raise UserError(f"{record['location']}, column unit: {error}") from None
+    per_device = clock == "samples_per_s" and is_per_device(unit)
+    row = {
+        "location": record["location"],
+        "curve": record["curve"],
         "scaling": scaling,
-        "unit": read_text(f"{location}, column unit", given["unit"]),
+        "unit": unit,
         "unit_value": unit_value,
-        "publisher": publisher_of(given.get("source_url", "")),
-        "doubt": f"{location}: {doubt}" if doubt else "",
-        clock: numbers["value"] * unit_value * (numbers["n_devices"] if per_device else 1.0),
-        **{ours: numbers[theirs] for theirs, ours in _RENAMED.items() if theirs in numbers},
+        "publisher": publisher_of(record.get("source_url", "")),
+        clock: record["value"] * unit_value * (devices if per_device else 1.0),
+        "collective": COLLECTIVES.get(record.get("algorithm", "").lower(), ""),
     }
-    if "batch_per_device" in numbers:
-        row["batch_per_worker"] = numbers["batch_per_device"]
-    elif "global_batch" in numbers:
-        row["global_batch"] = numbers["global_batch"]
-    collective = COLLECTIVES.get(given.get("algorithm", "").lower())
-    return row | ({"collective": collective} if collective else {})
+    row |= {ours: record[theirs] for theirs, ours in _RENAMED.items() if theirs in record}
+    if row.get("hosts", 1) > devices:
+        del row["hosts"]
+    if "global_batch" in record and "batch_per_device" not in record:
+        row["global_batch"] = record["global_batch"]
+    return row
 
 
-def _doubt(numbers: dict[str, float]) -> str:
+def _doubt(record: dict[str, Any]) -> str:
     """Return which values of a row contradict each other; empty if none do."""
-    devices, nodes = numbers["n_devices"], numbers.get("n_nodes")
-    batch, in_all = numbers.get("batch_per_device"), numbers.get("global_batch")
+    devices, nodes = record["n_devices"], record.get("n_nodes")
+    batch, in_all = record.get("batch_per_device"), record.get("global_batch")
     if batch and in_all and not same_batch(devices * batch, in_all, devices):
         return (
             f"{devices:g} devices × {batch:g} batch_per_device is {devices * batch:.10g}, not "
@@ -152,7 +130,7 @@ def _doubt(numbers: dict[str, float]) -> str:
         )
     if nodes and nodes > devices:
         return f"{devices:g} devices cannot be in {nodes:g} nodes: n_nodes is not used"
-    room = numbers.get("devices_per_node", devices)
+    room = record.get("devices_per_node", devices)
     if nodes and devices > nodes * room:
         return f"{devices:g} devices do not fit in {nodes:g} × {room:g}: check devices_per_node"
     return ""
@@ -160,8 +138,8 @@ def _doubt(numbers: dict[str, float]) -> str:
 
 def publisher_of(address: str) -> str:
     """Return the publisher: the submitter for MLPerf, owner/repository on GitHub, else the site."""
-    for pattern in (_MLPERF, _REPOSITORY):
-        if match := pattern.match(address):
+    for site in (_MLPERF, _REPOSITORY):
+        if match := site.match(address):
             return _printable(match[1].lower())
     return _printable(re.sub(r"^https?://", "", address).partition("/")[0])
 

@@ -1,7 +1,6 @@
 """Import `trainer_state.json` of Hugging Face's Trainer."""
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -48,24 +47,22 @@ class TrainerState:
             UserError: the file is not valid, or the training was not completed.
         """
         state = read_json(_State, path)
-        for end in reversed(range(len(state.log_history))):
-            runtime = state.log_history[end].train_runtime
-            if runtime is not None:
-                return _row(state, state.log_history[: end + 1], runtime)
-        raise UserError(f"{path}: has no train_runtime, so the training did not end")
+        ends = [at for at, logged in enumerate(state.log_history) if logged.train_runtime]
+        if not ends:
+            raise UserError(f"{path}: has no train_runtime, so the training did not end")
+        history = state.log_history[: ends[-1] + 1]
+        runtime = history[-1].train_runtime or math.nan
+        table = pd.DataFrame([{"steps_per_s": state.global_step / runtime}])
+        batch = _global_batch(state, history[-1], runtime)
+        if batch is not None:
+            table["global_batch"] = float(batch)
+        if sum(logged.eval_runtime or 0 for logged in history) > _NOTABLE * runtime:
+            note = "the time of a step includes the evaluations during the training"
+            table.attrs["notes"] = [note]
+        return table
 
 
 IMPORTERS.add("trainer_state", TrainerState())
-
-
-def _row(state: _State, history: Sequence[_Logged], runtime: float) -> pd.DataFrame:
-    """Return the row of a training that took `runtime` seconds, which its last log tells."""
-    row = {"steps_per_s": state.global_step / runtime}
-    batch = _global_batch(state, history[-1], runtime)
-    table = pd.DataFrame([row if batch is None else row | {"global_batch": float(batch)}])
-    if sum(logged.eval_runtime or 0 for logged in history) > _NOTABLE * runtime:
-        table.attrs["notes"] = ["the time of a step includes the evaluations during the training"]
-    return table
 
 
 def _global_batch(state: _State, logged: _Logged, runtime: float) -> int | None:

@@ -1,4 +1,4 @@
-"""Import curves from a CSV file of a user, with checks of every row.
+"""Import curves from a CSV file of a user.
 
 A row is one measurement: the name of the curve, the number of nodes, the batch per worker, and the
 time. Rows with equal curve, nodes and batch are repeats: their median is fitted, and their spread
@@ -7,40 +7,21 @@ is the noise. A curve is one model trained with one strategy on one cluster, by 
 
 import difflib
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.csv_file import (
-    given_values,
-    read_header,
-    read_numbers,
-    read_table,
-    read_text,
-    shown,
-)
-from nodewise.results.curve_rows import NUMBERS, PART_TIMES
+from nodewise.results.csv_file import read_header, read_records, read_table, shown
+from nodewise.results.curve_rows import NUMBERS
 from nodewise.results.curves import CLOCKS
 from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "nodes", "batch_per_worker")
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _RECOGNISED = 3  # of the 4 required columns, so that a message can name a misspelt one
-
 _TEXTS = ("curve", "collective", "cluster", "repeat")
-COLUMNS = (
-    *NEEDED,
-    *CLOCKS,
-    "examples",
-    "payload_bytes",
-    *PART_TIMES,
-    "collective",
-    "cluster",
-    "repeat",
-)
+COLUMNS = ("curve", *NUMBERS, *_TEXTS[1:])
 """All columns that are read."""
 
 
@@ -75,53 +56,29 @@ class UserCsv:
             UserError: the file is invalid. The message names the column, and the row as an editor
                 counts lines.
         """
-        header, rows = read_table(path)
-        notes = _check_header(path, header)
-        table = pd.DataFrame(
-            [_read_row(f"{path}: row {number}", header, values) for number, values in rows]
-        )
-        table.attrs["notes"] = notes
+        header, _ = read_table(path)
+        unknown = [name for name in header if name not in COLUMNS]
+        for name in unknown:
+            close = difflib.get_close_matches(name.lower(), set(COLUMNS) - set(header), 1, _CLOSE)
+            if close:
+                raise UserError(
+                    f"{path}: row 1: column {shown(name)} is not known; is it {close[0]}? "
+                    "Rename it, or remove it"
+                )
+        if not set(NEEDED) <= set(header) or not set(CLOCKS) & set(header):
+            raise UserError(
+                f"{path}: row 1: must name columns {', '.join(NEEDED)} and one of "
+                f"{', '.join(CLOCKS)}; it names {', '.join(map(shown, header[:12]))}"
+            )
+        table = pd.DataFrame(read_records(path, NEEDED, _TEXTS, NUMBERS))
+        if "collective" in table:
+            table["collective"] = table["collective"].map(_collective, na_action="ignore")
+        if unknown:
+            table.attrs["notes"] = [f"columns not used: {', '.join(map(shown, unknown))}"]
         return table
 
 
 IMPORTERS.add("csv", UserCsv())
-
-
-def _check_header(path: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """Check the column names, and return notes on columns that are not used.
-
-    Raises:
-        UserError: a required column is missing, or a column seems to be misspelt.
-    """
-    unknown = [name for name in header if name not in COLUMNS]
-    for name in unknown:
-        close = difflib.get_close_matches(name.lower(), set(COLUMNS) - set(header), 1, _CLOSE)
-        if close:
-            raise UserError(
-                f"{path}: row 1: column {shown(name)} is not known; is it {close[0]}? "
-                "Rename it, or remove it"
-            )
-    if not set(NEEDED) <= set(header) or not set(CLOCKS) & set(header):
-        names = ", ".join(map(shown, header[:12]))
-        raise UserError(
-            f"{path}: row 1: must name columns {', '.join(NEEDED)} and one of {', '.join(CLOCKS)}; "
-            f"it names {names}"
-        )
-    return (f"columns not used: {', '.join(map(shown, unknown))}",) if unknown else ()
-
-
-def _read_row(location: str, header: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
-    given = given_values(location, header, values, NEEDED)
-    if not any(clock in given for clock in CLOCKS):
-        there = [clock for clock in CLOCKS if clock in header]
-        raise UserError(f"{location}, column {there[0]}: is empty")
-    texts: dict[str, str] = {name: given[name] for name in _TEXTS if name in given}
-    for name, text in texts.items():
-        read_text(f"{location}, column {name}", text)
-    numbers = read_numbers(location, given, NUMBERS)
-    if "collective" in texts:
-        texts["collective"] = _collective(texts["collective"])
-    return {"location": location} | texts | numbers
 
 
 def _collective(text: str) -> str:

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from nodewise.strategies.bytes_sent import gradient
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from nodewise.core.exchanges import SERVER
+from nodewise.strategies.declaration import STRATEGIES, Declaration
 from nodewise.strategies.options import Served
 
 
@@ -37,14 +37,8 @@ STRATEGIES.add(
         module=__name__,
         title="Asynchronous SGD, parameter server",
         max_nodes=64,
-        exchange="server",
-        facts=Facts(
-            synchronous="no, unless staleness is bounded",
-            holds="one or more servers",
-            sends="S; a server n · S/p",
-            needs="extra nodes as servers",
-        ),
-        bytes_sent=gradient,
+        exchange=SERVER,
+        needs="extra nodes as servers",
         options=AsyncSgd,
     ),
 )

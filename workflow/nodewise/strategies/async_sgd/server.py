@@ -22,7 +22,6 @@ from nodewise.strategies import api
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server_part import Part
 from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
-from nodewise.strategies.transport import Peers
 
 _SIGNS = 4  # signs of progress that a waiting worker gets within its patience
 
@@ -66,7 +65,7 @@ class Server:
         self._held: dict[int, tuple[int, float]] = {}  # worker: gradient's staleness, held since
         self._last_sign: dict[int, float] = {}  # worker: time of its request or of our last sign
         self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._peers = job.connect(servers=True)
         for worker in range(job.size):
             threading.Thread(target=self._receive, args=(worker,), daemon=True).start()
         threading.Thread(target=self._serve, daemon=True).start()
@@ -79,7 +78,7 @@ class Server:
             while True:
                 arrival.poll()  # between two requests a worker may take any time
                 request = Request(bytes(self._peers.receive(worker)))
-                self._inbox.put((worker, request, self._peers.receive(worker)))
+                self._inbox.put((worker, request, self._peers.receive(worker, self._part.longest)))
 
     def _serve(self) -> None:
         """Handle one request after the other, in the order in which they were fully received."""

@@ -4,6 +4,7 @@ Imports TensorFlow.
 """
 
 import io
+import math
 
 import keras
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from nodewise.models.contents import make_all_variables
 from nodewise.strategies import api
 from nodewise.strategies.parts import refuse_constraints, refuse_more_than_each_weight
+from nodewise.strategies.transport import SHORT
 
 
 class Part:
@@ -34,6 +36,7 @@ class Part:
             self._optimizer.apply = _do_nothing  # it is built below, for this part's variables
             make_all_variables(model, job.batch)
             del self._optimizer.apply
+        self.longest = longest(model)
         self._variables = _pieces(model.trainable_variables, number, parts)
         if parts > 1:
             refuse_more_than_each_weight(self._optimizer)
@@ -73,6 +76,12 @@ class Part:
 
     def _changing(self) -> list[keras.Variable]:
         return [*self._variables, *self._optimizer.variables]
+
+
+def longest(model: keras.Model) -> int:
+    """Return the most bytes of a message about a model: its weights with an optimizer's state."""
+    weights: int = sum(math.prod(weight.shape) for weight in model.weights)
+    return SHORT + 8 * 4 * weights  # no optimizer keeps more than seven numbers per weight
 
 
 def _do_nothing(*_: object, **__: object) -> None:

@@ -26,10 +26,10 @@ from nodewise.models.contents import examples_in, inner_optimizers, optimizers_o
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server import NOT_YET, NOTE_BYTES, Note, Request, Server
+from nodewise.strategies.async_sgd.server_part import longest
 from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.replica import Gradient, after, build
-from nodewise.strategies.transport import Peers
 
 __all__ = ["Server", "Strategy"]
 
@@ -68,7 +68,8 @@ class Strategy(api.Strategy):
         )
         build(self.model, self._step, job)
         api.own_masks(self.model, job.rank)
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._peers = job.connect(servers=True)
+        self._longest = longest(self.model)
         self._servers = range(job.size, len(job.addresses))
         self._pull()  # start with the servers' weights: an initializer may have no seed
 
@@ -204,7 +205,7 @@ class Strategy(api.Strategy):
     def _answer(self, server: int) -> tuple[Note, bytearray]:
         while (note := self._peers.receive(server)) == NOT_YET:
             pass
-        return Note(*NOTE_BYTES.unpack(note)), self._peers.receive(server)
+        return Note(*NOTE_BYTES.unpack(note)), self._peers.receive(server, self._longest)
 
     def barrier(self) -> None:
         self._meet(np.zeros(0, np.float32))

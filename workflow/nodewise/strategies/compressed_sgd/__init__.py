@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES, Extent
-from nodewise.strategies.bytes_sent import Trained
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
+from nodewise.core.exchanges import ALL_GATHER
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
 
 
 class CompressedSgd(Options):
@@ -48,32 +48,14 @@ class CompressedSgd(Options):
             )
 
 
-def _bytes_sent(trained: Trained) -> float | None:
-    """Return the bytes of half a gradient per other worker (float16).
-
-    Return None for other methods, whose messages depend on the gradient's values.
-    """
-    if trained.cell.options.get("method") != "float16":
-        return None
-    return (trained.cell.nodes - 1) * trained.payload_bytes / 2
-
-
 STRATEGIES.add(
     "compressed_sgd",
     Declaration(
         module=__name__,
         title="Compressed gradients, all-gather",
         max_nodes=64,
-        exchange="all-gather",
-        facts=Facts(
-            synchronous="yes",
-            holds="every worker",
-            sends="(n − 1) · ρS",
-            needs="a connection between any two nodes",
-            unknown="The formula needs ρ, the size of a message as a share of S. With a threshold "
-            "or the largest entries it depends on the gradients.",
-        ),
-        bytes_sent=_bytes_sent,
+        exchange=ALL_GATHER,
+        needs="a connection between any two nodes",
         options=CompressedSgd,
     ),
 )

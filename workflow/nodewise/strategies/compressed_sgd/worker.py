@@ -22,7 +22,7 @@ from nodewise.models.contents import examples_in
 from nodewise.strategies import api, replica
 from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.compressed_sgd import CompressedSgd, compression
-from nodewise.strategies.transport import LENGTH_BYTES, Floats, Peers
+from nodewise.strategies.transport import LENGTH_BYTES, SHORT, Floats
 
 _EXAMPLES = struct.Struct(">I")
 
@@ -36,7 +36,7 @@ class Updates(CallsExchange):
         super().__init__()
         self._options = cast(CompressedSgd, job.options)
         self._job = job
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._peers = job.connect()
         self._codec: compression.Codec | None = None
         self._graph: tf.Graph | None = None  # of the step that was traced last
         self.examples = 0  # in the worker's own batch
@@ -71,7 +71,10 @@ class Updates(CallsExchange):
             self._codec = codec_of(self._options, gradient.size)
         if self.residual.size != gradient.size:
             self.residual = np.zeros_like(gradient)
-        messages = self._peers.exchange(self._message(self._codec, gradient))
+        # no codec takes twice as many bytes as the gradient itself
+        messages = self._peers.exchange(
+            self._message(self._codec, gradient), at_most=SHORT + 2 * gradient.nbytes
+        )
         return self._decoded(self._codec, messages)
 
     def _message(self, codec: compression.Codec, gradient: Floats) -> bytes:

@@ -1,7 +1,9 @@
 """Synchronous data parallelism with a training loop in one graph, for little overhead per step."""
 
-from nodewise.strategies.bytes_sent import ring
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from dataclasses import replace
+
+from nodewise.core.exchanges import RING
+from nodewise.strategies.declaration import STRATEGIES, Declaration
 
 STRATEGIES.add(
     "custom_loop",
@@ -9,13 +11,6 @@ STRATEGIES.add(
         module=__name__,
         title="Custom training loop, ring all-reduce",
         max_nodes=64,
-        exchange="ring",
-        facts=Facts(
-            synchronous="yes",
-            holds="every worker",
-            sends="2(n − 1)/n · S",
-            needs="nothing else",
-        ),
-        bytes_sent=ring,
+        exchange=replace(RING, hidden_share=0.2),
     ),
 )

@@ -1,7 +1,9 @@
 """Horovod: its all-reduce sums the gradients of all workers."""
 
-from nodewise.strategies.bytes_sent import ring
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from dataclasses import replace
+
+from nodewise.core.exchanges import RING
+from nodewise.strategies.declaration import STRATEGIES, Declaration
 from nodewise.strategies.horovod import build
 
 STRATEGIES.add(
@@ -10,14 +12,8 @@ STRATEGIES.add(
         module=__name__,
         title="Horovod, ring all-reduce (Gloo)",
         max_nodes=64,
-        exchange="ring",
-        facts=Facts(
-            synchronous="yes",
-            holds="every worker",
-            sends="2(n − 1)/n · S",
-            needs="Horovod, built from its source",
-        ),
-        bytes_sent=ring,
+        exchange=replace(RING, hidden_share=0.2),
+        needs="Horovod, built from its source",
         packages=("horovod",),
         why_missing=build.why_missing,
     ),

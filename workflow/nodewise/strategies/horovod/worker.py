@@ -18,7 +18,7 @@ from nodewise.cluster.api import parsed
 from nodewise.strategies import STRATEGIES, api, replica
 from nodewise.strategies.horovod import build
 from nodewise.strategies.replica import Exchange
-from nodewise.strategies.transport import Peers, interface
+from nodewise.strategies.transport import interface
 
 STRATEGIES["horovod"].check_available()
 sys.path.append(str(build.FOLDER.resolve() / "site"))
@@ -80,7 +80,7 @@ def _start(job: api.Job) -> None:
     Raises:
         OSError: a worker did not connect.
     """
-    peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
+    peers = job.connect()
     if job.rank > 0:
         _init(job, int(peers.receive(0)))
         peers.send(0, b"connected")

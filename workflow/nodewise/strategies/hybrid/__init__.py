@@ -3,8 +3,9 @@
 from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
-from nodewise.strategies.options import UNKNOWN_CUTS, Pipelined
+from nodewise.core.exchanges import ACTIVATIONS
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.options import Pipelined
 
 
 class Hybrid(Pipelined):
@@ -34,14 +35,8 @@ STRATEGIES.add(
         module=__name__,
         title="Hybrid parallelism, pipelines in data parallel",
         max_nodes=64,
-        exchange="activations",
-        facts=Facts(
-            synchronous="yes",
-            holds="one stage on each node; a whole model per group",
-            sends="2(p − 1) · a · b + 2(g − 1)/g · S/p",
-            needs="a model that can be cut; a node count divisible by the number of groups",
-            unknown=UNKNOWN_CUTS,
-        ),
+        exchange=ACTIVATIONS,
+        needs="a model that can be cut; a node count divisible by the number of groups",
         options=Hybrid,
         whole_batches=True,
     ),

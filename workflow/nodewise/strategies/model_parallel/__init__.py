@@ -1,7 +1,8 @@
 """Model parallelism: the model is cut into stages, one per node of a pipeline."""
 
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
-from nodewise.strategies.options import UNKNOWN_CUTS, Pipelined
+from nodewise.core.exchanges import ACTIVATIONS
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.options import Pipelined
 
 STRATEGIES.add(
     "model_parallel",
@@ -9,14 +10,8 @@ STRATEGIES.add(
         module=__name__,
         title="Model parallelism",
         max_nodes=64,
-        exchange="activations",
-        facts=Facts(
-            synchronous="yes",
-            holds="one stage on each node",
-            sends="2(n − 1) · a · b",
-            needs="a model that can be cut where a single tensor passes",
-            unknown=UNKNOWN_CUTS,
-        ),
+        exchange=ACTIVATIONS,
+        needs="a model that can be cut where a single tensor passes",
         options=Pipelined,
         whole_batches=True,
     ),

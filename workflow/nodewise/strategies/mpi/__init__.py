@@ -1,7 +1,9 @@
 """MPI: an all-reduce of MPICH sums the gradients of all workers."""
 
-from nodewise.strategies.bytes_sent import ring
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from dataclasses import replace
+
+from nodewise.core.exchanges import RING
+from nodewise.strategies.declaration import STRATEGIES, Declaration
 
 STRATEGIES.add(
     "mpi",
@@ -9,14 +11,8 @@ STRATEGIES.add(
         module=__name__,
         title="MPI, ring all-reduce (MPICH)",
         max_nodes=64,
-        exchange="ring",
-        facts=Facts(
-            synchronous="yes",
-            holds="every worker",
-            sends="2(n − 1)/n · S",
-            needs="MPICH",
-        ),
-        bytes_sent=ring,
+        exchange=replace(RING, hidden_share=0.5),
+        needs="MPICH",
         packages=("mpi4py", "mpich"),
     ),
 )

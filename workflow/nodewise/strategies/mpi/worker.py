@@ -26,7 +26,7 @@ from nodewise.cluster.api import NotPermittedError
 from nodewise.strategies import api, replica
 from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.mpi import pmi
-from nodewise.strategies.transport import Peers, interface
+from nodewise.strategies.transport import interface
 
 mpi4py.rc.initialize = False  # MPI is initialised later, when a rank knows its peers
 from mpi4py import MPI  # noqa: E402
@@ -140,16 +140,15 @@ def _connected(job: api.Job) -> MPI.Intracomm:
         OSError: a worker did not connect, or is gone.
         NotPermittedError: there is not enough room for shared memory.
     """
-    addresses = job.addresses[: job.size]
     os.environ |= {
         "MPIR_CVAR_PMI_VERSION": "1",  # even if a batch system offers another version
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": "tsp_ring",
         "FI_PROVIDER": "tcp",
-        "FI_TCP_IFACE": interface(addresses[job.rank]),
+        "FI_TCP_IFACE": interface(job.addresses[job.rank]),
     }
     _check_room(job.size)
-    pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
+    pmi.manage(job.connect())
     # Call MPI_Init_thread through ctypes, which releases the GIL. MPI.Init of mpi4py holds it, and
     # the thread that answers MPI's PMI requests could not run.
     # THREAD_SERIALIZED: a TensorFlow thread calls MPI within a step and this thread in between, but

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from nodewise.strategies.bytes_sent import ring
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
+from nodewise.core.exchanges import RING
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
 
 
 class MultiWorkerMirrored(Options):
@@ -24,14 +24,7 @@ STRATEGIES.add(
         module=__name__,
         title="MultiWorkerMirroredStrategy",
         max_nodes=64,
-        exchange="ring",
-        facts=Facts(
-            synchronous="yes",
-            holds="every worker",
-            sends="2(n − 1)/n · S",
-            needs="nothing else",
-        ),
-        bytes_sent=ring,
+        exchange=RING,
         options=MultiWorkerMirrored,
     ),
 )

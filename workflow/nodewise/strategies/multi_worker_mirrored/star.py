@@ -1,11 +1,12 @@
 """An all-reduce through one driver: worker 0 sums all workers' arrays and sends the sum back."""
 
+import struct
+
 import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import api
 from nodewise.strategies.calls import Array, CallsExchange
-from nodewise.strategies.transport import Peers
 
 
 class Star(CallsExchange):
@@ -17,7 +18,7 @@ class Star(CallsExchange):
         Afterwards the workers' ports are free again, for a TensorFlow server.
         """
         super().__init__()
-        self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
+        self._peers = job.connect()
 
     def total(self, values: Array) -> Array:
         """Return the sum of `values`, float32.
@@ -27,12 +28,12 @@ class Star(CallsExchange):
         """
         if self._peers.rank > 0:
             self._peers.send(0, values.data)
-            total: Array = self._peers.receive_array(0)
+            total: Array = self._peers.receive_array(0, values.size)
         else:
             others = range(1, self._peers.size)
             total = values.copy()
             for peer in others:  # always in this order, so that the rounding does not change
-                total += self._peers.receive_array(peer)
+                total += self._peers.receive_array(peer, values.size)
             for peer in others:
                 self._peers.send(peer, total.data)
         self._peers.flush()
@@ -42,6 +43,8 @@ class Star(CallsExchange):
         return tf.ensure_shape(self._calls(self._gathered, rows), [None, *rows.shape[1:]])
 
     def _gathered(self, own: Array) -> Array:
-        messages = self._peers.exchange(own.tobytes())
+        counts = self._peers.exchange(struct.pack(">Q", own.nbytes))
+        longest = max(struct.unpack(">Q", count)[0] for count in counts)
+        messages = self._peers.exchange(own.tobytes(), at_most=longest)
         rows = np.concatenate([np.frombuffer(one, own.dtype) for one in messages])
         return rows.reshape(-1, *own.shape[1:])

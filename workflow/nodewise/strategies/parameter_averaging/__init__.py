@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from nodewise.core.cell import Extent
-from nodewise.strategies.bytes_sent import Trained, ring
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
+from nodewise.core.exchanges import AVERAGING
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
 
 _MAX_PERIOD = 1_000_000
 
@@ -44,33 +44,13 @@ class ParameterAveraging(Options):
             )
 
 
-def _bytes_sent(trained: Trained) -> float | None:
-    """Return the bytes per step of a ring all-reduce of the weights once per period.
-
-    Return None if optimizer states are averaged, too: their size is not known here.
-    """
-    options = trained.cell.options
-    if options.get("optimizer_state") == "averaged":
-        return None
-    period = options.get("period")
-    steps = trained.steps_per_epoch if period == "epoch" else period
-    return ring(trained) / steps if isinstance(steps, int) else None
-
-
 STRATEGIES.add(
     "parameter_averaging",
     Declaration(
         module=__name__,
         title="Parameter averaging, ring all-reduce",
         max_nodes=64,
-        exchange="averaging",
-        facts=Facts(
-            synchronous="once in τ steps",
-            holds="every worker",
-            sends="2(n − 1)/n · S/τ",
-            needs="nothing else",
-        ),
-        bytes_sent=_bytes_sent,
+        exchange=AVERAGING,
         options=ParameterAveraging,
     ),
 )

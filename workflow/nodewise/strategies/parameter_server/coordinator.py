@@ -1,7 +1,6 @@
 """The coordinator of ParameterServerStrategy, in the process of worker 0."""
 
 import itertools
-import socket
 import threading
 from collections.abc import Iterator
 
@@ -19,6 +18,7 @@ from nodewise.strategies.parts import (
     optimizer_of_parts,
     refuse_constraints,
 )
+from nodewise.strategies.transport import reserve
 
 
 class Coordinator:
@@ -27,8 +27,8 @@ class Coordinator:
     def __init__(self, job: api.Job, cluster: dict[str, list[str]]) -> None:
         self._job = job
         host, _ = parsed(job.addresses[0])
-        with socket.create_server((host, 0)) as free:
-            own = f"{host}:{free.getsockname()[1]}"
+        self._port = reserve((host, 0))
+        own = f"{host}:{self._port.getsockname()[1]}"
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec(cluster | {"chief": [own]}),
             task_type="chief",

@@ -12,6 +12,7 @@ meeting of the workers all dispatched steps are ended first: to set a seed, Tens
 no step is running, and blocks all of Python meanwhile.
 """
 
+import math
 import threading
 import time
 
@@ -40,7 +41,7 @@ class Strategy(api.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._peers = job.connect(servers=True)
         self._others = [worker for worker in range(job.size) if worker != job.rank]
         self._server = _server(job, self._peers)
         self._coordinator: Coordinator | None = None
@@ -135,7 +136,7 @@ class Strategy(api.Strategy):
                 self._send_all(np.asarray(target.numpy()).astype(np.float32).tobytes())
         else:
             for target in mine:
-                values = self._peers.receive_array(0)
+                values = self._peers.receive_array(0, math.prod(target.shape))
                 target.assign(values.reshape(target.shape))
         self._peers.flush()
 
@@ -168,7 +169,7 @@ class Server:
     """Holds variables until its process is ended."""
 
     def __init__(self, job: api.Job) -> None:
-        server = _server(job, Peers(job.rank, job.addresses, timeout_s=job.patience_s))
+        server = _server(job, job.connect(servers=True))
         threading.Thread(target=server.join, daemon=True).start()  # keeps the server alive
 
 

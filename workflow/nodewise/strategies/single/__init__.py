@@ -1,7 +1,7 @@
 """Training in a single process: the baseline of every speed-up."""
 
-from nodewise.strategies.bytes_sent import nothing
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from nodewise.core.exchanges import NONE
+from nodewise.strategies.declaration import STRATEGIES, Declaration
 
 STRATEGIES.add(
     "single",
@@ -9,13 +9,7 @@ STRATEGIES.add(
         module=__name__,
         title="Single process, baseline",
         max_nodes=1,
-        exchange="none",
-        facts=Facts(
-            synchronous="one worker, which waits for nobody",
-            holds="the worker",
-            sends="0",
-            needs="nothing",
-        ),
-        bytes_sent=nothing,
+        exchange=NONE,
+        needs="nothing",
     ),
 )

@@ -1,0 +1,192 @@
+"""The table of exchanges: its formulas, its words, and an exchange of another package."""
+
+import ast
+import html
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import make_records as make
+import plugins
+from nodewise.core.exchanges import EXCHANGES, Job, exchanges_where
+
+PACKAGE = Path("workflow/nodewise")
+ENTRIES = ("NONE", "RING", "STAR", "DEVICES", "SERVER", "AVERAGING", "ALL_GATHER", "ACTIVATIONS")
+USE = "import sys, pathlib, test_exchanges as test; test.use_exchange(pathlib.Path(sys.argv[1]))"
+STRATEGY = """
+from my_exchange import ONE_TO_ALL
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+
+STRATEGIES.add(
+    "one_way", Declaration(module=__name__, title="One way", max_nodes=8, exchange=ONE_TO_ALL)
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("exchange", "options", "nodes", "sent", "busiest", "messages"),
+    [
+        ("none", {}, 1, 0, 0, 0),
+        ("devices", {}, 3, 0, 0, 0),
+        ("ring", {}, 2, 1200, 1200, 2),
+        ("ring", {}, 4, 1800, 1800, 6),
+        ("star", {}, 3, (2 + 1 + 1) * 1200 / 3, 2 * 1200, 4),
+        ("server", {"servers": 1}, 4, 1200, 4 * 1200, 2),
+        ("server", {"servers": 2}, 4, 1200, 2 * 1200, 2),
+        ("averaging", {"period": 10, "optimizer_state": "kept"}, 3, 160, 160, 0.4),
+        ("averaging", {"period": "epoch", "optimizer_state": "reset"}, 3, 16, 16, 0.04),
+        ("averaging", {"period": 10, "optimizer_state": "averaged"}, 3, None, 160, 0.4),
+        ("all-gather", {"method": "float16"}, 3, 1200, 1200, 4),
+        ("all-gather", {"method": "top_k"}, 3, None, 1600, 4),
+        ("activations", {"micro_batches": 4}, 3, None, 1600, 4),
+    ],
+)
+def test_what_nodes_send_in_a_step(exchange, options, nodes, sent, busiest, messages):
+    traffic = EXCHANGES[exchange].traffic(Job(nodes, 1200, options, steps_per_epoch=100))
+    assert traffic.bytes_sent == (None if sent is None else pytest.approx(sent))
+    assert (traffic.busiest_bytes, traffic.messages) == pytest.approx((busiest, messages))
+
+
+@pytest.mark.parametrize(
+    ("exchange", "options", "words"),
+    [
+        ("averaging", {"period": 1}, "every step"),
+        ("averaging", {"period": "epoch"}, "every epoch"),
+        ("averaging", {"period": 5}, "every 5 steps"),
+        ("server", {"bound": None, "updates": None}, ""),
+        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
+        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
+        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
+        ("all-gather", {"method": "float16"}, "half precision"),
+        ("star", {"collective": "star"}, "star"),
+        ("ring", {}, ""),
+    ],
+)
+def test_the_setting_of_a_strategy_in_words(exchange, options, words):
+    written = EXCHANGES[exchange].setting(options)
+    assert written.startswith(words) if words else not written
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        (lambda one: one.sums_gradients, ["ring", "star"]),
+        (lambda one: one.data_parallel, ["all-gather", "ring", "star"]),
+        (lambda one: one.exact, ["activations", "devices", "none", "ring", "star"]),
+        (lambda one: not one.synchronous, ["averaging", "server"]),
+        (lambda one: not one.plain_alone({}), ["all-gather", "server"]),
+        (
+            lambda one: not one.plain_alone({"micro_batches": 2}),
+            ["activations", "all-gather", "server"],
+        ),
+    ],
+)
+def test_which_exchanges_have_a_property(condition, names):
+    assert exchanges_where(condition) == names
+
+
+def branches(nodes):
+    """Yield the code that compares, or lists, names of exchanges."""
+    for node in nodes:
+        if isinstance(node, ast.Compare | ast.Match | ast.Call):
+            code = ast.unparse(node.subject if isinstance(node, ast.Match) else node)
+            texts = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
+            chooses = not isinstance(node, ast.Call) or code.partition("(")[0].endswith(".isin")
+            if chooses and "exchange" in code and texts & {*EXCHANGES}:
+                yield code
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            texts = [one.value for one in node.elts if isinstance(one, ast.Constant)]
+            if len(set(texts) & {*EXCHANGES}) > 1:
+                yield ast.unparse(node)
+
+
+def test_no_other_module_decides_by_the_name_of_an_exchange():
+    declared = {PACKAGE / "core/exchanges.py", PACKAGE / "results/record.py"}
+    strategies = PACKAGE / "strategies"
+    for path in sorted(set(PACKAGE.rglob("*.py")) - declared):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        imported = {
+            name.name
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module == "nodewise.core.exchanges"
+            for name in node.names
+        }
+        if not path.is_relative_to(strategies):
+            assert not imported & {*ENTRIES} - {"RING"}, path
+            assert not list(branches(nodes)), path
+
+
+def use_exchange(out: Path) -> None:
+    """Take an exchange of another package from a record to its page; write what comes out."""
+    from nodewise.report.laws_js import laws_script
+    from nodewise.results.record import read_record
+    from nodewise.strategies import STRATEGIES
+    from nodewise.study import estimate
+    from rendering import draw_all, render
+
+    declared = STRATEGIES["one_way"]
+    about = {"strategy": "one_way"} | declared.fields(declared.checked({}, 4), "sharded")
+    cells = [
+        make.cell(batch=batch, n=nodes, **(about if nodes > 1 else {}))
+        for batch in (64, 512)
+        for nodes in (1, 2, 3, 4)
+    ]
+    tables = make.write_study(out, [make.record(cell) for cell in cells])
+    draw_all(out)
+    render(out)
+    machine = estimate.Machine(estimate.REFERENCE_S, cores=8)
+    linked = {"kind": "emulated", "node": {"cpu": 1.0}, "link": {"rate_mbit": 100}}
+    work = estimate.Work(0, 0, 10**6, 1, 60_000, 0)
+    steps = [
+        estimate.estimate(make.cell(n=n, cluster=linked, **about), work, machine).step_s
+        for n in (1, 4)
+    ]
+    last = next(path for path in (out / "records").rglob("*.json") if "nodes~4" in str(path))
+    print(
+        json.dumps(
+            {
+                "record": read_record(last).exchange.name,
+                "table": sorted(set(tables["curves"]["exchange"])),
+                "plan_s": steps[1] - steps[0],
+                "js": '"one_to_all": (known)' in laws_script(),
+            }
+        )
+    )
+
+
+@pytest.mark.slow
+def test_an_exchange_of_another_package(tmp_path):
+    for name in ("my_exchange", "my_law"):
+        (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py"))
+    (tmp_path / "one_way").mkdir()
+    (tmp_path / "one_way/__init__.py").write_text(STRATEGY)
+    plugins.declare(tmp_path, "nodewise.exchanges", "my_exchange")
+    plugins.declare(tmp_path, "nodewise.laws", "my_law")
+    plugins.declare(tmp_path, "nodewise.strategies", "one_way")
+    folders = [str(tmp_path), "tests", "tests/core"]
+    study = tmp_path / "study"
+    done = subprocess.run(
+        [sys.executable, "-c", USE, str(study)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    wire_s = 3e6 * (8 / 100e6 + 1 / 300e6)
+    assert found.pop("plan_s") == pytest.approx(wire_s)
+    assert found == {
+        "record": "one_to_all",
+        "table": ["none", "one_to_all"],
+        "js": True,
+    }
+    predictions = (study / "overhead/predictions.csv").read_text()
+    assert "/one_way" in predictions and ",one_to_all," in predictions
+    page = html.unescape((study / "docs/strategies/one-way.md").read_text())
+    assert "(n − 1)/n · S" in page
+    assert f'<data value="{4 * make.PARAMETERS / 2:g}"' in page  # what each of two nodes sends

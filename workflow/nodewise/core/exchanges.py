@@ -1,0 +1,268 @@
+"""The table of exchanges: how workers combine what they computed.
+
+Everything that depends on the kind of exchange is declared here, once: whether workers wait for
+each other, the bytes that nodes send, the law of the step time, words for readers. A strategy
+refers to an entry. Tables and records contain its name, and other modules look it up in
+`EXCHANGES`.
+
+Another package adds an exchange with `EXCHANGES.add`, in a module that it declares as an entry
+point of the group `nodewise.exchanges`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from nodewise.core.registry import Registry
+from nodewise.core.units import counted
+
+Options = Mapping[str, Any]
+"""The options of a cell's strategy."""
+Waits = Literal["in every step", "once in τ steps", "never"]
+Content = Literal["nothing", "gradients", "compressed gradients", "weights", "activations"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the traffic of a step depends on. `payload_bytes` is the size S of a gradient."""
+
+    nodes: int
+    payload_bytes: float
+    options: Options = field(default_factory=dict)
+    steps_per_epoch: int = 1
+
+
+class Traffic(NamedTuple):
+    """What a node sends in a step.
+
+    Attributes:
+        bytes_sent: bytes, as the mean over the nodes that train; None if a job does not say them.
+        busiest_bytes: bytes that the busiest node sends. It receives as many.
+        messages: messages that a node sends one after another.
+        turns: 1 if the busiest node sends and receives at the same time, 2 if it receives first.
+    """
+
+    bytes_sent: float | None
+    busiest_bytes: float
+    messages: float
+    turns: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """A way in which workers combine what they computed.
+
+    Attributes:
+        name: the name in tables and records.
+        waits: when workers wait for each other.
+        content: what they send each other.
+        holds: who holds the parameters, for readers.
+        formula: `bytes_sent` of `traffic` for readers. n is the number of nodes, S the payload.
+        unknown: a sentence that says which symbol of the formula a job may not say.
+        traffic: what nodes send in a step of a job.
+        law: the name of the law of the step time; None if there is none.
+        in_process: whether the nodes are devices of one process, without a network between them.
+        plain_alone: whether one node with these options does just what plain training does.
+        hidden_share: the share of the shorter of computing and sending that is hidden behind the
+            longer one; None if unknown. Strategies with the same exchange may differ in it.
+        setting: the options that change how workers exchange, in words; empty if none do.
+    """
+
+    name: str
+    waits: Waits = "in every step"
+    content: Content = "gradients"
+    holds: str = "every worker"
+    formula: str
+    unknown: str = ""
+    traffic: Callable[[Job], Traffic]
+    law: str | None = None
+    in_process: bool = False
+    plain_alone: Callable[[Options], bool] = lambda _: True
+    hidden_share: float | None = None
+    setting: Callable[[Options], str] = lambda options: str(options.get("collective", ""))
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether workers wait for each other in every step."""
+        return self.waits == "in every step"
+
+    @property
+    def splits_model(self) -> bool:
+        """Whether a node holds only a part of the model."""
+        return self.content == "activations"
+
+    @property
+    def exact(self) -> bool:
+        """Whether the examples of all nodes, unchanged, make one update."""
+        return self.synchronous and self.content != "compressed gradients"
+
+    @property
+    def data_parallel(self) -> bool:
+        """Whether nodes exchange their gradients, compressed or not, in every step."""
+        gradients = self.content in ("gradients", "compressed gradients")
+        return self.synchronous and gradients and not self.in_process
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether nodes sum their whole gradients in every step."""
+        return self.data_parallel and self.exact
+
+
+EXCHANGES: Registry[Exchange] = Registry("exchange", None, "nodewise.exchanges")
+
+
+def exchanges_where(condition: Callable[[Exchange], bool]) -> list[str]:
+    """Return the names of the exchanges that meet a condition."""
+    return [name for name, exchange in EXCHANGES.items() if condition(exchange)]
+
+
+def _silence(_: Job) -> Traffic:
+    return Traffic(0.0, 0.0, 0)
+
+
+def all_reduce(job: Job) -> Traffic:
+    """Return the traffic of a ring that sums `job.payload_bytes` over all nodes."""
+    sent = 2 * (job.nodes - 1) / job.nodes * job.payload_bytes
+    return Traffic(sent, sent, 2 * (job.nodes - 1))
+
+
+def _driver(job: Job) -> Traffic:
+    """Return the traffic of a star: its driver sends half of all bytes."""
+    ring = all_reduce(job)
+    return ring._replace(busiest_bytes=(job.nodes - 1) * job.payload_bytes, turns=2)
+
+
+def _served(job: Job) -> Traffic:
+    """Return the traffic with parameter servers, which answer all workers."""
+    to_all = job.nodes * job.payload_bytes / job.options.get("servers", 1)
+    return Traffic(float(job.payload_bytes), to_all, 2, turns=2)
+
+
+def _averaging(job: Job) -> Traffic:
+    """Return the traffic of a ring once per period. The size of optimizer states is not known."""
+    period = job.options.get("period", "epoch")
+    steps = max(1, job.steps_per_epoch if period == "epoch" else period)
+    ring = all_reduce(job)
+    sent = ring.busiest_bytes / steps
+    known = job.options.get("optimizer_state") != "averaged"
+    return Traffic(sent if known else None, sent, ring.messages / steps)
+
+
+def _all_gather(job: Job) -> Traffic:
+    """Return the traffic if each node sends its message to all others.
+
+    Its size is known for half precision. For the others the plan takes the bytes of a ring.
+    """
+    if job.options.get("method") != "float16":
+        return all_reduce(job)._replace(bytes_sent=None)
+    sent = (job.nodes - 1) * job.payload_bytes / 2
+    return Traffic(sent, sent, 2 * (job.nodes - 1))
+
+
+def _stages(job: Job) -> Traffic:
+    """Return the traffic of a ring, in place of activations, whose size is not known."""
+    return all_reduce(job)._replace(bytes_sent=None)
+
+
+def _period(options: Options) -> str:
+    period = options["period"]
+    return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
+
+
+def _staleness_control(options: Options) -> str:
+    bound, updates = options.get("bound"), options.get("updates")
+    servers = options.get("servers", 1)
+    settings = [
+        counted(servers, "server") if servers > 1 else "",
+        f"at most {counted(bound, 'step')} ahead of the slowest worker"
+        if bound is not None
+        else "",
+        f"{counted(updates, 'gradient')} per update" if updates else "",
+        "stale gradients count less" if options.get("scale_by_staleness") else "",
+    ]
+    return ", ".join(filter(None, settings))
+
+
+def _codec(options: Options) -> str:
+    if options["method"] == "threshold":
+        return f"entries beyond ±{options['threshold']:g}, sign only"
+    if options["method"] == "top_k":
+        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
+    return "half precision" if options["method"] == "float16" else str(options["method"])
+
+
+def _pipelines(options: Options) -> str:
+    groups, parts = options.get("groups"), options.get("micro_batches", 1)
+    settings = [
+        counted(groups, "group") if groups else "",
+        f"{parts} micro-batches" if parts > 1 else "",
+    ]
+    return ", ".join(filter(None, settings))
+
+
+NONE = Exchange(
+    name="none",
+    content="nothing",
+    holds="the worker",
+    formula="0",
+    traffic=_silence,
+    law="none",
+)
+RING = Exchange(
+    name="ring",
+    formula="2(n − 1)/n · S",
+    traffic=all_reduce,
+    law="ring",
+    hidden_share=0.0,
+)
+STAR = Exchange(name="star", formula="2(n − 1)/n · S", traffic=_driver, law="star")
+DEVICES = Exchange(
+    name="devices",
+    holds="every device",
+    formula="0: one process",
+    traffic=_silence,
+    in_process=True,
+)
+SERVER = Exchange(
+    name="server",
+    waits="never",
+    holds="one or more servers",
+    formula="S; a server n · S/p",
+    traffic=_served,
+    law="server",
+    plain_alone=lambda _: False,  # it exchanges with its servers
+    setting=_staleness_control,
+)
+AVERAGING = Exchange(
+    name="averaging",
+    waits="once in τ steps",
+    content="weights",
+    formula="2(n − 1)/n · S/τ",
+    traffic=_averaging,
+    law="averaging",
+    setting=_period,
+)
+ALL_GATHER = Exchange(
+    name="all-gather",
+    content="compressed gradients",
+    formula="(n − 1) · ρS",
+    unknown="The formula needs ρ, the size of a message as a share of S. With a threshold or "
+    "the largest entries it depends on the gradients.",
+    traffic=_all_gather,
+    law="compressed",
+    plain_alone=lambda _: False,  # it encodes its gradient
+    setting=_codec,
+)
+ACTIVATIONS = Exchange(
+    name="activations",
+    content="activations",
+    holds="one stage on each node, a whole model per group",
+    formula="2(p − 1) · a · b + 2(g − 1)/g · S/p",
+    unknown="The formula needs a, the bytes of an example at a cut, which records do not hold.",
+    traffic=_stages,
+    law="gpipe",
+    plain_alone=lambda options: options.get("micro_batches", 1) == 1,
+    setting=_pipelines,
+)
+for _exchange in (NONE, RING, STAR, DEVICES, SERVER, AVERAGING, ALL_GATHER, ACTIVATIONS):
+    EXCHANGES.add(_exchange.name, _exchange)

@@ -1,0 +1,199 @@
+r"""Read text logs. A kind of log is declared by patterns of its lines with named groups.
+
+A group is named after a field of `FIELDS`: `(?P<step_ms>[\d.]+)` is the time of a step in
+milliseconds. Lines are read without what terminals and launchers put before them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_bytes
+
+PER_DEVICE = "samples_per_s_per_device"
+"""The rate of one device. It is a column of rows until their number of devices is known."""
+FIELDS = {
+    "curve": ("curve", None),
+    "devices": ("nodes", 1.0),
+    "hosts": ("hosts", 1.0),
+    "batch": ("batch_per_worker", 1.0),
+    "global_batch": ("global_batch", 1.0),
+    "examples": ("examples", 1.0),
+    "step_s": ("step_time_s", 1.0),
+    "step_ms": ("step_time_s", 1e-3),
+    "epoch_s": ("epoch_time_s", 1.0),
+    "steps_per_s": ("steps_per_s", 1.0),
+    "samples_per_s": ("samples_per_s", 1.0),
+    PER_DEVICE: (PER_DEVICE, 1.0),
+}
+"""The column and the unit of each field of a pattern. `batch` is that of one device."""
+
+_MOST_BYTES = 200_000_000
+_START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
+_NUMBER = r"\d{1,15}(?:\.\d{1,20})?"
+
+# Colours, also those that lost their first character when they were copied, and backspaces.
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)")
+_STAMPS = re.compile(  # and indentation
+    r"""^[ \t]*(?:
+        \w{3}[ ]\w{3}[ ][ \d]\d[ ][\d:]{8}[ ]\d{4}(?=\[)              # mpirun
+        | \d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+(?:Z|[+-]\d\d:\d\d)[ ]*    # kubectl logs --timestamps
+        | \(\w{1,60}[ ]pid=\d{1,9}[^)\n]{0,200}\)[ ]*                # Ray
+    )*""",
+    re.MULTILINE | re.VERBOSE,
+)
+# `[1,0]<stdout>:` of mpirun, `[0]<stdout>:` of horovodrun, `0: ` of srun --label
+_TAG = re.compile(
+    r"^\[(?:\d{1,9},)?(?:mpirank:)?(\d{1,9})(?:,[\w-]{1,60})?\](?:<std\w{3}>:)? ?(.*)", re.MULTILINE
+)
+_LABEL = re.compile(r"^ {0,5}(\d{1,6}): ?(.*)", re.MULTILINE)
+_LINE = re.compile(r"^.+", re.MULTILINE)
+
+
+def pattern(text: str, **fields: str) -> re.Pattern[str]:
+    """Compile a pattern of lines. `<field>` stands for a number, or for what `fields` says."""
+    parts = {name: fields.get(name, _NUMBER) for name in FIELDS}
+    for name, part in parts.items():
+        text = text.replace(f"<{name}>", f"(?P<{name}>{part})")
+    return re.compile(text, re.MULTILINE)
+
+
+def pattern_of_user(text: str) -> "LogFormat":
+    """Return the importer of logs whose results match a regular expression.
+
+    The first result is left out if there are more, because the first steps are slower.
+
+    Raises:
+        UserError: it is no regular expression, or it has other groups than `FIELDS`, or none.
+    """
+    try:
+        result = re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise UserError(f"--pattern {text[:60]}: is no regular expression ({error})") from None
+    unknown = sorted(set(result.groupindex) - set(FIELDS))
+    if unknown or not result.groupindex:
+        problem = f"group {unknown[0]} is not known" if unknown else "has no named group"
+        raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
+    return LogFormat(result=result, example=text, warm_up=1)
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """An importer of one kind of log. Each match of `result` is a measurement, others are repeats.
+
+    Attributes:
+        result: pattern of a measurement.
+        example: a line that `result` finds, for messages.
+        settings: patterns of what a run says once, before its results. Ranks may repeat them.
+        start: pattern by which the log is recognised; by default `result`.
+        refused: reasons why a log is refused, by the pattern that shows it.
+        warm_up: number of first results that are left out, if there are more.
+    """
+
+    result: re.Pattern[str]
+    example: str
+    settings: tuple[re.Pattern[str], ...] = ()
+    start: re.Pattern[str] | None = None
+    refused: Mapping[re.Pattern[str], str] = field(default_factory=dict)
+    warm_up: int = 0
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file has a line by which this kind of log is recognised."""
+        return starts_with(path, self.start or self.result)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return one row per result.
+
+        Raises:
+            UserError: the log is refused, has no result, or has several runs.
+        """
+        text = text_of(path)
+        for sign, reason in self.refused.items():
+            if found := sign.search(text):
+                raise UserError(f"{path}: line {line_number(text, found.start())}: {reason}")
+        self._check_one_run(path, text)
+        results = [found.groupdict() for found in self.result.finditer(text)]
+        if not results:
+            raise UserError(f"{path}: has no line like `{self.example}`")
+        said: dict[str, str] = {}
+        for setting in self.settings:
+            if found := setting.search(text):
+                said |= {name: value for name, value in found.groupdict().items() if value}
+        rows = results[self.warm_up if len(results) > self.warm_up else 0 :]
+        return pd.DataFrame([_columns(path, said | row) for row in rows])
+
+    def _check_one_run(self, path: Path, text: str) -> None:
+        """Check that no setting comes after a result, or with another value."""
+        first = self.result.search(text)
+        for setting in self.settings:
+            lines = list(setting.finditer(text))
+            for line in lines:
+                late = first is not None and line.start() > first.start()
+                if late or line.groups() != lines[0].groups():
+                    number = line_number(text, line.start())
+                    raise UserError(
+                        f"{path}: line {number}: another run begins; give each its own file"
+                    )
+
+
+def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a result by column, in seconds."""
+    row: dict[str, Any] = {}
+    for name, text in fields.items():
+        column, unit = FIELDS[name]
+        try:
+            row[column] = text if unit is None else float(text) * unit
+        except (TypeError, ValueError):
+            raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
+    if PER_DEVICE in row and "nodes" in row:
+        row["samples_per_s"] = row.pop(PER_DEVICE) * row["nodes"]
+    if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
+        whole, each = row.pop("global_batch"), row["batch_per_worker"]
+        row["nodes"] = round(whole / each) if each else 0
+        if not row["nodes"] or abs(row["nodes"] * each / whole - 1) > 1e-6:
+            raise UserError(
+                f"{path}: a batch of {whole:g} with {each:g} per device is not that of a whole "
+                "number of devices"
+            )
+    return row
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a log, without what terminals and launchers add.
+
+    Codes for colours, time stamps and the tags of launchers are removed. If several ranks wrote the
+    log, the lowest rank is read: lines of other ranks become empty, so that lines keep their
+    numbers. Invalid characters are replaced by `�`.
+
+    Raises:
+        UserError: the file cannot be read, or is too large.
+    """
+    return _plain(read_bytes(path, _MOST_BYTES))
+
+
+def starts_with(path: Path, sign: re.Pattern[str]) -> bool:
+    """Return whether a pattern is found near the start of a log, read as by `text_of`."""
+    with path.open("rb") as file:
+        return sign.search(_plain(file.read(_START_BYTES))) is not None
+
+
+def line_number(text: str, at: int) -> int:
+    """Return the number of the line at a position, counted from 1."""
+    return text.count("\n", 0, at) + 1
+
+
+def _plain(content: bytes) -> str:
+    text = _STAMPS.sub("", _CODES.sub("", content.decode("utf-8-sig", errors="replace")))
+    tag = _LABEL if _all_labelled(_LINE.finditer(text)) else _TAG
+    lowest = min((int(line[1]) for line in tag.finditer(text)), default=0)
+    return tag.sub(lambda line: line[2] if int(line[1]) == lowest else "", text)
+
+
+def _all_labelled(lines: Iterable[re.Match[str]]) -> bool:
+    labelled = [_LABEL.match(line[0]) is not None for line in lines]
+    return bool(labelled) and all(labelled)
