@@ -3,7 +3,7 @@
  * can load nothing else. Vega is large: it is loaded when a reader begins to use the page.
  *
  * The static picture stays until its chart is drawn, and for readers without scripts. A switch
- * between light and dark, and whatever is chosen in the controls, draws the charts again.
+ * between light and dark draws the charts again.
  */
 "use strict";
 (() => {
@@ -20,10 +20,6 @@
   const LOOKS = ["color", "fill", "strokeDash"];
   const BESIDE = 340; // pixels that lines keep beside the names at their ends
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
-  const SCALES = {
-    log: { type: "log", nice: false, padding: 12 },
-    linear: { type: "linear", zero: true },
-  };
   const dark = () => document.body.dataset.mdColorScheme === "slate";
 
   /** Break a line of text into lines that fit `width` pixels at about `size` pixels a letter. */
@@ -38,36 +34,6 @@
       }
     }
     return lines;
-  }
-
-  /** Draw the values of `spec` in the chosen view and on the chosen scale, if it has them. */
-  function look(spec) {
-    const { axis, views } = spec.usermeta;
-    const [name, scale] = window.nodewiseControls.look();
-    const own = views[0];
-    const rows = Object.values(spec.datasets).flat();
-    const filled = ({ field }) => rows.some((row) => (row[field] ?? null) !== null);
-    const view = views.find((one) => one.name === name && filled(one)) ?? own;
-    if (!own || (view === own && (!scale || scale === own.scale))) {
-      return;
-    }
-    const type = scale || view.scale;
-    if (view !== own) {
-      spec.title.text = view.heading;
-      // what belongs to the own view only, such as its intervals
-      const shared = ({ encoding }) => [own.field, undefined].includes(encoding[axis]?.field);
-      spec.layer = spec.layer.filter(shared);
-    }
-    for (const channel of spec.layer.map(({ encoding }) => encoding[axis])) {
-      if (channel?.field) {
-        channel.field = view === own ? channel.field : view.field;
-        channel.title = type === "log" ? `${view.title}, log scale` : view.title;
-        channel.scale = SCALES[type];
-        if (view !== own && channel.axis) {
-          delete channel.axis.format; // of the own view's numbers
-        }
-      }
-    }
   }
 
   /** Put the names of rows of points above them: beside them they take half of a telephone. */
@@ -99,7 +65,7 @@
     }
   }
 
-  /** Name lines in a legend: names at their ends have no room, or other values are drawn. */
+  /** Name lines in a legend: names at their ends have no room. */
   function withLegend(spec, { field, legend }) {
     spec.layer = spec.layer.filter((layer) => !labels(layer));
     delete spec.padding;
@@ -110,36 +76,17 @@
     }
   }
 
-  /** Return whether a layer has anything to draw: a scale of nothing is a fault to Vega. */
-  function draws({ data, encoding }, spec) {
-    const rows = spec.datasets[(data ?? spec.data).name];
-    const fields = ["x", "y"].map((axis) => encoding[axis]?.field).filter(Boolean);
-    return fields.every((field) => rows.some((row) => (row[field] ?? null) !== null));
-  }
-
-  /** Return the specification as this page shows it: filtered, themed, and as wide as there is. */
+  /** Return the specification as this page shows it: themed, and as wide as there is. */
   function shown(specification, width) {
     const spec = structuredClone(specification);
-    for (const name of Object.keys(spec.datasets)) {
-      spec.datasets[name] = spec.datasets[name].filter(window.nodewiseControls.keeps);
-    }
-    if (location.search) {
-      Object.assign(spec.title, spec.usermeta.plain); // a finding is about all of the data
-    }
     const beside = spec.usermeta.labels;
-    if (beside && (location.search || width - beside.room < BESIDE)) {
+    if (beside && width - beside.room < BESIDE) {
       withLegend(spec, beside);
     }
-    look(spec);
-    spec.layer = spec.layer.filter((layer) => draws(layer, spec));
     const points = spec.layer.some(({ mark }) => mark.type === "point");
-    const bare = !points && window.nodewiseControls.filters("nodes");
     for (const { mark } of spec.layer) {
       if (["point", "bar"].includes(mark.type)) {
         mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
-      }
-      if (mark.type === "line" && bare) {
-        mark.point = true; // a single point is no line
       }
     }
     spec.description = `${spec.title.text}. The same in words and numbers is below.`;
@@ -316,10 +263,6 @@
     drawing = false;
   }
   SIGNS.forEach((sign) => addEventListener(sign, drawAll, { passive: true }));
-  if (location.search) {
-    drawAll(); // as the address has chosen
-  }
-  document.addEventListener("nodewise:chosen", drawAll);
   document.addEventListener("toggle", () => waiting.size && drawWaiting(), true); // unfolded
   let width = innerWidth;
   let settled = null;

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -885,34 +884,6 @@ def test_names_of_figures_are_plain_whatever_the_tables_say(study):
     }
     for figure in figures(odd, overhead):
         assert set(figure.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
-
-
-def test_views_are_of_columns_that_are_drawn(drawn):
-    seen = set()
-    for figure in drawn.values():
-        for view in figure.views:
-            seen.add((figure.figure, view.name))
-            assert figure.data[view.field].notna().any(), figure.name
-            if view.scale == "log":
-                assert (figure.data[view.field].dropna() > 0).all(), figure.name
-        for own in figure.views[:1]:
-            spec = figure.spec()
-            axes = [layer["encoding"].get(figure.axis, {}) for layer in spec["layer"]]
-            (axis,) = {json.dumps(axis) for axis in axes if axis.get("field") == own.field}
-            told = json.loads(axis)
-            assert told["title"] == own.axis_title and own.heading == figure.title
-            assert told["scale"].get("type", "linear") == own.scale
-    both = {
-        (name, view) for name in ("time", "speedup", "outlook") for view in ("absolute", "speedup")
-    }
-    assert both <= seen and ("loss-by-epoch", "absolute") in seen
-
-
-def test_a_view_that_nothing_can_be_drawn_of_is_not_offered(drawn):
-    figure = next(one for one in drawn.values() if one.figure == "time")
-    assert [view.name for view in figure.views] == ["absolute", "speedup"]
-    empty = replace(figure, data=figure.data.assign(speedup=float("nan")))
-    assert [view["name"] for view in empty.spec()["usermeta"]["views"]] == ["absolute"]
 
 
 def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):

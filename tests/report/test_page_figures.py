@@ -1,4 +1,4 @@
-"""A figure on a page: its script, its table, and the values by which it can be filtered."""
+"""A figure on a page: its script and its table."""
 
 import json
 import shutil
@@ -28,13 +28,13 @@ def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
         assert told == name
         assert spec["layer"] == figure.spec["layer"] and spec["datasets"] == figure.spec["datasets"]
         assert "config" not in spec
-        assert set(spec["usermeta"]) == {"axis", "labels", "plain", "views"}
+        assert set(spec["usermeta"]) == {"labels"}
 
 
 def test_a_script_cannot_end_the_element_that_loads_it():
     spec = {
         "title": "</script><script>alert(1)",
-        "usermeta": {"axis": "y", "labels": None, "plain": {}, "views": []},
+        "usermeta": {"labels": None},
     }
     figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
     assert "<" not in figure.script
@@ -75,20 +75,6 @@ def test_of_many_charts_of_a_section_three_are_shown_and_the_others_folded():
     assert part_figures([plain]) == ([plain], [])
 
 
-def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
-    values = {name: set(told.split("|")) for name, told in shown[TIME].filters.items()}
-    assert values == {
-        "model": {"fashion_cnn"},
-        # Published points have no strategy that could be chosen.
-        "strategy": {"multi_worker_mirrored"},
-        "batch": {"32", "64", "128", "256", "512"},
-        "nodes": {"1", "2", "3"},
-    }
-    (split,) = [one for one in shown.values() if one.figure == "split"]
-    assert split.filters["strategy"] == "multi_worker_mirrored"
-    assert set(split.filters["batch"].split("|")) == {"64", "512"}
-
-
 def test_the_table_has_every_row_and_no_column_without_a_value(shown):
     for figure in shown.values():
         heads = [str(head) for head in figure.table({}).heads]
@@ -100,7 +86,7 @@ def test_the_table_has_every_row_and_no_column_without_a_value(shown):
         assert len(heads) == len(said.columns) - (len(shared) if len(said) > 1 else 0)
 
 
-def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
+def test_values_are_the_same_text_in_tables_and_specifications(shown):
     figure = shown[TIME]
     column = [str(head) for head in figure.table({}).heads].index("Batch per worker")
     written = {str(row[column]) for row in figure.table({}).rows}
@@ -110,16 +96,10 @@ def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
         for row in rows
         if "batch_per_worker" in row
     }
-    assert written == drawn == set(figure.filters["batch"].split("|"))
+    assert written == drawn
 
 
-def test_names_are_told_in_words_and_keep_their_name_for_filters(shown):
+def test_names_of_strategies_are_told_in_words(shown):
     titles = {"multi_worker_mirrored": "In a ring"}
-    figure, words = shown[TIME], {"line": lambda name: titles.get(name, name)}
-    table = figure.table(words)
-    column = table.names.index("line")
-    cells = {str(row[column]) for row in table.rows}
-    assert '<data class="nw-name" value="multi_worker_mirrored">In a ring</data>' in cells
-    filters = figure.filters_in({"strategy": words["line"]})
-    assert filters["strategy"] == "multi_worker_mirrored"
-    assert filters["strategy-titles"] == "In a ring"
+    table = shown[TIME].table({"line": lambda name: titles.get(name, name)})
+    assert "In a ring" in {str(cell) for row in table.rows for cell in row}

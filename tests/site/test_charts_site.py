@@ -36,21 +36,8 @@ def expect_points(page, count):
     )
 
 
-def unfold(page):
-    page.evaluate("document.querySelector('.nw-controls').open = true")
-
-
-def choose(page, name, value):
-    unfold(page)
-    page.locator(f".nw-controls input[name={name}][value='{value}']").check()
-
-
 def chosen(page):
     return parse_qs(page.evaluate("location.search").removeprefix("?"))
-
-
-def axis_titles(page, name):
-    return page.locator(f"[id='{name}'] .nw-live .role-axis-title text").all_text_contents()
 
 
 # --- every chart ---
@@ -130,117 +117,6 @@ def test_a_picture_saved_from_a_dark_page_can_be_read_on_any_paper(watched):
     assert max(picture.getpixel((0, 0))[:3]) < 80
 
 
-# --- filters ---
-
-
-def test_a_filter_acts_on_marks_tables_and_the_address_and_survives_a_reload(watched, site):
-    page = watched.open(RESULTS)
-    data = data_of(site, TIME)
-    expect_points(page, len(data))
-    choose(page, "batch", 64)
-    choose(page, "nodes", 2)
-    choose(page, "nodes", 3)
-    left = data[(data["batch_per_worker"] == 64) & data["nodes"].isin([2, 3])]
-    assert 0 < len(left) < len(data)
-    expect_points(page, len(left))
-    assert chosen(page) == {"batch": ["64"], "nodes": ["2", "3"]}
-    rows = page.locator(f"[id='{TIME}'] tbody tr:not([hidden])")
-    assert rows.count() == len(left)
-    page.reload()
-    wait_for_charts(page)
-    expect_points(page, len(left))
-    assert rows.count() == len(left)
-    assert page.locator(".nw-controls input:checked").count() == 3
-    page.get_by_role("button", name="Show everything").click()
-    expect_points(page, len(data))
-    assert chosen(page) == {} and "?" not in page.url
-    assert rows.count() == len(data)
-
-
-def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
-    page = watched.open(RESULTS)
-    cards = page.locator(".nw-card")
-    everything = cards.count()
-    choose(page, "batch", 32)  # The experiments with whole epochs have other batches.
-    shown = page.locator(".nw-card:not([hidden])")
-    batches = shown.evaluate_all("(cards) => cards.map((card) => card.dataset.batch.split('|'))")
-    assert 0 < len(batches) < everything and all("32" in of for of in batches)
-    counted = f"{len(batches)} of {everything} charts"
-    assert page.locator(".nw-controls output").inner_text() == counted
-    assert 0 < page.locator(".nw-more:visible").count() < page.locator(".nw-more").count()
-    bare = page.evaluate(
-        """() => [...document.querySelectorAll('article :is(h2, h3)')].filter((head) =>
-          head.checkVisibility() && head.nextElementSibling?.hidden).length"""
-    )
-    assert bare == 0, "headings of nothing"
-
-
-def test_only_what_makes_a_difference_is_offered(watched):
-    page = watched.open("index.html")  # a page with one chart of one model
-    unfold(page)
-    legends = page.locator(".nw-controls legend").all_inner_texts()
-    assert legends == ["Batch per worker", "Nodes"]
-    offered = page.locator(".nw-controls input[name=batch]").evaluate_all(
-        "(boxes) => boxes.map((box) => box.value)"
-    )
-    assert offered == ["32", "64", "128", "256", "512"]  # sorted as numbers, not as text
-    page = watched.open("models/index.html")  # a page with one chart of one point
-    assert page.locator(".nw-card").count() == 1
-    assert page.locator(".nw-controls").count() == 0
-
-
-def test_published_points_stay_beside_the_strategy_that_is_chosen(watched, site):
-    page = watched.open("studies/ntua.html")
-    data = data_of(site, TIME)
-    assert page.locator(".nw-controls input[value=published]").count() == 0
-    page.goto(f"{page.url}?strategy=multi_worker_mirrored")
-    wait_for_charts(page)
-    expect_points(page, len(data))
-
-
-def test_an_address_with_values_that_are_not_there_shows_everything(watched, site):
-    page = watched.open(f"{RESULTS}?batch=7&nodes=x&scale=cubic&views=&unknown=1")
-    expect_points(page, len(data_of(site, TIME)))
-    assert page.locator(".nw-controls output").inner_text() == ""
-
-
-def test_filters_leave_anchors_alone(watched):
-    page = watched.open(f"{RESULTS}?batch=64#{TIME}")
-    choose(page, "nodes", 2)
-    assert urlsplit(page.url).fragment == TIME
-    page.locator(".md-sidebar--secondary .md-nav__link").first.click()
-    assert chosen(page) == {"batch": ["64"], "nodes": ["2"]}
-    assert urlsplit(page.url).fragment not in ("", TIME)
-
-
-def test_the_keyboard_reaches_every_control(watched):
-    page = watched.open(RESULTS)
-    unfold(page)
-    controls = page.locator(".nw-controls :is(summary, input, select, button)")
-    left = controls.count()
-    page.locator("article h1 .headerlink").focus()
-    for _ in range(left):
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.closest('.nw-controls') !== null")
-    page.locator(".nw-controls input[name=nodes]").first.focus()
-    page.keyboard.press("Space")
-    assert chosen(page) == {"nodes": ["1"]}
-
-
-@pytest.mark.parametrize("watched", [{}, NARROW], indirect=True)
-def test_the_controls_are_folded_until_asked_for(watched):
-    page = watched.open(RESULTS)
-    boxes = page.locator(".nw-controls input")
-    assert not boxes.first.is_visible()
-    page.locator(".nw-controls summary").click()
-    assert boxes.first.is_visible()
-    wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert wider <= 0
-    choose(page, "nodes", 2)
-    page.reload()
-    assert boxes.first.is_visible()  # A shared address shows the choices that it contains.
-
-
 def test_charts_are_drawn_when_they_are_unfolded(watched):
     page = watched.open(RESULTS)
     folded = page.locator(".nw-more").first
@@ -249,52 +125,6 @@ def test_charts_are_drawn_when_they_are_unfolded(watched):
     wait_for_charts(page)
     figures = folded.locator(".nw-figure")
     assert folded.locator(".nw-figure--live").count() == figures.count() > 0
-
-
-# --- switches ---
-
-
-def test_the_axis_switches_between_logarithmic_and_linear(watched):
-    page = watched.open(RESULTS)
-    assert any("log scale" in title for title in axis_titles(page, TIME))
-    unfold(page)
-    page.select_option(".nw-controls select[name=scale]", "linear")
-    page.wait_for_function(
-        "(name) => !document.getElementById(name).textContent.includes('log scale')", arg=TIME
-    )
-    assert chosen(page) == {"scale": ["linear"]}
-    unfold(page)
-    page.select_option(".nw-controls select[name=scale]", "log")
-    wait_for_charts(page)
-    page.wait_for_function(
-        "(name) => document.getElementById(name).textContent.includes('log scale')", arg=LOSS
-    )
-    page.reload()
-    wait_for_charts(page)
-    assert any("log scale" in title for title in axis_titles(page, LOSS))
-
-
-def test_values_switch_between_absolute_and_speed_up(watched, site):
-    page = watched.open(RESULTS)
-    unfold(page)
-    page.select_option(".nw-controls select[name=views]", "speedup")
-    page.wait_for_function(
-        """(name) => document.getElementById(name)
-          .querySelector('.nw-live').textContent.includes('Speed-up against one node')""",
-        arg=TIME,
-    )
-    assert chosen(page) == {"views": ["speedup"]}
-    speedups = data_of(site, TIME)["speedup"].notna()
-    expect_points(page, int(speedups.sum()))
-    # Intervals are those of seconds, so none are drawn here.
-    assert page.locator(f"[id='{TIME}'] .nw-live .mark-rule.role-mark").count() == 0
-    unfold(page)
-    page.select_option(".nw-controls select[name=views]", "absolute")
-    wait_for_charts(page)
-    page.wait_for_function(
-        """() => [...document.querySelectorAll('[id$=-speedup] .nw-figure--live')]
-          .some((one) => one.textContent.includes('Examples per second by nodes'))"""
-    )
 
 
 # --- cells ---
@@ -362,15 +192,13 @@ def test_names_at_the_ends_of_lines_are_whole_and_apart(watched, path):
 
 
 @pytest.mark.parametrize("watched", [NARROW], indirect=True)
-def test_a_legend_names_the_lines_on_a_telephone_and_of_what_is_chosen(watched):
+def test_a_legend_names_the_lines_on_a_telephone(watched):
     page = watched.open(RESULTS)
     wait_for_charts(page)
     legends = page.locator(".nw-live .role-legend-title", has_text="Batch per worker")
     assert page.locator(LABELS).count() == 0 < legends.count()
     page.set_viewport_size({"width": 1440, "height": 900})
     page.wait_for_selector(LABELS, state="attached")
-    choose(page, "nodes", 2)
-    page.wait_for_selector(LABELS, state="detached")
 
 
 @pytest.mark.parametrize("watched", [NARROW], indirect=True)
@@ -417,13 +245,12 @@ def test_a_drawn_chart_says_what_it_is(watched):
 # --- themes, paper, weight, time ---
 
 
-def test_the_switch_to_dark_keeps_what_is_chosen(watched, site):
-    page = watched.open(f"{RESULTS}?nodes=3")
-    count = int((data_of(site, TIME)["nodes"] == 3).sum())
-    expect_points(page, count)
+def test_the_switch_to_dark_draws_the_charts_again(watched, site):
+    page = watched.open(RESULTS)
+    expect_points(page, len(data_of(site, TIME)))
     page.locator("label[title='Switch to dark']").click()
     page.wait_for_selector(f"[id='{TIME}'] .nw-figure[data-theme=dark]")
-    expect_points(page, count)
+    expect_points(page, len(data_of(site, TIME)))
     wait_for_charts(page)
     themes = page.locator(".nw-figure:visible").evaluate_all(
         "(all) => all.map((f) => f.dataset.theme)"
@@ -440,7 +267,6 @@ def test_paper_is_light_even_if_the_screen_is_dark(watched):
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(map(int, re.findall(r"\d+", ink)[:3])) < 80
     assert min(map(int, re.findall(r"\d+", paper)[:3])) > 240
-    assert not page.locator(".nw-controls").is_visible()
 
 
 @pytest.mark.parametrize("watched", [{}, {"java_script_enabled": False}], indirect=True)
@@ -481,7 +307,7 @@ def test_charts_on_the_screen_are_drawn_first(watched):
     names = figures.evaluate_all("(all) => all.map((one) => one.dataset.name)")
     order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
     assert page.evaluate(order) == names
-    page = watched.open(f"{RESULTS}?nodes=1&nodes=2&nodes=3#{names[-2]}")
+    page = watched.open(f"{RESULTS}#{names[-2]}")
     assert page.evaluate(order)[0] in names[-3:]
 
 

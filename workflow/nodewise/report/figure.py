@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import altair as alt
@@ -24,17 +24,15 @@ _NAMES = ("line", "strategy")  # columns that hold names of strategies
 
 @dataclass(frozen=True)
 class View:
-    """One way to plot the values of a figure. In the browser, readers switch between views.
+    """What the value axis of a figure shows.
 
     Attributes:
-        name: the name of the view in the switch.
-        heading: the title of the figure in this view.
+        heading: the title of the figure.
         field: the column of the values.
         title: the title of the value axis, with the unit.
-        scale: the scale of the value axis, which readers can switch, too.
+        scale: the scale of the value axis.
     """
 
-    name: Literal["absolute", "speedup"]
     heading: str
     field: str
     title: str
@@ -65,8 +63,6 @@ class Figure:
         kinds: the kinds of the numbers shown, for the subtitle.
         alt: a description of the picture in words, made from the data.
         caption: how to read the figure.
-        views: the ways to plot its values, beginning with the one that is drawn; empty if readers
-            cannot switch.
         axis: the axis of the values.
         height: the height of the plot in pixels.
         finding: a sentence that says what the figure shows. It becomes the title; it is empty if
@@ -85,7 +81,6 @@ class Figure:
     kinds: Sequence[str]
     alt: str
     caption: str
-    views: Sequence[View] = ()
     axis: Literal["x", "y"] = "y"
     height: int = theme.HEIGHT
     finding: str = ""
@@ -149,7 +144,6 @@ class Figure:
             "axis": self.axis,
             "labels": labels,
             "plain": {"text": self.title, "subtitle": " · ".join(self._plain)},
-            "views": [asdict(view) for view in self.views if self._has(view.field)],
         }
 
     def _layers(self) -> list[Layer]:
@@ -161,9 +155,6 @@ class Figure:
                 spec = _with_ends(spec, self.axis, *self.ends)
             found.append(Layer(spec, layer.data))
         return found
-
-    def _has(self, column: str) -> bool:
-        return column not in self.data or bool(self.data[column].notna().any())
 
     def csv(self) -> str:
         """Return the data as CSV."""

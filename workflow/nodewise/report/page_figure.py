@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -17,13 +17,6 @@ from nodewise.core.units import base_kind
 from nodewise.report.html import script_json
 from nodewise.report.tables import Table, Words, data_table
 
-# filters for the figures of a page: name -> the axes and columns that have its values
-_FILTERS = {
-    "model": ("model",),
-    "strategy": ("strategy", "line"),
-    "batch": ("batch_per_worker",),
-    "nodes": ("nodes",),
-}
 # filters of the page that lists the cells: name -> the axis that has its value
 _CELLS = {
     **{axis: axis for axis in ("experiment", "model", "strategy")},
@@ -86,11 +79,6 @@ class PageFigure:
         return str(self.spec["description"])
 
     @property
-    def views(self) -> list[str]:
-        """The names of the views that readers can switch between."""
-        return [view["name"] for view in self.spec["usermeta"]["views"]]
-
-    @property
     def cells(self) -> str:
         """The URL query that makes the list of cells show the cells of this figure.
 
@@ -106,7 +94,7 @@ class PageFigure:
         The page already has the settings of all charts and the figure's words, so these are left
         out.
         """
-        keys = ("axis", "labels", "plain", "views")
+        keys = ("labels",)
         about = {key: self.spec["usermeta"][key] for key in keys}
         spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
         spec |= {"usermeta": about}
@@ -127,31 +115,6 @@ class PageFigure:
         texts = shown.select_dtypes(exclude="number")
         same = [name for name in texts if len(shown) > 1 and texts[name].nunique(dropna=False) == 1]
         return data_table(shown.drop(columns=same), words)
-
-    @cached_property
-    def filters(self) -> dict[str, str]:
-        """The filters that apply to the figure: name -> its values, separated by `|`."""
-        found = {name: self._values(axes) for name, axes in _FILTERS.items()}
-        return {name: "|".join(values) for name, values in found.items() if values}
-
-    def filters_in(self, words: Words) -> dict[str, str]:
-        """Return `filters` together with the titles of their values, in the same order."""
-        titles = {
-            f"{name}-titles": "|".join(map(words[name], values.split("|")))
-            for name, values in self.filters.items()
-            if name in words
-        }
-        return self.filters | titles
-
-    def _values(self, axes: Iterable[str]) -> list[str]:
-        """Return the values of `axes`.
-
-        `published` is left out: published values are for comparison, whatever the reader selects.
-        """
-        shared = [self.of[axis] for axis in axes if axis in self.of]
-        rows = [self.data[axis].unique() for axis in axes if axis in self.data]
-        values = dict.fromkeys([*shared, *(str(value) for part in rows for value in part)])
-        return [value for value in values if value != "published"]
 
 
 def part_figures(figures: Sequence[PageFigure]) -> tuple[list[PageFigure], list[PageFigure]]:

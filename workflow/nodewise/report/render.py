@@ -124,7 +124,6 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=html.badge,
-        chart_filters=lambda shown: shown.filters_in(study.words),
         chart_table=lambda shown: shown.table(study.words),
         counted=counted,
         number=html.number,

@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_plain
-from nodewise.report.html import badge, data, text, titled
+from nodewise.report.html import badge, data, text
 from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
@@ -99,14 +99,11 @@ class Table:
         heads: the heads of the columns.
         rows: the cells of each row.
         classes: the CSS class of each column.
-        names: the names of the columns, by which readers filter the data of a chart; empty for
-            other tables.
     """
 
     heads: Sequence[Markup]
     rows: Sequence[Sequence[Markup]]
     classes: Sequence[Markup]
-    names: Sequence[str] = ()
 
     @property
     def body(self) -> Markup:
@@ -167,15 +164,13 @@ def data_table(rows: pd.DataFrame, words: Words) -> Table:
     floats = rows.select_dtypes("float64").columns
     written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
     for column in words.keys() & {*rows.columns}:
-        titles = {
-            name: titled(name, words[column](name)) for name in rows[column].dropna().unique()
-        }
+        titles = {name: words[column](name) for name in rows[column].dropna().unique()}
         written[column] = rows[column].map(titles)
     columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
     cells = zip(*plain.rows, strict=True) if len(rows) else ((),) * len(columns)
     classes = list(map(_class, columns, (rows[c.name] for c in columns), cells))
-    return Table(plain.heads, plain.rows, classes, [c.name for c in columns])
+    return Table(plain.heads, plain.rows, classes)
 
 
 def _class(column: Column, values: Iterable[object], cells: Iterable[Markup]) -> Markup:

@@ -21,7 +21,6 @@ from nodewise.report.figures.fits import HELD_OUT
 from nodewise.results.calibration import COLLECTIVES, Calibration
 
 _VIEW = View(
-    "absolute",
     "Time of an all-reduce by payload and nodes",
     "seconds",
     "Time of one all-reduce (s)",
@@ -85,7 +84,6 @@ def all_reduce(rows: pd.DataFrame) -> Figure:
         alt=f"{title}. {kind.capitalize()}: {_in_words(observed)}."
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
         caption="Bars: 90 % interval of the median over launches.",
-        views=(_VIEW,),
     )
 
 

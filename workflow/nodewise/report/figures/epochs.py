@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import counted
-from nodewise.report.figure import NOT_FROM_ZERO, Figure, View, inline
+from nodewise.report.figure import NOT_FROM_ZERO, Figure, inline
 from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     by_batch,
@@ -74,7 +74,6 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
     names = [*_LINE, "epoch"]
     data = _over_launches(rows, value)
     title = f"Training {value}"
-    view = View("absolute", f"{title} by epoch", value, title)
     x = alt.X("epoch:Q", title="Epoch").axis(values=whole_ticks(data["epoch"]), format="d")
     titles = strategy_titles(rows)
     line_titles = _line_titles(data, titles)
@@ -112,11 +111,10 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
             points,
         ],
         data=data,
-        title=view.heading,
+        title=f"{title} by epoch",
         kinds=kinds_of(data),
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
         caption="Shaded: from the lowest to the highest launch." * several,
-        views=(view,) if value == "loss" else (),
         line_titles=line_titles,
     )
 

@@ -26,17 +26,9 @@ HELD_OUT = "predicted, held out"
 _ALONG = "The line is the fitted formula, dashed where it predicts."
 _AGAINST_ONE = "Throughput against the same strategy on one node, at the same batch per worker."
 _OWN = "Speed-up against its own one node"
-_FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
-_OUTLOOK = (
-    View("speedup", "How much faster are more nodes?", "speedup", _OWN),
-    View(
-        "absolute",
-        "How many examples per second do more nodes train?",
-        "examples_per_s",
-        "Examples per second",
-    ),
-)
-_REACH = View("speedup", "Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
+_FIT = View("Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
+_OUTLOOK = View("How much faster are more nodes?", "speedup", _OWN)
+_REACH = View("Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
 _ROOM = 1.4  # factor above and below the points at which intervals are cut off
 
 
@@ -79,7 +71,6 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
         kinds=_kinds(data, kind),
         alt=f"Step time. {values_in_words(_points_and_ends(data.assign(s=drawn), kind), 's', 's')}",
         caption=(band + caution_key(data)).strip(),
-        views=(_FIT,),
     )
 
 
@@ -100,19 +91,17 @@ def outlook(rows: pd.DataFrame) -> Figure:
     """
     kind = rows["points_kind"].iloc[0]
     data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
-    view = _OUTLOOK[0]
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
     even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
-    rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
+    rule = even.mark_rule(strokeDash=[3, 4]).encode(y=_OUTLOOK.y())
     return Figure(
         finding=_formula_findings.describe_outlook(data),
-        layers=[rule, *_layers(data, kind, nodes_axis(data["nodes"]), view.y)],
+        layers=[rule, *_layers(data, kind, nodes_axis(data["nodes"]), _OUTLOOK.y)],
         data=data,
-        title=view.heading,
+        title=_OUTLOOK.heading,
         kinds=_kinds(data, kind),
         alt=_speedups_in_words(data, kind),
         caption=f"Below the dashed line, one node is faster.{caution_key(data)}",
-        views=_OUTLOOK,
     )
 
 
@@ -143,7 +132,6 @@ def reach(rows: pd.DataFrame) -> Figure:
         kinds=_kinds(data, kind),
         alt=_speedups_in_words(data, kind),
         caption="Shaded: 90 % interval of the formula.",
-        views=(_REACH,),
     )
 
 

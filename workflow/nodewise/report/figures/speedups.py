@@ -33,12 +33,9 @@ _DECLARED: dict[str, Any] = {
 _SECTION = "Speed-up and efficiency"
 _POINT = ["kind", "line", "batch_per_worker", "nodes"]
 _ENDS = ["low", "high"]
-_SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
-_BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
-_EFFICIENCY = View("speedup", "Efficiency by nodes", "efficiency", "Efficiency (speed-up ÷ nodes)")
-_THROUGHPUT = View(
-    "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
-)
+_SPEEDUP = View("Speed-up by nodes", "speedup", "Speed-up against one node")
+_BATCHES = View("Speed-up by batch", "speedup", "Speed-up against one node")
+_EFFICIENCY = View("Efficiency by nodes", "efficiency", "Efficiency (speed-up ÷ nodes)")
 _AGAINST_ONE = "Examples per second against one node at the same batch per worker."
 _BARS = "Vertical bars are the intervals of points that count as evidence."
 _INTERVALS = " Bars: 90 % intervals."
@@ -70,7 +67,6 @@ def speedup(rows: pd.DataFrame) -> Figure:
             f"Dashed: ideal scaling. Below 1, one node is faster.{_bars_key(data)}"
             f"{caution_key(data)}"
         ),
-        views=(_SPEEDUP, _THROUGHPUT),
     )
 
 
@@ -133,7 +129,6 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
         caption=f"Below the dashed line, one node is faster.{_bars_key(data)}{caution_key(data)}",
-        views=(_BATCHES,),
     )
 
 

@@ -25,16 +25,7 @@ from nodewise.results.queries import LAUNCHES, TIMED_STEP, compared_parts, compa
 
 _ROW, _LINE = 28, 15  # heights in pixels of a strategy's row, and of a line of its title
 _AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]
-_VIEWS = (
-    View(
-        "absolute",
-        "Examples per second by strategy",
-        "examples_per_s",
-        "Examples per second",
-        "log",
-    ),
-    View("speedup", "Speed-up by strategy", "speedup", "Speed-up against one node"),
-)
+_VIEW = View("Examples per second by strategy", "examples_per_s", "Examples per second", "log")
 _THROUGHPUT = [
     *("kind", "strategy", "nodes"),
     *("examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"),
@@ -70,11 +61,10 @@ def throughput(rows: pd.DataFrame) -> Figure:
         finding=_findings.describe_strategies(rows),
         layers=_throughput_layers(data, titles),
         data=data,
-        title=_VIEWS[0].heading,
+        title=_VIEW.heading,
         kinds=kinds_of(data),
         alt=f"Examples per second on {shared} nodes: {ranked}.",
         caption=f"Ticks: ideal scaling.{_devices(rows, titles)}{caution_key(data)}",
-        views=_VIEWS,
         axis="x",
         height=_height(titles),
     )
@@ -96,7 +86,7 @@ def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.C
     colour, fill = by_nodes(data)
     rank = _strategies(data, titles, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
-        x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
+        x=alt.X("examples_per_s:Q", title=_VIEW.axis_title)
         .scale(**LOG)
         .axis(tickCount=5, format="~s", labelSeparation=8),
         y=rank,

@@ -61,25 +61,16 @@ def training_time(rows: pd.DataFrame) -> Figure:
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     data = data[[*_POINT, "epochs", "seconds", "low", "high", "speedup", *LAUNCHES]]
     time = f"Training time of {_epochs_in_words(data)}"
-    views = (
-        View("absolute", f"{time} by batch and nodes", "seconds", f"{time} (s)", "log"),
-        View(
-            "speedup",
-            f"Speed-up in {time.lower()} by batch and nodes",
-            "speedup",
-            "Speed-up against one node",
-        ),
-    )
-    y = views[0].y().axis(tickCount=6)
+    view = View(f"{time} by batch and nodes", "seconds", f"{time} (s)", "log")
+    y = view.y().axis(tickCount=6)
     return Figure(
         finding=_findings.describe_times(rows),
         layers=_nested_points(data, rows, y, ("low", "high")),
         data=data,
-        title=views[0].heading,
+        title=view.heading,
         kinds=kinds_of(data),
         alt=f"{time}. {values_in_words(data, 'seconds', 's')}",
         caption=(_several_clusters(data) + _several_machines(data) + caution_key(data)).strip(),
-        views=views,
     )
 
 

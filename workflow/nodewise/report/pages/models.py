@@ -8,7 +8,6 @@ import pandas as pd
 from nodewise.models.registry import registry
 from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
-from nodewise.report.drawing import draw, input_in_words, shape_in_words
 from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -149,7 +148,6 @@ def _model(
         "sizes": _facts(architecture, _SIZES),
         "memory": _facts(memory, _MEMORY) if memory else [],
         "peaks": table(_peaks(memory), _PEAKS) if memory else None,
-        "net": draw(architecture),
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(backward, "×", COUNTED) if backward else None,
         "ratios": table(_ratios(architecture, batches), _RATIOS),
@@ -216,3 +214,17 @@ def _layers(architecture: Architecture) -> pd.DataFrame:
         }
         for layer in architecture.layers
     )
+
+
+def input_in_words(architecture: Architecture) -> str:
+    """Return the shape of one example in words; inputs of an embedding are called tokens."""
+    if not architecture.input_shape:
+        return "of several parts or sizes"
+    embeds = any("Embedding" in layer.kind for layer in architecture.layers)
+    shape = shape_in_words(architecture.input_shape)
+    return f"{shape} tokens" if embeds else shape
+
+
+def shape_in_words(shape: Sequence[int]) -> str:
+    """Return a shape in words, such as `28×28×1`."""
+    return "×".join(map(str, shape))
