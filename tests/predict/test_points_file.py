@@ -314,11 +314,11 @@ def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
     run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
     shown = run("predict", tmp_path / "fit.json", "--nodes", 1024, "--json")
     assert [found["curve"] for found in json.loads(shown.stdout)] == ["images"]
-    assert "a: no rows, as its global batch has less than an example" in shown.stderr
+    assert "a: no rows, as its global batch has less than 1024" in shown.stderr
     write(tmp_path / "curves.csv", strong)
     run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
     shown = refusal("predict", tmp_path / "fit.json", "--nodes", 1024)
-    assert "--nodes 1024: is more than the examples of the largest global batch" in shown
+    assert "--nodes 1024: is more than the examples of the global batch" in shown
 
 
 def test_rows_of_blank_cells_are_answered_and_blank_lines_are_not(tmp_path):

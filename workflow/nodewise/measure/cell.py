@@ -38,7 +38,6 @@ from nodewise.results.record import (
     record_json,
 )
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
@@ -229,8 +228,8 @@ def _files(task: Task) -> list[Path]:
     """
     cell = task.cell
     files = [Path(project_path(path.parent)) for path in (task.manifest, task.weights) if path]
-    if cell.strategy == "horovod":
-        files.append(build.FOLDER)
+    if library := STRATEGIES[cell.strategy].library:
+        files.append(library.folder)
     if cell.build and own_description(cell).is_file():
         files.append(own_description(cell))
     specs = [spec for spec in (cell.build, cell.load) if spec]

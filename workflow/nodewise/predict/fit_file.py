@@ -81,10 +81,11 @@ class FitFile(Frozen):
 
     def fit_of(self, curve: Curve) -> Fit:
         """Return the fit of a curve of the file."""
-        return self._fits[curve.name]
+        return self.fit_by_curve[curve.name]
 
     @cached_property
-    def _fits(self) -> dict[str, Fit]:
+    def fit_by_curve(self) -> dict[str, Fit]:
+        """The fit of each curve, by its name."""
         curves = {curve.name: curve for curve in self.curves}
         found: dict[str, Fit] = {}
         for group in self.fits:

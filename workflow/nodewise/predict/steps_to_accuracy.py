@@ -59,6 +59,11 @@ class StepsToAccuracy:
     measured: bool = False
 
     @property
+    def relative(self) -> bool:
+        """Whether steps are known only up to a factor."""
+        return self.target is None and not self.measured
+
+    @property
     def critical_batch(self) -> float:
         """B_c in examples; infinite if all measured batches were too small to tell."""
         return float(_critical(self.minimum_steps, self.minimum_examples))
