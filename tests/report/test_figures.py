@@ -16,7 +16,6 @@ import make_architectures
 import make_calibration
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
-from nodewise.predict import fit_queries
 from nodewise.predict.study import read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import NOT_FROM_ZERO, VEGA_LITE
@@ -771,12 +770,6 @@ def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
         figures = [one for one in drawn.values() if one.figure == name]
         points = pd.concat([one.data for one in figures]).query("cell_id != ''")
         assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
-
-
-def test_points_have_the_flags_of_their_cell_s_curve():
-    curves = pd.DataFrame({"cell_id": ["a", "b"], "flags": ["a caution", ""]})
-    points = fit_queries.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
-    assert points["flags"].tolist() == ["", "", "a caution"]
 
 
 def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):
