@@ -149,7 +149,7 @@ def test_a_launch_that_ends_without_an_outcome_fails_the_calibration(tmp_path, m
     monkeypatch.setattr(measuring, "_outcome", leave)
     written, _ = calibrate(tmp_path)
     assert written.status == "failed"
-    assert "terminated abruptly" in written.failure.reason
+    assert "exit code 1" in written.failure.reason
 
 
 # --- real nodes ---

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Message
+from nodewise.cluster.hosts import Hosts
 from nodewise.cluster.process import Job
 from nodewise.cluster.worker import Work
+from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import RefusedError
+from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY
 from nodewise.results.measurement import Conditions
 
 _ROOM = 2  # a repeated block, with its warm-up, takes at most this many times as long as the last
@@ -35,12 +38,26 @@ class BlockJob(Job):
         time_limit_s: float,
         preload: Sequence[str] = (),
         most_blocks: int,
+        host_job: Message | None = None,
+        host_files: Sequence[Path] = (),
     ) -> None:
+        """Describe the job. On hosts, agents do `host_job` with these files of the project."""
         super().__init__(workers, work, logs=logs, time_limit_s=time_limit_s, preload=preload)
         self.blocks: list[Conditions] = []
         self._cluster, self._most_blocks = cluster, most_blocks
+        self._host_job = (host_job or {}) | {"time_limit_s": time_limit_s}
+        self._host_files = host_files
         self._ends = time.monotonic() + time_limit_s
         self._replicas: set[str] = set()
+
+    def start(self, rank: int, log: Path) -> Worker:
+        """Start a worker, on its host if the nodes are hosts."""
+        if not isinstance(self._cluster, Hosts):
+            return super().start(rank, log)
+        environment = ENVIRONMENT | KEEP_MEMORY
+        return self._cluster.start(
+            rank, log, self._host_job, files=self._host_files, environment=environment
+        )
 
     def on_message(self, rank: int, message: Message) -> None:
         """Note the digest of a worker's weights, `{"replica": …}`."""

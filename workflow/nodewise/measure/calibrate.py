@@ -10,11 +10,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,7 +24,8 @@ from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.cell import NO_RESULT, failure_of
-from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
+from nodewise.measure.environment import settle_environment
+from nodewise.measure.fresh_process import EndedEarlyError, run_fresh
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
 from nodewise.measure.traffic import traffic
@@ -162,30 +160,25 @@ def _launch(
     settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
 ) -> Outcome:
     """Run a launch in a process of its own."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        try:
-            return pool.submit(_outcome, settings, plan, logs, on_wait).result()
-        except BrokenProcessPool as error:
-            failure = Failure(
-                reason=f"the launch of {plan.nodes} nodes: {error}", rank=None, log_tail=[]
-            )
-            return Outcome(status="failed", failure=failure)
-        except BaseException:  # do not wait for the launch when this process is to end
-            for launch in active_children():
-                launch.terminate()
-            raise
+    try:
+        return Outcome.model_validate_json(run_fresh(_outcome, settings, plan, logs, on_wait))
+    except EndedEarlyError as error:
+        reason = f"the launch of {plan.nodes} nodes: {error}"
+        return Outcome(status="failed", failure=Failure(reason=reason, rank=None, log_tail=[]))
 
 
 def _outcome(
     settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
-) -> Outcome:
+) -> str:
+    """Return the outcome of a launch as JSON."""
     cluster = settings.take(plan.nodes)
     try:
         with cluster.to_itself(on_wait), cluster.open():
-            return _measure(plan, cluster, logs)
+            outcome = _measure(plan, cluster, logs)
     except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)
-        return Outcome(status=status, failure=failure)
+        outcome = Outcome(status=status, failure=failure)
+    return outcome.model_dump_json()
 
 
 def _measure(plan: Plan, cluster: api.Cluster, logs: Path) -> Outcome:
@@ -193,11 +186,12 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path) -> Outcome:
     job = BlockJob(
         cluster,
         plan.nodes,
-        partial(_on_host if cluster.remote else measure_node, plan=plan, cluster=cluster),
+        partial(measure_node, plan=plan, cluster=cluster),
         logs=logs,
         time_limit_s=plan.time_limit_s,
-        preload=[] if cluster.remote else _PRELOAD,
+        preload=_PRELOAD,
         most_blocks=_MOST_BLOCKS,
+        host_job={"plan": plan.model_dump(mode="json")},
     )
     parts, blocks = job.run(), job.blocks
     streams = [stream for part in parts for stream in part["streams"]]  # by rank of the receiver
@@ -241,12 +235,6 @@ def _combine(of_nodes: tuple[Message, ...], *, one_clock: bool) -> AllReduce:
         seconds=max(ends) - max(starts) if one_clock else longest,
         bytes_sent=[one["bytes_sent"] for one in of_nodes],
     )
-
-
-def _on_host(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
-    """Run worker `rank` on a host, where it does what `measure_node` does here."""
-    job = {"plan": plan.model_dump(mode="json"), "time_limit_s": plan.time_limit_s}
-    return cluster.relay(rank, channel, job, files=[], environment=ENVIRONMENT | KEEP_MEMORY)
 
 
 def measure_node(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:

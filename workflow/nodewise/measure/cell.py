@@ -20,7 +20,7 @@ from nodewise.core.schema import first_error
 from nodewise.core.user_function import source_files
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.combine import combine
-from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
@@ -173,35 +173,20 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         raise process.WorkerError(reason, None, []) from error
 
 
-def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
-    """Run the process with this rank on a host, where it does what `run_process` does here."""
-    cell, weights = task.cell, task.weights
-    job = {
-        "cell": cell.model_dump(mode="json"),
-        "manifest": project_path(task.manifest),
-        "weights": project_path(weights) if weights else None,
-        "time_limit_s": cell.time_limit_s,
-        "token": task.token,
-    }
-    files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]
+def _files(task: Task) -> list[Path]:
+    """Return the files of the project that a cell needs on another host, in addition to the code.
+
+    Installed files of a user's own model and data are left out, because hosts have them, too.
+    """
+    cell = task.cell
+    files = [Path(project_path(path.parent)) for path in (task.manifest, task.weights) if path]
     if library := STRATEGIES[cell.strategy].library:
         files.append(library.folder)
     if cell.build and own_description(cell).is_file():
         files.append(own_description(cell))
-    files += _user_files(cell)
-    return task.cluster.relay(
-        rank, channel, job, files=files, environment=ENVIRONMENT | KEEP_MEMORY
-    )
-
-
-def _user_files(cell: Cell) -> list[Path]:
-    """Return the files of a user's own model and data.
-
-    Installed files are left out, because hosts have them installed, too.
-    """
     specs = [spec for spec in (cell.build, cell.load) if spec]
-    files = [Path(file) for spec in specs for file in source_files(spec)]
-    return [file for file in files if "site-packages" not in file.parts]
+    sources = [Path(file) for spec in specs for file in source_files(spec)]
+    return files + [file for file in sources if "site-packages" not in file.parts]
 
 
 def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
@@ -220,16 +205,23 @@ class _CellJob(BlockJob):
     """The processes of a cell."""
 
     def __init__(self, task: Task, progress: Progress, logs: Path) -> None:
-        cell, cluster = task.cell, task.cluster
+        cell, cluster, weights = task.cell, task.cluster, task.weights
         super().__init__(
             cluster,
             cell.processes,
-            partial(_run_on_host if cluster.remote else run_process, task=task),
+            partial(run_process, task=task),
             logs=logs,
             time_limit_s=cell.time_limit_s,
             preload=_PRELOAD,
             # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
             most_blocks=MAX_BLOCKS if cell.extent.epochs is None else 1,
+            host_job={
+                "cell": cell.model_dump(mode="json"),
+                "manifest": project_path(task.manifest),
+                "weights": project_path(weights) if weights else None,
+                "token": task.token,
+            },
+            host_files=_files(task) if cluster.remote else [],
         )
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
         self._progress = progress

@@ -4,10 +4,8 @@ Each batch size is trained in a new process with the settings of a cell's worker
 that has trained before keeps the memory that it had.
 """
 
+import json
 import os
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from nodewise.cluster.api import NO_GPU
 from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
+from nodewise.measure.fresh_process import EndedEarlyError, run_fresh
 from nodewise.results.model_description import Memory
 
 BATCHES = (4, 16, 64, 256, 1024)
@@ -70,23 +69,22 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
     Raises:
         UserError: the process failed.
     """
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        try:
-            sizes = pool.submit(_sizes_or_reason, cell, manifest).result()
-        except BrokenProcessPool as error:
-            sizes = f"its process ended early; what it printed is above ({error})"
+    try:
+        sizes = json.loads(run_fresh(_sizes_or_reason, cell, manifest))
+    except EndedEarlyError as error:
+        sizes = f"{error}; what it printed is above"
     if isinstance(sizes, str):
         raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {sizes}")
-    return sizes
+    return dict(sizes)
 
 
-def _sizes_or_reason(cell: Cell, manifest: Path | None) -> dict[str, int] | str:
-    """Return the sizes, or a one-line reason why there are none."""
+def _sizes_or_reason(cell: Cell, manifest: Path | None) -> str:
+    """Return, as JSON, the sizes or a one-line reason why there are none."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     try:
-        return _sizes(cell, manifest)
+        return json.dumps(_sizes(cell, manifest))
     except Exception as error:
-        return reason_of(error)
+        return json.dumps(reason_of(error))
 
 
 def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
