@@ -138,8 +138,8 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
     """Return the times of one experiment for each model and batch; see `published_and_ours`."""
     line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
-    ranked = times.assign(caution=times["flags"] != "").groupby([*line, *one], as_index=False)
-    ranked = ranked.agg({"nodes": "nunique", "caution": "sum", "projected": "max"})
+    grouped = times.assign(caution=times["flags"] != "").groupby([*line, *one], as_index=False)
+    ranked = grouped.agg({"nodes": "nunique", "caution": "sum", "projected": "max"})
     ranked = ranked.sort_values(
         ["nodes", "caution", "projected"], ascending=[False, True, True], kind="stable"
     )
