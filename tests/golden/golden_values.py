@@ -32,7 +32,6 @@ TABLES = (
     *("cells", "epochs", "observations", "curves", "curve_points"),
     *("noise_scale", "published", "published_runs"),
 )
-"""All tables but the steps, which are long and follow from the records without computing."""
 FITS = ("choices", "fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
 
 
