@@ -90,8 +90,9 @@ class Declaration:
     """Everything that is known about a strategy without training with it.
 
     Attributes:
-        module: the package that declares the strategy (`__name__` there). Its module `worker` has a
-            class `Strategy`, and a class `Server` if the strategy has servers.
+        module: the package that declares the strategy (`__name__` there). Its module `worker` has
+            `Strategy`, a class or a function that creates an object, and a class `Server` if the
+            strategy has servers.
         title: the display name. Tables and sentences use only the part before a comma.
         max_nodes: the largest number of nodes that train.
         exchange: how workers combine what they computed, an entry of the table of exchanges. If the
