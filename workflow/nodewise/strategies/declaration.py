@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,9 +19,6 @@ from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, Exchange
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_error
-
-if TYPE_CHECKING:
-    from nodewise.predict.law import Law
 
 
 class Options(Frozen):
@@ -130,17 +127,6 @@ class Declaration:
     def folder(self) -> Path:
         """The folder of the strategy."""
         return Path(str(import_module(self.module).__file__)).parent
-
-    def own_law(self) -> "type[Law] | None":
-        """Import the strategy's own law of the step time; return None if it has none.
-
-        This is the class `Step` in the strategy's module `law`. It is shown on the strategy's page;
-        nothing is fitted to it.
-        """
-        if not (self.folder / "law.py").is_file():
-            return None
-        law: type[Law] = import_module(f"{self.module}.law").Step
-        return law
 
     def check_available(self) -> None:
         """Check that the library of the strategy is built, before any worker starts.

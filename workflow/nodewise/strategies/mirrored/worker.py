@@ -83,6 +83,8 @@ class Strategy(api.Strategy):
 
         def device_step() -> tf.Tensor:
             self.model.train_step(self._own_part(batch))
+            if _device() not in ready:
+                raise api.NotTimedError
             return ready[_device()]
 
         with changed_gradients(self.model, change):
