@@ -127,7 +127,12 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
     assert "strategies/index.html" in (docs / "method.md").read_text()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+WITH_LAW = pytest.mark.parametrize(
+    "strategy", [name for name in STRATEGIES if STRATEGIES[name].exchange.law is not None]
+)
+
+
+@WITH_LAW
 def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
     lines = re.findall(r'<p class="nw-formula"[^>]*>.*?<math>(.*?)</math>', cost)
@@ -145,9 +150,7 @@ def symbols(mathml):
     return indexed | set(re.findall(r"<mi>(.*?)</mi>", re.sub(index, "", mathml)))
 
 
-@pytest.mark.parametrize(
-    "strategy", [name for name in STRATEGIES if STRATEGIES[name].exchange.law is not None]
-)
+@WITH_LAW
 def test_a_page_shows_the_law_of_the_strategys_exchange(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
     known = str(formula_of(LAWS[STRATEGIES[strategy].exchange.law])).split("</p>")[:-1]
