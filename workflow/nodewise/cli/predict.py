@@ -159,7 +159,6 @@ def predict_nodes(
     global_batch: AskedGlobalBatch = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    critical_batch: CriticalBatch = None,
     at: Annotated[
         Path | None,
         typer.Option(help="CSV file of points: curve, n_devices, batch_per_device, global_batch."),
@@ -204,12 +203,7 @@ def predict_nodes(
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
     options = Options(
-        batch=batch,
-        global_batch=global_batch,
-        examples=examples,
-        price=cost,
-        currency=currency,
-        critical_batch=critical_batch,
+        batch=batch, global_batch=global_batch, examples=examples, price=cost, currency=currency
     )
     found = list(find_answers(fitted, counts, options))
     if as_json:

@@ -12,7 +12,6 @@ from nodewise.predict.curve_groups import CurveGroup, curves_of
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import Fit
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import At
 from nodewise.predict.options import MANY, MANY_EXAMPLES, Options
 from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly
 from nodewise.results.curves import Curve
@@ -147,23 +146,6 @@ def _number(value: float) -> float | int | None:
     return int(value) if value == int(value) and abs(value) < 1e15 else value
 
 
-def answerable(group: CurveGroup, fitted: Fit) -> CurveGroup:
-    """Return the group of the curves whose points allow predictions for other numbers of nodes.
-
-    These were fitted on several numbers of nodes, and in all draws a step on one node takes more
-    than 0 s.
-    """
-    group = group.fitted
-    if not len(fitted.draws):
-        return group.where(group.rows["fitted"] & False)
-    points = group.points(parts=False)
-    alone = fitted.draw(At.of(1, points.batch, points.payload), points.model, points.link)
-    timed = np.asarray((alone > 0).all(axis=0))
-    of_curve = group.rows.assign(timed=timed).groupby("curve")
-    several = of_curve["nodes"].transform("nunique") > 1
-    return group.where(several & of_curve["timed"].transform("all"))
-
-
 def optima_rows(
     group: CurveGroup, fitted: Fit, steps: Steps, listed: Iterable[int]
 ) -> list[dict[str, Any]]:
@@ -174,16 +156,16 @@ def optima_rows(
     the row of the knee.
 
     Args:
-        group: curves, as from `answerable`.
+        group: the curves. Those with points on one number of nodes only have no rows.
         fitted: the fit of the group.
         steps: laws of steps to an accuracy, by model, dataset and origin of the data.
         listed: numbers of nodes that always get a row.
     """
     rows: list[dict[str, Any]] = []
-    curves = curves_of(group) if len(group.rows) else []
+    curves = [curve for curve in curves_of(group) if len(curve.nodes) > 1]
     predictions = CurvePredictions(curves, {curve.name: fitted for curve in curves})
     for curve in curves:
-        mine = group.rows[group.rows["curve"] == curve.name]
+        mine = group.fitted.rows[group.fitted.rows["curve"] == curve.name]
         about = group.about(mine.iloc[0])
         batches: list[Row] = [{"batch": batch} for batch in curve.batches]
         batches.append({"global_batch": float((mine["batch_per_worker"] * mine["nodes"]).max())})

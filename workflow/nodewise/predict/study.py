@@ -75,8 +75,7 @@ def fitted_tables(
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
-        answerable = optimum.answerable(group, fitted)
-        rows["optima"] += optimum.optima_rows(answerable, fitted, laws, NODES)
+        rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
     return {name: typed(rows[name], OVERHEAD[name]) for name in FITTED}
