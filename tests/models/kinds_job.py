@@ -18,7 +18,7 @@ from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
-from nodewise.measure.cell import check_replicas
+from nodewise.measure.block_job import check_replicas
 from nodewise.strategies import STRATEGIES
 
 GLOBAL_BATCH, SEED = 12, 3
@@ -361,8 +361,7 @@ def by(
         for batch in batches:
             logs = api.plain(trained.step(batch))
         if called:
-            then = called.end if epoch + 1 == epochs else called.between
-            then(epoch, logs)
+            called.end_epoch(epoch, logs)
     trained.agree()
     if trained.model.optimizer.built:
         trained.model.optimizer.finalize_variable_values(trained.model.trainable_variables)
