@@ -16,7 +16,6 @@ NOT_MEASURING = [
     # for `nodewise doctor`
     *("cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"),
     "measure/step_memory.py",  # for `nodewise describe-model`
-    "strategies/*/law.py",  # for the page of the strategy
 ]
 DIGESTS = Path("tests/measures.sha256")
 

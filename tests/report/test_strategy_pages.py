@@ -1,6 +1,5 @@
 """Pages of strategies are complete and have diagrams; measured bytes stand beside formulas."""
 
-import dataclasses
 import itertools
 import re
 from html import unescape
@@ -14,8 +13,7 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict.law import LAWS, At
-from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.law import LAWS
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
@@ -129,7 +127,12 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
     assert "strategies/index.html" in (docs / "method.md").read_text()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+WITH_LAW = pytest.mark.parametrize(
+    "strategy", [name for name in STRATEGIES if STRATEGIES[name].exchange.law is not None]
+)
+
+
+@WITH_LAW
 def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
     lines = re.findall(r'<p class="nw-formula"[^>]*>.*?<math>(.*?)</math>', cost)
@@ -147,40 +150,15 @@ def symbols(mathml):
     return indexed | set(re.findall(r"<mi>(.*?)</mi>", re.sub(index, "", mathml)))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_page_shows_the_law_that_is_fitted_to_the_strategy_or_one_of_its_own(docs, strategy):
+@WITH_LAW
+def test_a_page_shows_the_law_of_the_strategys_exchange(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
-    law, own = STRATEGIES[strategy].exchange.law, STRATEGIES[strategy].own_law()
-    known = str(formula_of(own or LAWS[law])).split("</p>")[:-1]
+    known = str(formula_of(LAWS[STRATEGIES[strategy].exchange.law])).split("</p>")[:-1]
     assert all(line in cost for line in map(equation_in, known))
-    assert ("No coefficients are fitted" in cost) == (own is not None)
 
 
 def equation_in(line):
     return re.search("<math>.*?</math>", line)[0]
-
-
-@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if STRATEGIES[name].own_law()])
-def test_a_law_of_a_strategys_own_uses_what_it_declares_and_gives_times(strategy):
-    law = STRATEGIES[strategy].own_law()
-    parts, step = law.steps_to("step")
-    used = step.free_symbols.union(*(part.free_symbols for _, part in parts))
-    assert used <= {*law.symbols().values(), *(symbol for symbol, _ in parts)}
-    made = law(**{one.name: one.metadata["least"] for one in dataclasses.fields(law)})
-    times = made.evaluate({one.name: 1e-3 for one in law.parameters}, [1, 2, 4], 32, 1e6)
-    assert (times > 0).all()
-
-
-def test_one_pipeline_alone_takes_what_the_law_of_pipelines_says():
-    coefficients = {one.name: 1e-3 for one in GPipe.parameters}
-    alone = STRATEGIES["hybrid"].own_law()(4, 100, stages=3, groups=1)
-    pipeline = GPipe(4, 100)
-    parts = [
-        pipeline.compute_s(coefficients, At.of(3, 32, 0)),
-        pipeline.wait_s(coefficients, At.of(3, 32, 0)),
-        pipeline.communicate_s(coefficients, At.of(3, 32, 0)),
-    ]
-    assert alone.evaluate(coefficients | {"wait_s": 0.0}, 3, 32, 1e6) == pytest.approx(sum(parts))
 
 
 def test_pages_ask_no_other_host(docs):

@@ -141,8 +141,9 @@ def train(
             np.savez(f"{out}~{form}~{rank}.npz", *strategy.weights(), *statistics)
 
     initial = strategy.state()
+    timed = asked.strategy != "parameter_server"  # its steps have no parts
     for batch in batches:
-        strategy.split_step(batch)
+        strategy.split_step(batch) if timed else strategy.step(batch)
     save("split")
     strategy.restore(initial)
     # Every input pipeline sets the seed. This waits for everything that is under way.

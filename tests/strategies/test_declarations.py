@@ -28,7 +28,10 @@ for name, declared in STRATEGIES.items():
     except NotPermittedError as error:
         found[name] = str(error) == declared.library.why_missing()
         continue
-    complete = issubclass(worker.Strategy, Strategy) and not worker.Strategy.__abstractmethods__
+    made = worker.Strategy
+    complete = not isinstance(made, type) or (
+        issubclass(made, Strategy) and not made.__abstractmethods__
+    )
     found[name] = complete and hasattr(worker, "Server") == bool(declared.options().server_nodes)
 print(json.dumps(found))
 """

@@ -15,6 +15,8 @@ from nodewise.report.addresses import curve_page
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = ["data/records/here/one", "data/records/there/two"]
 STUDY = {"name": "small", "title": "Committed records", "records": FOLDERS}
 CELLS = [
@@ -76,7 +78,6 @@ def test_models_and_the_calibration_are_shown_from_what_is_committed(project):
     assert len(list((project / "build/site").glob("calibration/study-*.json"))) == 1
 
 
-@pytest.mark.timeout(120)
 def test_nothing_changed_nothing_runs(project):
     assert build(project) == set()
 
@@ -93,7 +94,6 @@ IMPORTED = {
 }
 
 
-@pytest.mark.timeout(120)
 def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(project, tmp_path):
     copy = shutil.copytree(project, tmp_path / "project", symlinks=True)
     files = {
@@ -111,7 +111,6 @@ def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(projec
     assert {*why.split(", ")} == {files[layer] for layer in LAYERS}
 
 
-@pytest.mark.slow
 def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     cell = CELLS[1][0]
     path = project / FOLDERS[1] / f"{cell.id}.json"
@@ -133,7 +132,6 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     assert build(project) == set()
 
 
-@pytest.mark.slow
 def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
     experiment = {
         "study": "ntua",
@@ -158,7 +156,6 @@ def widths(project: Path) -> dict[str, int]:
     return {name: int(width) for name, width in shown}
 
 
-@pytest.mark.slow
 def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     themes = project / "build/site/charts/themes.js"
     pictures = {path: path.read_text() for path in themes.parent.glob("*.svg")}
@@ -175,7 +172,6 @@ def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     assert [name for name, width in after.items() if width >= before[name]] == []
 
 
-@pytest.mark.timeout(120)
 def test_a_folder_without_records_is_one_line_before_any_job(project):
     write_study(project, STUDY | {"records": ["data/records/nowhere"]})
     run = start(project, "snakemake", "--configfile", CONFIG, "--cores", "all")

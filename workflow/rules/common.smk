@@ -132,10 +132,9 @@ def model_file(wildcards):
 
 
 def strategy_files(wildcards):
-    """Return the code of a cell's strategy, without `law.py`, which only its page uses."""
+    """Return the code of a cell's strategy."""
     folder = STRATEGIES[cell_of(wildcards).strategy].folder
-    code = sorted(set(folder.rglob("*.py")) - {folder / "law.py"})
-    return [os.path.relpath(path) for path in code]
+    return [os.path.relpath(path) for path in sorted(folder.rglob("*.py"))]
 
 
 def weights_manifest(model):

@@ -23,7 +23,7 @@ from nodewise.strategies import STRATEGIES
 from nodewise.study.config import DEFAULT, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine, estimates
 
-TARGET = "all"  # the rule that runs nothing
+TARGET = "all"
 RESULTS = Path("results")
 LOG_LINES = 15
 LONG_S = 30  # a cell that may take longer is also announced
@@ -137,10 +137,8 @@ class LogHandler(LogHandlerBase):
         self.failed = True
         self.say(f"failed: {name}")
         for log in filter(Path.is_file, map(Path, told["log"])):
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-            self.say(f"  the end of {log}:")
-            for line in lines[-LOG_LINES:]:
-                self.say(f"    {line}")
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+            self.say("\n    ".join([f"  the end of {log}:", *lines]))
 
     def pass_on(self, record: LogRecord) -> None:
         """Print what Snakemake says, but for what it says in every run."""

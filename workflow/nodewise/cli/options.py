@@ -38,9 +38,6 @@ Calibrated = Annotated[
 Records = Annotated[
     Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
 ]
-Described = Annotated[
-    Path, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
-]
 OwnModels = Annotated[
     list[str] | None,
     typer.Option(

@@ -8,7 +8,6 @@ import typer
 from nodewise.cli.options import (
     STEPS,
     Calibrated,
-    Described,
     Out,
     OwnModels,
     StudyConfig,
@@ -74,7 +73,6 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
-    models: Described = Path("data/models"),
     own_models: OwnModels = None,
 ) -> None:
     """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
@@ -82,6 +80,7 @@ def draw_charts(
     Example: nodewise draw-charts --config config/study.yaml --tables
     results/study/tables --overhead results/study/overhead --out results/study/charts
     """
+    from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report import draw
 
     draw.draw_charts(
@@ -90,7 +89,7 @@ def draw_charts(
         out,
         config_path=config,
         calibration_paths=calibrations or (),
-        models_dir=models,
+        models_dir=DESCRIPTIONS,
         own_models=named_files(own_models),
     )
 
@@ -102,7 +101,6 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
-    models: Described = Path("data/models"),
     own_models: OwnModels = None,
 ) -> None:
     """Render the pages of the site as Markdown.
@@ -110,6 +108,7 @@ def render_pages(
     Example: nodewise render-pages --config config/study.yaml --results
     results/study --out build/docs
     """
+    from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report.context import read_context
     from nodewise.report.render import render_pages as render
 
@@ -117,7 +116,7 @@ def render_pages(
         config,
         results,
         calibration_paths=calibrations or (),
-        models_dir=models,
+        models_dir=DESCRIPTIONS,
         own_models=named_files(own_models),
     )
     render(study, results, out)

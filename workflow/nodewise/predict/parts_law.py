@@ -65,8 +65,6 @@ LINK: tuple[Parameter, ...] = (
     Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
 )
 ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
-SHARDED_STEP = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
-"""The step time if the input is sharded: no node reads examples that another one trains on."""
 
 c_0, c_1, d = (p.symbol for p in COMPUTE)
 sigma, v = (p.symbol for p in JITTER)

@@ -78,8 +78,8 @@ class StepTimes(NamedTuple):
 class NotTimedError(Exception):
     """The parts of a step cannot be timed separately.
 
-    The model applies gradients in another graph than that of the step, for example in a
-    `tf.function` that it calls, or in a branch.
+    The strategy does not know them, or the model applies gradients in another graph than that of
+    the step, for example in a `tf.function` that it calls, or in a branch.
     """
 
 
@@ -123,8 +123,8 @@ class Strategy(ABC):
     `replicas_agree` is true, all workers have the same weights after every step; the training loop
     checks this.
 
-    The worker module of a strategy calls its class `Strategy`. If the strategy has servers, the
-    module also has a class `Server`, which answers the workers as soon as it is created.
+    The worker module of a strategy has `Strategy`, which is called with a job. If the strategy has
+    servers, the module also has `Server`, which answers the workers as soon as it is created.
     """
 
     replicas_agree: bool = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,9 +19,6 @@ from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, Exchange
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_error
-
-if TYPE_CHECKING:
-    from nodewise.predict.law import Law
 
 
 class Options(Frozen):
@@ -90,8 +87,9 @@ class Declaration:
     """Everything that is known about a strategy without training with it.
 
     Attributes:
-        module: the package that declares the strategy (`__name__` there). Its module `worker` has a
-            class `Strategy`, and a class `Server` if the strategy has servers.
+        module: the package that declares the strategy (`__name__` there). Its module `worker` has
+            `Strategy`, a class or a function that creates an object, and a class `Server` if the
+            strategy has servers.
         title: the display name. Tables and sentences use only the part before a comma.
         max_nodes: the largest number of nodes that train.
         exchange: how workers combine what they computed, an entry of the table of exchanges. If the
@@ -129,17 +127,6 @@ class Declaration:
     def folder(self) -> Path:
         """The folder of the strategy."""
         return Path(str(import_module(self.module).__file__)).parent
-
-    def own_law(self) -> "type[Law] | None":
-        """Import the strategy's own law of the step time; return None if it has none.
-
-        This is the class `Step` in the strategy's module `law`. It is shown on the strategy's page;
-        nothing is fitted to it.
-        """
-        if not (self.folder / "law.py").is_file():
-            return None
-        law: type[Law] = import_module(f"{self.module}.law").Step
-        return law
 
     def check_available(self) -> None:
         """Check that the library of the strategy is built, before any worker starts.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import keras
 import numpy as np
@@ -65,6 +65,20 @@ class Exchange:
         yield
 
 
+class Trace(NamedTuple):
+    """What the exchange of gradients needs to know of the step that is being traced.
+
+    Attributes:
+        share: the worker's share of the global batch.
+        graph: the graph of the step.
+        marks: where to append the times of each exchange; None if they are not wanted.
+    """
+
+    share: float
+    graph: tf.Graph
+    marks: list[list[tf.Tensor]] | None
+
+
 class Replica:
     """A compiled model on plain variables of this process.
 
@@ -80,11 +94,7 @@ class Replica:
         self.model = job.build()
         self._job = job
         self._exchange = exchange
-        self._marks: list[list[tf.Tensor]] | None = None
-        self._graph: tf.Graph | None = None  # of the step that is being traced
-        self._inside = False  # whether gradients are applied in another graph than the step's
-        for optimizer in optimizers_of(self.model):
-            before_apply(optimizer, self._exchanged)
+        self._applies_inside = False  # whether in another graph than the step's
         # workers are killed, so that AutoGraph would leave behind a temporary file per function
         self.step = tf.function(self._step, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
@@ -118,16 +128,16 @@ class Replica:
         """
         marks: list[list[tf.Tensor]] = []
         self._train(batch, marks)
-        if self._inside:
+        if self._applies_inside:
             raise api.NotTimedError
         return tf.stack([tf.stack(times) for times in marks])
 
     def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
         """Train one step; append the times of its marks to `marks`, if given."""
-        self._share = examples_in(batch) / self._job.global_batch
-        self._marks = marks
-        self._graph = tf.compat.v1.get_default_graph()
-        return api.numbers(self.model.train_step(batch))
+        share = examples_in(batch) / self._job.global_batch
+        trace = Trace(share, tf.compat.v1.get_default_graph(), marks)
+        with changed_gradients(self.model, partial(self._exchanged, trace)):
+            return api.numbers(self.model.train_step(batch))
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step and time its parts."""
@@ -135,42 +145,48 @@ class Replica:
         marks: NDArray[np.float64] = self._marked(batch).numpy()
         return step_times(began, marks, time.time())
 
-    def _exchanged(self, gradients: list[Gradient]) -> list[Gradient]:
+    def _exchanged(self, trace: Trace, gradients: list[Gradient]) -> list[Gradient]:
         """Return the gradients that the optimizer applies instead of its own `gradients`."""
-        self._inside |= tf.compat.v1.get_default_graph() is not self._graph
-        if self._marks is None:
-            return self._sums(gradients)
+        # another graph is traced only once, also if several steps call it
+        self._applies_inside |= tf.compat.v1.get_default_graph() is not trace.graph
+        if trace.marks is None:
+            return self._sums(trace.share, gradients)
         ready = after(gradients)
         if self._exchange is None:
-            self._marks.append([ready, ready, ready])
-            return self._sums(gradients)
+            trace.marks.append([ready, ready, ready])
+            return self._sums(trace.share, gradients)
         # not a constant: TensorFlow would sum it only once, when it simplifies the function
         met = after([self._exchange.sum(tf.reshape(tf.cast(ready, tf.float32), [1]))])
         with tf.control_dependencies([met]):
-            total = self._sums([one if one is None else tf.identity(one) for one in gradients])
+            total = self._sums(
+                trace.share, [one if one is None else tf.identity(one) for one in gradients]
+            )
         exchanged = after(total)
-        self._marks.append([ready, met, exchanged])
+        trace.marks.append([ready, met, exchanged])
         with tf.control_dependencies([exchanged]):
             return [one if one is None else tf.identity(one) for one in total]
 
-    def _sums(self, gradients: list[Gradient]) -> list[Gradient]:
+    def _sums(self, share: float, gradients: list[Gradient]) -> list[Gradient]:
         if self._exchange is None:
-            return weighted(gradients, self._share * self._job.size)
+            return weighted(gradients, share * self._job.size)
         if not self._exchange.keeps_rows:
             gradients = [one if one is None else tf.convert_to_tensor(one) for one in gradients]
         dense = [one for one in gradients if one is not None and not _is_sparse(one)]
-        own = [tf.cast(one, tf.float32) * self._share for one in dense]
+        own = [tf.cast(one, tf.float32) * share for one in dense]
         sums = iter(self._exchange.gradients(own) if dense else [])
-        rows = partial(self._rows, self._exchange.concat)
+        rows = partial(_rows, self._exchange.concat, share)
         return [
             one if one is None else rows(one) if _is_sparse(one) else tf.cast(next(sums), one.dtype)
             for one in gradients
         ]
 
-    def _rows(self, concat: Callable[[tf.Tensor], tf.Tensor], own: tf.IndexedSlices) -> Gradient:
-        """Return the rows of all workers. They are not added up: that would change Adam's steps."""
-        values = concat(own.values * tf.cast(self._share, own.values.dtype))
-        return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
+
+def _rows(
+    concat: Callable[[tf.Tensor], tf.Tensor], share: float, own: tf.IndexedSlices
+) -> Gradient:
+    """Return the rows of all workers. They are not added up: that would change Adam's steps."""
+    values = concat(own.values * tf.cast(share, own.values.dtype))
+    return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
 
 
 def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
@@ -186,16 +202,29 @@ def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
     return buckets
 
 
-def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> None:
-    """Make `optimizer` apply the result of `change` instead of the gradients it is given."""
-    apply = optimizer.apply
+@contextmanager
+def changed_gradients(model: keras.Model, change: OnGradients) -> Iterator[None]:
+    """While a step is traced, let the optimizers apply the result of `change` to their gradients.
 
-    def changed(
-        grads: Iterable[Gradient], trainable_variables: Iterable[keras.Variable] | None = None
-    ) -> None:
-        apply(change(list(grads)), trainable_variables)
+    `change` gets the gradients of one call of `apply`.
+    """
+    applies = [(optimizer, optimizer.apply) for optimizer in optimizers_of(model)]
+    for optimizer, apply in applies:
+        optimizer.apply = partial(_apply_changed, apply, change)
+    try:
+        yield
+    finally:
+        for optimizer, apply in applies:
+            optimizer.apply = apply
 
-    optimizer.apply = changed
+
+def _apply_changed(
+    apply: Callable[..., None],
+    change: OnGradients,
+    grads: Iterable[Gradient],
+    trainable_variables: Iterable[keras.Variable] | None = None,
+) -> None:
+    apply(change(list(grads)), trainable_variables)
 
 
 def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:

@@ -13,7 +13,6 @@ from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Job
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
-from nodewise.report.formulas import formula_of
 from nodewise.report.page import Page
 from nodewise.report.page_figure import PageFigure, part_figures
 from nodewise.report.pages import page
@@ -147,14 +146,12 @@ def read_diagrams(folder: Path) -> list[Diagram]:
 def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     curves = _curves(study, cells)
     split = comparisons.split(curves)
-    own_law = STRATEGIES[name].own_law()
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
     figures, more = part_figures(_figures(study, cells))
     return {
         "name": name,
         "cells": len(cells),
         "diagrams": read_diagrams(STRATEGIES[name].folder),
-        "own_formula": formula_of(own_law) if own_law else None,
         "nodes": STRATEGIES[name].nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it

@@ -17,7 +17,7 @@ from nodewise.cluster.worker import reason_of
 from nodewise.core.errors import RefusedError
 from nodewise.models.contents import layers_in, optimizers_of
 from nodewise.strategies import api, native
-from nodewise.strategies.replica import Gradient, after, before_apply, step_times, weighted
+from nodewise.strategies.replica import Gradient, after, changed_gradients, weighted
 
 _TITLE = "MirroredStrategy"
 
@@ -35,11 +35,9 @@ class Strategy(api.Strategy):
             )
         self._own_masks()
         self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
-        self._marks: list[list[tf.Tensor]] | None = None  # one list per device
-        for optimizer in optimizers_of(self.model):
-            before_apply(optimizer, self._before_apply)
         self._step = tf.function(self._fused, autograph=False)
-        self._marked = tf.function(self._marked_step, autograph=False)
+        self._timed = tf.function(self._timed_step, autograph=False)
+        self._probe = tf.function(self._timed_all_reduce, autograph=False)
 
     def _own_masks(self) -> None:
         """Give each device its own random numbers: the first device's seed plus a device number."""
@@ -53,12 +51,11 @@ class Strategy(api.Strategy):
         self._own_masks()
 
     def _fused(self, batch: api.Batch) -> api.Logs:
-        self._marks = None
-
         def device_step() -> api.Logs:
             return api.numbers(self.model.train_step(self._own_part(batch)))
 
-        logs = self._mirrored.run(device_step)
+        with changed_gradients(self.model, self._weighted):
+            logs = self._mirrored.run(device_step)
         return {
             name: self._mirrored.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
             for name, value in logs.items()
@@ -70,33 +67,42 @@ class Strategy(api.Strategy):
         part: api.Batch = tf.nest.map_structure(lambda one: one[rows[0] : rows[-1] + 1], batch)
         return part
 
-    def _before_apply(self, gradients: list[Gradient]) -> list[Gradient]:
-        """In the context of a device, weight its gradients by its examples; add marks if asked."""
+    def _weighted(self, gradients: list[Gradient]) -> list[Gradient]:
+        """In the context of a device, weight its gradients by its examples."""
         share = self._job.size * self._shares[_device()] / self._job.global_batch
-        gradients = weighted(gradients, share)
-        if self._marks is None:
-            return gradients
-        ready = after(gradients)
-        given = [one for one in gradients if one is not None]
-        context = tf.distribute.get_replica_context()
-        sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, given))
-        total = [one if one is None else next(sums) for one in gradients]
-        exchanged = after(total)
-        self._marks[_device()].append(tf.stack([ready, ready, exchanged]))
-        with tf.control_dependencies([exchanged]):
-            # divide, because the optimizer sums over the devices once more
-            return weighted(total, 1 / self._job.size)
+        return weighted(gradients, share)
 
-    def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train one step; return the times of its marks on each device, (devices, applies, 3)."""
-        marks: list[list[tf.Tensor]] = [[] for _ in range(self._job.size)]
-        self._marks = marks
+    def _timed_step(self, batch: api.Batch) -> tf.Tensor:
+        """Train one step; return when each device had its last gradients, (devices,)."""
+        ready: dict[int, tf.Tensor] = {}
+
+        def change(gradients: list[Gradient]) -> list[Gradient]:
+            gradients = self._weighted(gradients)
+            ready[_device()] = after(gradients)
+            return gradients
 
         def device_step() -> tf.Tensor:
             self.model.train_step(self._own_part(batch))
-            return tf.stack(marks[_device()])
+            if _device() not in ready:
+                raise api.NotTimedError
+            return ready[_device()]
 
-        return tf.stack(self._mirrored.experimental_local_results(self._mirrored.run(device_step)))
+        with changed_gradients(self.model, change):
+            times = self._mirrored.run(device_step)
+        return tf.stack(self._mirrored.experimental_local_results(times))
+
+    def _timed_all_reduce(self) -> tf.Tensor:
+        """Sum values like a gradient over the devices; return the seconds on each, (devices,)."""
+
+        def device_sum() -> tf.Tensor:
+            began = tf.timestamp()
+            with tf.control_dependencies([began]):
+                values = [tf.identity(v.value) for v in self.model.trainable_variables]
+            context = tf.distribute.get_replica_context()
+            return after(context.all_reduce(tf.distribute.ReduceOp.SUM, values)) - began
+
+        seconds = self._mirrored.run(device_sum)
+        return tf.stack(self._mirrored.experimental_local_results(seconds))
 
     def step(self, batch: api.Batch) -> api.Logs:
         with native.refusing(_TITLE):
@@ -106,14 +112,14 @@ class Strategy(api.Strategy):
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; `wait` is 0, because it cannot be told from computing.
 
-        Gradients count as ready when the slowest device has its own. They are summed twice: once to
-        measure the time, then by the optimizer. The second sum is assumed to take as long as the
-        first.
+        The step computes until the slowest device has its last gradient. `communicate` is the time
+        of an all-reduce of its own right after the step.
         """
         began = time.time()  # the clock of tf.timestamp
-        marks = self._marked(batch).numpy().max(axis=0)
-        times = step_times(began, marks, time.time())
-        return times._replace(apply=max(0.0, times.apply - times.communicate))
+        ready = self._timed(batch).numpy().max()
+        rest = time.time() - ready
+        communicate = min(rest, self._probe().numpy().max())
+        return api.StepTimes(ready - began, 0.0, communicate, rest - communicate)
 
     def barrier(self) -> None:
         """Do nothing: when a step returns, it has ended on all devices."""

@@ -9,14 +9,11 @@ from nodewise.strategies import api
 from nodewise.strategies.calls import Array, CallsExchange
 
 
-class Star(CallsExchange):
+class StarAllReduce(CallsExchange):
     """The connections between worker 0, the driver, and the other workers."""
 
     def __init__(self, job: api.Job) -> None:
-        """Connect. Collective.
-
-        Afterwards the workers' ports are free again, for a TensorFlow server.
-        """
+        """Connect. Collective."""
         super().__init__()
         self._peers = job.connect()
 

@@ -13,40 +13,39 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.models.contents import draw_unseeded_by, examples_in, optimizers_of, unseeded
-from nodewise.strategies import api, native, per_worker
+from nodewise.models.contents import draw_unseeded_by, examples_in, unseeded
+from nodewise.strategies import api, native, replica
 from nodewise.strategies.multi_worker_mirrored import MultiWorkerMirrored
-from nodewise.strategies.multi_worker_mirrored.star import Star
-from nodewise.strategies.replica import Replica, before_apply, weighted
-from nodewise.strategies.ring import Ring
+from nodewise.strategies.multi_worker_mirrored.star import StarAllReduce
+from nodewise.strategies.replica import Replica, changed_gradients, weighted
+from nodewise.strategies.ring import Ring as RingAllReduce
 
 
-class Strategy(api.Strategy):
-    """Trains on `job.size` workers that find each other through TF_CONFIG."""
+def Strategy(job: api.Job) -> api.Strategy:  # noqa: N802
+    """Return the strategy with the all-reduce that the job's options choose."""
+    star = cast(MultiWorkerMirrored, job.options).collective == "star"
+    return Star(job) if star else Ring(job)
+
+
+class Star(replica.Strategy):
+    """Trains on plain variables; worker 0 sums the gradients of all workers."""
+
+    def __init__(self, job: api.Job) -> None:
+        super().__init__(job, StarAllReduce(job))
+
+
+class Ring(api.Strategy):
+    """Trains on mirrored variables of workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
-        self._replica: Replica | None = None
-        if cast(MultiWorkerMirrored, job.options).collective == "star":
-            # create the star before the ring, whose server listens on the same addresses
-            star = Star(job)
-            self._ring = Ring()
-            self._replica = Replica(job, star)
-            self.model = self._replica.model
-            per_worker.check(self.model, job)
-            raising = star.raising()
-            self._step, self._split = raising(self._replica.step), raising(self._replica.split_step)
-            return
-        self._ring = Ring()
+        self._ring = RingAllReduce()
+        self._copy: Replica | None = None
         self.model = native.build(
             job, self._ring.workers, "MultiWorkerMirroredStrategy", self._make_variables
         )
         api.own_masks(self.model, job.rank)
-        self._weight = 1.0
-        for optimizer in optimizers_of(self.model):
-            before_apply(optimizer, lambda gradients: weighted(gradients, self._weight))
         self._step = tf.function(self._fused, autograph=False)
-        self._split = self._copied_split_step
 
     def _make_variables(self, model: keras.Model, batch: api.Batch) -> None:
         """Create the variables by tracing a step: `test_on_batch` fails with this strategy."""
@@ -59,10 +58,11 @@ class Strategy(api.Strategy):
 
     def _fused(self, batch: api.Batch) -> api.Logs:
         # Keras assumes that all workers have the same number of examples
-        self._weight = self._job.size * examples_in(batch) / self._job.global_batch
-        logs: api.Logs = self._ring.workers.run(
-            lambda batch: api.numbers(self.model.train_step(batch)), args=(batch,)
-        )
+        weight = self._job.size * examples_in(batch) / self._job.global_batch
+        with changed_gradients(self.model, lambda gradients: weighted(gradients, weight)):
+            logs: api.Logs = self._ring.workers.run(
+                lambda batch: api.numbers(self.model.train_step(batch)), args=(batch,)
+            )
         return logs
 
     def step(self, batch: api.Batch) -> api.Logs:
@@ -70,23 +70,20 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        return self._split(batch)
-
-    def _copied_split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train a copy of the model on plain variables, which is created at the first call.
 
         On mirrored variables a Keras optimizer would sum the gradients a second time. On plain
         variables a synchronized batch normalization is not timed, and a loss that is a sum counts
         as a mean.
         """
-        if self._replica is None:
+        if self._copy is None:
             variables, generator = self._variables(), unseeded()
-            self._replica = Replica(self._job, self._ring).like(variables)
+            self._copy = Replica(self._job, self._ring).like(variables)
             draw_unseeded_by(generator)  # creating the copy has started another generator
-        return self._replica.split_step(batch)
+        return self._copy.split_step(batch)
 
     def split_weights(self) -> list[np.ndarray]:
-        model: keras.Model = self._replica.model if self._replica else self.model
+        model: keras.Model = self._copy.model if self._copy else self.model
         return [np.asarray(v.numpy()) for v in model.trainable_variables]
 
     def agree(self) -> None:

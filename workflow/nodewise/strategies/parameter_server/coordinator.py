@@ -62,7 +62,7 @@ class Coordinator:
     def trace_step(self, steps: StepQueue) -> None:
         """Define the step that is dispatched; it takes its batch from a queue like `steps`."""
         train = tf.function(
-            lambda x, y: self._strategy.run(self._step, args=(x, y, steps)), autograph=False
+            lambda x, y: self._strategy.run(self._step, args=(x, y)), autograph=False
         )
 
         def done(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -116,9 +116,7 @@ class Coordinator:
         except Exception as error:  # nobody would see an error of this thread
             self._steps.fail(error)
 
-    def _step(
-        self, x: tf.Tensor, y: tf.Tensor, steps: StepQueue
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _step(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Pull, compute, push; return the loss, the outputs and the staleness of the gradient."""
         unseeded = _NotingGenerator()
         draw_unseeded_by(unseeded)
@@ -127,9 +125,7 @@ class Coordinator:
             updates = tf.identity(self.optimizer.iterations.value)
             weights = [_pulled(variable) for variable in trained]
             rest = [_pulled(variable) for variable in others]
-        with tf.control_dependencies([updates, *weights, *rest]):
-            pulled = steps.mark()
-        with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
+        with tf.control_dependencies([updates, *weights, *rest]), tf.GradientTape() as tape:
             tape.watch(weights)
             outputs, changed = self._forward(x, weights, rest)
             # undo Keras' division by the number of replicas
@@ -143,8 +139,6 @@ class Coordinator:
             weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
         gradients = tape.gradient(weighted, weights)
         with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
-            computed = steps.mark()
-        with tf.control_dependencies([computed]):
             staleness = tf.identity(self.optimizer.iterations.value) - updates
         with tf.control_dependencies([staleness]):
             parts = map(_cut, gradients, self._pieces)

@@ -1,7 +1,6 @@
 """A queue that hands a worker's batches to the steps that its TensorFlow server runs."""
 
 import queue
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +9,11 @@ from numpy.typing import NDArray
 
 
 class StepResult(NamedTuple):
-    """The result of a dispatched step. `marks` are the times at which its parts ended."""
+    """The result of a dispatched step."""
 
     loss: NDArray[np.float32]
     outputs: NDArray[np.float32]
     staleness: int
-    marks: list[float]
 
 
 class StepQueue:
@@ -29,7 +27,6 @@ class StepQueue:
         self._patience_s = patience_s
         self._asked: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[StepResult | Exception] = queue.SimpleQueue()
-        self._marks: list[float] = []
         self._x, self._y = (tf.TensorSpec.from_tensor(tensor) for tensor in (x, y))
         calls = tf.function(self._calls, autograph=False).get_concrete_function()
         self._kept = calls  # the tokens are valid as long as this object exists
@@ -38,9 +35,8 @@ class StepQueue:
         self.tokens = b" ".join(self._tokens.values())
 
     def _calls(self) -> None:
-        """Register the three Python functions."""
+        """Register the two Python functions."""
         tf.numpy_function(self._take, [], [tf.bool, self._x.dtype, self._y.dtype], name="take")
-        tf.numpy_function(self._mark, [], [], name="mark")
         made = [tf.zeros([]), tf.zeros([]), tf.zeros([], tf.int64)]
         tf.numpy_function(self._finish, made, [], name="finish")
 
@@ -51,7 +47,6 @@ class StepQueue:
             TimeoutError: no step was done in time.
             Exception: the error with which the coordinator failed.
         """
-        self._marks = [time.perf_counter()]
         self._asked.put((x, y))
         try:
             done = self._done.get(timeout=self._patience_s)
@@ -80,12 +75,8 @@ class StepQueue:
         x, y = tf.ensure_shape(x, self._x.shape), tf.ensure_shape(y, self._y.shape)
         return tf.ensure_shape(there, []), x, y
 
-    def mark(self) -> tf.Operation:
-        """Inside a step: record the time."""
-        return tf.raw_ops.PyFunc(input=[], token=self._tokens["mark"], Tout=[])
-
     def finish(self, loss: tf.Tensor, outputs: tf.Tensor, staleness: tf.Tensor) -> tf.Operation:
-        """Inside a step: record the time and tell the worker that the step is done."""
+        """Inside a step: tell the worker that the step is done."""
         given = [loss, outputs, staleness]
         return tf.raw_ops.PyFunc(input=given, token=self._tokens["finish"], Tout=[])
 
@@ -95,14 +86,9 @@ class StepQueue:
             self._asked.put(None)
             x, y = (np.zeros(one.shape, one.dtype.as_numpy_dtype) for one in (self._x, self._y))
             return np.False_, x, y
-        self._mark()
         return np.True_, batch[0].numpy(), batch[1].numpy()
-
-    def _mark(self) -> None:
-        self._marks.append(time.perf_counter())
 
     def _finish(
         self, loss: NDArray[np.float32], outputs: NDArray[np.float32], staleness: np.int64
     ) -> None:
-        self._mark()
-        self._done.put(StepResult(loss.copy(), outputs.copy(), int(staleness), self._marks))
+        self._done.put(StepResult(loss.copy(), outputs.copy(), int(staleness)))

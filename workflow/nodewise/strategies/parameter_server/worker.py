@@ -65,13 +65,8 @@ class Strategy(api.Strategy):
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step in parts.
-
-        `wait` is the time until the coordinator's step begins, `communicate` the time to pull the
-        variables, and `apply` the time to push the gradients and have them applied.
-        """
-        wait, communicate, compute, apply = np.diff(self._train(batch).marks).tolist()
-        return api.StepTimes(compute, wait, communicate, apply)
+        """Raise NotTimedError: a dispatched step is one call for this worker."""
+        raise api.NotTimedError
 
     def _train(self, batch: api.Batch) -> StepResult:
         x, y = unpacked(batch)
