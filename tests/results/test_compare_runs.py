@@ -123,29 +123,6 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     assert half == [("1.25×", "1.75×")]
 
 
-def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
-    make.write_study(tmp_path, [])
-    changes = compare_runs.compare(cells([1.0], reference_s=0.006), cells([1.5], reference_s=0.009))
-    write_csv(changes, tmp_path / "changes.csv")
-    told = re.search(r"The reference step.*?as long", page(tmp_path), re.DOTALL)
-    numbers = re.findall(r"<data[^>]*>(.+?)</data>", html.unescape(told[0]))
-    assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
-    assert "the machine itself was slower" in page(tmp_path)
-
-
-def test_models_have_their_titles_and_a_noise_unknown_everywhere_has_no_column(tmp_path):
-    make.write_study(tmp_path, [])
-    kept = tmp_path / "changes.csv"
-    both_runs = (cells([1.0], model="mnist_cnn"), cells([2.0], model="mnist_cnn"))
-    write_csv(compare_runs.compare(*both_runs), kept)
-    shown = html.unescape(page(tmp_path))
-    assert ">MNIST CNN<" in shown and compare_runs.UNKNOWN not in shown and "Verdict" not in shown
-    lost = both(both_runs[0], cells([1.0], model="lost"))
-    write_csv(compare_runs.compare(lost, both_runs[1]), kept)
-    shown = html.unescape(page(tmp_path))
-    assert compare_runs.UNKNOWN in shown and compare_runs.ONLY_OLD in shown
-
-
 def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
     config = tmp_path / "study.yaml"
     runs = {"changes": {"old": "records/a-b", "new": "records/c_d"}}

@@ -244,8 +244,3 @@ def test_the_callback_times_the_steps_of_a_keras_model(tmp_path):
     (curve,) = import_curves(tmp_path / "run").curves
     (point,) = curve.measured
     assert (curve.name, point.nodes, point.batch_per_worker, point.repeats) == ("line", 1, 8, 4)
-
-
-def test_fit_names_all_that_a_log_lacks():
-    with pytest.raises(UserError, match="does not say curve, nodes, batch_per_worker; `nodewise i"):
-        import_curves(FILES / "keras.txt")

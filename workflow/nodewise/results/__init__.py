@@ -5,7 +5,8 @@
 - **Tables**: `tables` builds them. `cell_rows` builds the rows of a record, `curve_points` the
   points of curves from all sources, `curve_intervals` their intervals, and `cautions` the reasons
   why they may mislead. `columns.yaml` names, types and explains every column.
-- **Imported curves**: `importers/` reads files of other tools, one module per format. `curve_rows`
-  turns the rows of a file into `curves`. `csv_file` reads CSV files of users.
+- **Imported curves**: `importers/` reads files of other tools. `log_format` reads text logs, whose
+  kinds are declared by patterns of lines, and `csv_file` CSV files of users. `curve_rows` turns the
+  rows of a file into `curves`.
 - **Queries** of figures, pages and answers: `queries` and `comparisons` select and join rows.
 """

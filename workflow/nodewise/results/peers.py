@@ -65,7 +65,17 @@ class Fit(Frozen):
     ratios: dict[str, Interval]
 
 
-class Run(Frozen):
+class Place(Frozen):
+    """The setting in which a way was measured."""
+
+    kind: Kind
+    model: str
+    way: str
+    nodes: int
+    batch: int
+
+
+class Run(Place):
     """One launch of a way.
 
     `step_s` is the mean of the timed steps of the slowest worker, in wall seconds. `all_reduce_s`
@@ -76,11 +86,6 @@ class Run(Frozen):
     """
 
     round: int
-    model: str
-    way: str
-    nodes: int
-    batch: int
-    kind: Kind
     step_s: float
     all_reduce_s: float | None
     payload_bytes: int
@@ -88,30 +93,20 @@ class Run(Frozen):
     outside: list[str]
 
 
-class StepTime(Frozen):
+class StepTime(Place):
     """The step time of a way, in wall seconds."""
 
-    kind: Kind
-    model: str
-    way: str
-    nodes: int
-    batch: int
     step_s: Interval
 
 
-class Ratio(Frozen):
+class Ratio(Place):
     """The time of one of our ways over that of a peer. Below 1, ours is faster."""
 
-    kind: Kind
-    model: str
-    way: str
     peer: str
-    nodes: int
-    batch: int
     ratio: Interval
 
 
-class Added(Frozen):
+class Added(Place):
     """The time that the exchange adds to a step.
 
     `added_s` is the step time minus that on one node, in wall seconds. `of_longer` is the step time
@@ -120,11 +115,6 @@ class Added(Frozen):
     all-reduce.
     """
 
-    kind: Kind
-    model: str
-    way: str
-    nodes: int
-    batch: int
     added_s: Interval
     of_longer: Interval | None
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.core.units import PROJECTED, kind_label
+from nodewise.core.units import kind_label
 from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 Tables = dict[str, pd.DataFrame]
@@ -58,13 +58,14 @@ def training_times(tables: Tables) -> pd.DataFrame:
     ours = _with_asked(ours, published)
     own = ours["trained"].where(ours["whole_epochs"], 1)
     ours["epochs"] = ours["asked"].fillna(own).astype("int64")
-    projected = ~ours["whole_epochs"] | (ours["trained"] != ours["epochs"])
-    ours["kind"] = _labels(ours, projected)
+    ours["projected"] = ~ours["whole_epochs"] | (ours["trained"] != ours["epochs"])
+    ours["kind"] = _labels(ours, ours["projected"])
     for end in ("", "low_", "high_"):
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
     theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
-    values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup"]
-    return _with_published(ours, _alone(theirs), values)
+    theirs = _alone(theirs).assign(projected=False)
+    values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup", "projected"]
+    return _with_published(ours, theirs, values)
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -124,12 +125,12 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
         columns={"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
     )
     rows = rows.merge(ours, "left", where).merge(scores, "left", where)
+    timed, scored = rows["experiment"].fillna(""), rows["scored"].fillna("")
+    both_differ = (timed != "") & (scored != "") & (timed != scored)
+    both = timed.where(timed != "", scored)
     return rows.assign(
         ratio=rows["seconds_ours"] / rows["seconds_published"],
-        experiment=[
-            _experiments(*both)
-            for both in rows[["experiment", "scored"]].fillna("").itertuples(index=False)
-        ],
+        experiment=both.where(~both_differ, both + "; accuracy: " + scored),
         flags=rows["flags"].fillna(""),
     )
 
@@ -137,23 +138,13 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
     """Return the times of one experiment for each model and batch; see `published_and_ours`."""
     line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
-    cautions = times.assign(
-        cautions=times["flags"] != "",
-        projected=times["kind"].str.contains(PROJECTED, regex=False),
+    grouped = times.assign(caution=times["flags"] != "").groupby([*line, *one], as_index=False)
+    ranked = grouped.agg({"nodes": "nunique", "caution": "sum", "projected": "max"})
+    ranked = ranked.sort_values(
+        ["nodes", "caution", "projected"], ascending=[False, True, True], kind="stable"
     )
-    counted = cautions.groupby([*line, *one], as_index=False).agg(
-        {"nodes": "nunique", "cautions": "sum", "projected": "max"}
-    )
-    order = ["nodes", "cautions", "projected"]
-    counted = counted.sort_values(order, ascending=[False, True, True], kind="stable")
-    best = counted.drop_duplicates(line)[[*line, *one]]
+    best = ranked.drop_duplicates(line)[[*line, *one]]
     return times.merge(best).drop_duplicates([*line, "nodes"])
-
-
-def _experiments(timed: str, scored: str) -> str:
-    return (
-        f"{timed}; accuracy: {scored}" if timed and scored not in ("", timed) else timed or scored
-    )
 
 
 def improvements(tables: Tables) -> pd.DataFrame:
