@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nodewise.cli import app
 from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
-from nodewise.predict import least_squares
+from nodewise.predict import fit
 from nodewise.predict.ask import optimum_rows, prediction_rows
 from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
@@ -61,7 +61,7 @@ def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monk
     def exhausted(matrix, right):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr(least_squares, "nnls", exhausted)
+    monkeypatch.setattr(fit, "nnls", exhausted)
     with pytest.raises(UserError, match=r"^curve mine: no fit was found \(Maximum .*\); check"):
         fitted(tmp_path, csv_of("mine,1,64,1"))
 
