@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from nodewise.predict.answers import Job
 from nodewise.predict.curve_groups import find_groups
-from nodewise.predict.forecast import Link, forecast_rows
+from nodewise.predict.forecast import Link, forecast, ring_s
 from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
@@ -37,17 +38,19 @@ def forecasts(points: pd.DataFrame) -> pd.DataFrame:
             for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
                 payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
                 one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
-                (bare,) = forecast_rows(one_s, payload, int(batch), known, nodes)
-                (told,) = forecast_rows(one_s, payload, int(batch), known, nodes, hidden=hidden)
+                (sending_s,) = ring_s(np.array(nodes), payload, known)
+                told = forecast(
+                    one_s, payload, known, nodes, Job(), batch=batch, hidden=hidden
+                ).table.iloc[-1]
                 about = {name: row[name] for name in ("model", "strategy", "nodes")}
                 rows.append(
                     about
                     | {
                         "one_s": one_s,
-                        "ring_s": bare["step_time_s"] - one_s,
+                        "ring_s": sending_s,
                         "step_s": row["step_time_s"],
-                        "error": told["step_time_s"] / row["step_time_s"] - 1,
-                        "covered": told["low"] <= row["step_time_s"] <= told["high"],
+                        "error": told["step_s"] / row["step_time_s"] - 1,
+                        "covered": told["step_s_low"] <= row["step_time_s"] <= told["step_s_high"],
                     }
                 )
     return pd.DataFrame(rows)

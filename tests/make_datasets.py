@@ -49,7 +49,7 @@ def entry(
         "title": "Sample images",
         "licence": "CC0-1.0",
         "licence_url": "https://creativecommons.org/publicdomain/zero/1.0/",
-        "stand_in": "digits",
+        "synthetic": True,
         "classes": [f"class {i}" for i in range(CLASSES)],
         "shape": [28, 28, 1],
         "dtype": "uint8",
@@ -168,7 +168,7 @@ def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return (
         entry()
         | {
-            "stand_in": None,
+            "synthetic": False,
             "classes": COLOUR_CLASSES,
             "shape": list(COLOUR_SHAPE),
             "train_examples": 10,
@@ -205,7 +205,7 @@ def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
 def review_entry(packed: bytes, vocabulary: bytes, **changes: Any) -> dict[str, Any]:
     """Return the registry entry of a dataset of 9 + 3 texts."""
     told = {
-        "stand_in": "reviews",
+        "synthetic": True,
         "classes": ["neg", "pos"],
         "shape": [REVIEW_TOKENS],
         "dtype": "uint16",

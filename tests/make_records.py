@@ -198,7 +198,6 @@ def published() -> pd.DataFrame:
                 "payload_bytes": 4 * PARAMETERS,
                 "kind": "published",
                 "printed_dataset": "Fashion MNIST" if batch == 32 else "MNIST",
-                "printed_batch": batch,
             }
         )
     return pd.DataFrame(rows)

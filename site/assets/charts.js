@@ -17,8 +17,6 @@
   const LOWER = 0.75; // where there is little room
   const ROOMY = 1.3; // higher, where names stand above rows
   const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
-  const LOOKS = ["color", "fill", "strokeDash"];
-  const BESIDE = 340; // pixels that lines keep beside the names at their ends
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
   const dark = () => document.body.dataset.mdColorScheme === "slate";
 
@@ -49,12 +47,9 @@
     }
   }
 
-  /** Return whether a layer is that of the names at the ends of lines. */
-  const labels = ({ name }) => name === "labels";
-
   /** Break the titles of axes of a chart that has little room, and keep its shape. */
   function narrow(spec, width) {
-    if (spec.layer[0].encoding.y?.type !== "nominal" && !spec.layer.some(labels)) {
+    if (spec.layer[0].encoding.y?.type !== "nominal") {
       spec.height *= LOWER;
     }
     for (const { encoding } of spec.layer) {
@@ -65,24 +60,9 @@
     }
   }
 
-  /** Name lines in a legend: names at their ends have no room. */
-  function withLegend(spec, { field, legend }) {
-    spec.layer = spec.layer.filter((layer) => !labels(layer));
-    delete spec.padding;
-    for (const channel of spec.layer.flatMap(({ encoding }) => LOOKS.map((one) => encoding[one]))) {
-      if (channel?.field === field) {
-        channel.legend = legend;
-      }
-    }
-  }
-
   /** Return the specification as this page shows it: themed, and as wide as there is. */
   function shown(specification, width) {
     const spec = structuredClone(specification);
-    const beside = spec.usermeta.labels;
-    if (beside && width - beside.room < BESIDE) {
-      withLegend(spec, beside);
-    }
     const points = spec.layer.some(({ mark }) => mark.type === "point");
     for (const { mark } of spec.layer) {
       if (["point", "bar"].includes(mark.type)) {

@@ -2,22 +2,19 @@
 
 python duty_job.py WORK NODES SHARE SECONDS [--cores N] [--user ID] [--namespace]
 
-WORK is what each node does: `busy`, `mixed` (alternates between computing and sleeping), `crowd`
-(like busy, with a hundred sleeping threads beside it), `asleep` or `dies` (node 0 is killed after a
-second). The first line names the processes. Then one line per second says which share each node
-got. After SECONDS the limits are lifted, and a last line says what each node got in the next half
-second.
+WORK is what each node does: `busy`, `mixed` (alternates between computing and sleeping) or `crowd`
+(like busy, with a hundred sleeping threads beside it). The first line names the processes. Then one
+line per second says which share each node got. After SECONDS the limits are lifted, and a last line
+says what each node got in the next half second.
 """
 
 import argparse
 import json
 import os
 import random
-import signal
 import sys
 import threading
 import time
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -47,12 +44,12 @@ class Job(process.Job):
         if name == "placed":
             for rank, pid in enumerate(pids):
                 self.cycle.put(rank, pid)
-            print(json.dumps({"controller": self.cycle._controller, "nodes": pids}), flush=True)
+            print(json.dumps({"controller": self.cycle.controller, "nodes": pids}), flush=True)
         elif name == "warm":
             for rank in range(self.arguments.nodes):
                 self.cycle.limit(rank, self.arguments.share)
             self.started = self.told = time.monotonic()
-            self.used = cpu_time(self.cycle._controller)
+            self.used = cpu_time(self.cycle.controller)
         elif name == "timed":
             self.told = float("inf")
             for rank in range(self.arguments.nodes):
@@ -68,8 +65,8 @@ class Job(process.Job):
         now = time.monotonic()
         if now > self.told + 1:
             self.told = now
-            used = cpu_time(self.cycle._controller) - self.used
-            shares = [asdict(share) for share in self.cycle.shares()]
+            used = cpu_time(self.cycle.controller) - self.used
+            shares = [share._asdict() for share in self.cycle.shares()]
             seen = {"shares": shares, "controller": used / (now - self.started)}
             print(json.dumps(seen), flush=True)
 
@@ -108,18 +105,7 @@ def mixed(rank: int) -> None:
         time.sleep(chance.uniform(0, 0.1))
 
 
-def asleep(rank: int) -> None:
-    time.sleep(60)
-
-
-def dies(rank: int) -> None:
-    time.sleep(1)
-    if rank == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    busy(rank)
-
-
-WORK = {"busy": busy, "mixed": mixed, "crowd": busy, "asleep": asleep, "dies": dies}
+WORK = {"busy": busy, "mixed": mixed, "crowd": busy}
 
 
 def parse() -> argparse.Namespace:
@@ -143,7 +129,7 @@ if __name__ == "__main__":
         namespace.enter_private_network()
     try:
         job = Job(arguments)
-        with duty_cycle.made(job.cycle):
+        with job.cycle.held():
             job.run()
     except api.NotPermittedError as error:
         sys.exit(f"refused: {error}")

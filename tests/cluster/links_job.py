@@ -32,7 +32,7 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
     def met(name, pids):
         if name == "placed":
             links.lay(pids)
-            links.limit_ports(count, rate_mbit, latency_ms)
+            links.limit(count, rate_mbit, latency_ms)
         elif name == "done":
             use.extend(found._asdict() for found in links.counters(count))
         return False

@@ -5,85 +5,45 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from nodewise.cluster import cgroup, doctor, duty_cycle, machine_checks, namespace
 from nodewise.cluster.api import NotPermittedError
-from nodewise.cluster.cgroup import Hierarchy, has_cpu, parse_hierarchies, quota_of
+from nodewise.cluster.cgroup import Hierarchy, has_cpu, quota_of
 from nodewise.cluster.machine_checks import Check, Machine
 
 YES = Check(True, "so it is")
 NO = Check(False, "for a reason", "sudo make it so")
-SYSTEMD_V1 = """\
-25 30 0:23 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw
-31 25 0:26 / /sys/fs/cgroup ro,nosuid,nodev,noexec shared:9 - tmpfs tmpfs ro,size=4096k,mode=755
-32 31 0:27 / /sys/fs/cgroup/unified rw,nosuid,relatime shared:10 - cgroup2 cgroup2 rw,nsdelegate
-35 31 0:30 / /sys/fs/cgroup/cpuset rw,relatime shared:16 - cgroup cgroup rw,cpuset
-36 31 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,relatime master:3 - cgroup cgroup rw,cpu,cpuacct
-"""
-V2 = "29 22 0:25 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
 
-def v1(own):
-    mount = Path("/sys/fs/cgroup/cpu,cpuacct")
-    return Hierarchy(1, mount, mount / own)
-
-
-def test_version_1_beside_a_version_2_without_controllers():
-    cgroup = (
-        "5:cpuset:/\n4:cpu,cpuacct:/user.slice\n1:name=systemd:/user.slice/a\n0::/user.slice/a\n"
-    )
-    unified = Path("/sys/fs/cgroup/unified")
-    assert parse_hierarchies(SYSTEMD_V1, cgroup) == [
-        v1("user.slice"),
-        Hierarchy(2, unified, unified / "user.slice/a"),
-    ]
-
-
-def test_version_2_alone_and_colons_in_a_name():
-    mount = Path("/sys/fs/cgroup")
-    own = "user.slice/user-1000.slice/user@1000.service/app.slice/a:b.scope"
-    assert parse_hierarchies(V2, f"0::/{own}\n") == [Hierarchy(2, mount, mount / own)]
-
-
-def test_a_container_sees_its_own_part_of_the_tree():
-    """Without a cgroup namespace the path is the host's; the container sees only part of it."""
-    mountinfo = SYSTEMD_V1.replace("0:31 / ", "0:31 /docker/1f ")
-    assert parse_hierarchies(mountinfo, "4:cpu,cpuacct:/docker/1f/job\n") == [v1("job")]
-    assert parse_hierarchies(mountinfo, "4:cpu,cpuacct:/docker/1f\n") == [v1("")]
-    assert parse_hierarchies(mountinfo, "4:cpu,cpuacct:/elsewhere\n") == [v1("")]
-    assert parse_hierarchies(SYSTEMD_V1, "4:cpu,cpuacct:/../../outside\n") == [v1("")]
-
-
-def test_a_mount_point_with_a_blank_and_one_that_looks_like_the_separator():
-    mountinfo = r"36 31 0:31 / /my\040groups/- rw - cgroup cgroup rw,cpu" + "\n"
-    (tree,) = parse_hierarchies(mountinfo, "4:cpu:/\n")
-    assert tree.mount == Path("/my groups/-")
-
-
-def test_no_cpu_controller_is_no_hierarchy():
-    assert parse_hierarchies(SYSTEMD_V1, "5:cpuset:/\n4:cpuacct:/\n3:rdma:/cpu\n") == []
-    assert parse_hierarchies("", "0::/\n4:cpu:/\n") == []
-
-
-def test_only_what_a_launcher_of_this_pid_namespace_left_is_stale(tmp_path, monkeypatch):
-    """Containers may share a cgroup tree although their process ids are unrelated."""
-    removed = []
-    monkeypatch.setattr(cgroup, "_remove", lambda folder: removed.append(folder.name))
-    own, here = cgroup._own_name(), cgroup._pid_namespace()
-    gone = f"nodewise-4194303-1-{here}"  # a process id beyond the largest possible one
-    of_container = f"nodewise-1-1-{int(here) + 1}"
-    for name in (own, gone, of_container, "nodewise-else"):
-        (tmp_path / name).mkdir()
-    cgroup.remove_stale(tmp_path)
-    assert removed == [gone]
+@pytest.mark.parametrize(
+    ("groups", "version", "own"),
+    [
+        ("5:cpuset:/\n4:cpu,cpuacct:/a.slice\n0::/b.scope\n", 1, "cpu/a.slice"),
+        ("0::/b.scope\n", 2, "b.scope"),
+        # A container may see its own part of the tree only, but the path of the whole.
+        ("4:cpu,cpuacct:/docker/1f\n", 1, "cpu"),
+        ("5:cpuset:/\n4:cpuacct:/\n3:rdma:/cpu\n", None, ""),
+    ],
+)
+def test_the_hierarchy_that_limits_cpu_time_is_found(tmp_path, groups, version, own):
+    root, file = tmp_path / "mounts", tmp_path / "groups"
+    for folder in ("cpu/a.slice", "b.scope"):
+        (root / folder).mkdir(parents=True)
+    (root / "cgroup.controllers").write_text("cpu memory\n")
+    file.write_text(groups)
+    tree = version and Hierarchy(version, root / "cpu" if version == 1 else root, root / own)
+    assert cgroup.find_hierarchy(root, file) == tree
 
 
 def machine(**kinds):
-    everything = dict.fromkeys(("quota", "soft", "private", "links", "latency"), YES)
-    return Machine(**({"cores": 2} | everything | kinds))
+    return Machine(**(dict.fromkeys(Machine._fields, YES) | kinds))
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(cgroup, "whole_cores", lambda: 2)
 
 
 def rows(text):
@@ -92,10 +52,10 @@ def rows(text):
     return [line[21:24].strip() for line in table if not line.startswith(" ")]
 
 
-def test_where_all_is_permitted_nothing_is_left_to_do():
+def test_where_all_is_permitted_nothing_is_left_to_do(two_cores):
     text = doctor.report(machine(), 0.2)
     assert rows(text) == ["yes"] * 5
-    assert "permit" not in text.split("why not")[1]
+    assert "ermit" not in text.split("why not")[1].split("Other processes")[0]
     assert "n up to 2, one core each" in text
     assert "n up to 9 with 0.2 of a core each" in " ".join(text.split())
 
@@ -115,10 +75,10 @@ def test_what_no_command_permits_is_said_too():
     assert "no such module" in text
 
 
-def test_whoever_sees_only_a_container_is_told_what_that_means():
-    told = "not visible from here"
-    assert told in doctor.report(machine(sees_all=False), 0.2)
-    assert told not in doctor.report(machine(), 0.2)
+@pytest.mark.parametrize("sees_all", [True, False])
+def test_whoever_sees_only_a_container_is_told_what_that_means(monkeypatch, sees_all):
+    monkeypatch.setattr(doctor, "_sees_all", lambda: sees_all)
+    assert ("not visible from here" in doctor.report(machine(), 0.2)) != sees_all
 
 
 def test_without_a_private_network_only_who_accepts_open_ports_gets_nodes(monkeypatch):
@@ -134,8 +94,9 @@ def test_without_a_private_network_only_who_accepts_open_ports_gets_nodes(monkey
 
 
 @pytest.mark.parametrize(("cpu", "nodes"), [(1, 2), (0.5, 3), (0.2, 9), (0.18, 10), (0.01, 180)])
-def test_emulated_nodes_leave_a_tenth_of_the_machine_free(cpu, nodes):
-    assert machine().most_nodes(cpu) == nodes
+def test_emulated_nodes_leave_a_tenth_of_the_machine_free(two_cores, cpu, nodes):
+    text = " ".join(doctor.report(machine(), cpu).split())
+    assert f"n up to {nodes} with {cpu:g} of a core each" in text
 
 
 @pytest.fixture
@@ -148,67 +109,48 @@ def unified(tmp_path, monkeypatch):
     """Return a cgroup tree of version 2 with a CPU controller, on a machine with systemd."""
     monkeypatch.setattr(machine_checks, "_SYSTEMD", tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory\n")
-    return [Hierarchy(2, tmp_path, tmp_path)]
+    return Hierarchy(2, tmp_path, tmp_path)
 
 
-def user_manager(unified, controllers):
-    folder = unified[0].mount / "user.slice/user-1000.slice/user@1000.service"
+SCOPE = "systemd-run --user --scope -p Delegate=yes snakemake --cores all"
+
+
+@pytest.mark.parametrize(
+    ("controllers", "root", "commands"),
+    [
+        ("cpu memory pids\n", False, [SCOPE]),
+        ("memory pids\n", False, ["Delegate=cpu cpuset memory pids", SCOPE]),
+        ("", True, [SCOPE.replace(" --user", "")]),
+    ],
+)
+def test_version_2_takes_a_scope_that_systemd_delegates(
+    user, unified, monkeypatch, controllers, root, commands
+):
+    mount = unified.mount
+    folder = mount / "user.slice/user-1000.slice/user@1000.service"
     folder.mkdir(parents=True)
     (folder / "cgroup.controllers").write_text(controllers)
+    if root:
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+    told = machine_checks.command_for_quota(unified)
+    assert all(command in told for command in commands)
+    assert told.endswith(commands[-1])
+    assert all(len(line) <= 76 for line in told.splitlines())
 
 
-def test_version_1_takes_one_folder_of_the_users(user, tmp_path):
-    command = machine_checks.command_for_quota([Hierarchy(1, tmp_path, tmp_path / "session")])
-    assert command == f"sudo install -d -o 1000 {tmp_path}/nodewise"
-
-
-def test_version_2_takes_a_scope_below_the_users_manager(user, unified):
-    user_manager(unified, "cpu memory pids\n")
-    command = machine_checks.command_for_quota(unified)
-    assert command == "systemd-run --user --scope -p Delegate=yes snakemake --cores all"
-
-
-def test_version_2_takes_delegation_first_where_the_manager_has_no_cpu(user, unified):
-    user_manager(unified, "memory pids\n")
-    command = machine_checks.command_for_quota(unified)
-    assert "Delegate=cpu cpuset memory pids" in command
-    assert command.endswith("\nsystemd-run --user --scope -p Delegate=yes snakemake --cores all")
-    assert all(len(line) <= 76 for line in command.splitlines())
-
-
-def test_version_2_takes_a_manager_where_none_runs(user, unified):
-    assert machine_checks.command_for_quota(unified).startswith(
-        "sudo loginctl enable-linger 1000\n"
-    )
-
-
-def test_root_takes_a_scope_in_version_2(unified, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    command = machine_checks.command_for_quota(unified)
-    assert command == "systemd-run --scope -p Delegate=yes snakemake --cores all"
-
-
-def test_without_systemd_the_uppermost_group_has_to_give_the_controller(unified, monkeypatch):
-    """If it is not the root of the whole tree, as in a container, it must have no processes."""
-    mount = unified[0].mount
+def test_other_machines_take_a_command_of_their_own(user, unified, monkeypatch):
+    mount = unified.mount
+    command = machine_checks.command_for_quota(Hierarchy(1, mount, mount))
+    assert command == f"sudo install -d -o 1000 {mount}/nodewise"
     monkeypatch.setattr(machine_checks, "_SYSTEMD", mount / "none")
-    enable = f"echo +cpu | sudo tee {mount}/cgroup.subtree_control"
-    assert machine_checks.command_for_quota(unified).startswith(enable)
-    (mount / "cgroup.type").write_text("domain\n")
     command = machine_checks.command_for_quota(unified)
-    assert command.startswith(f"sudo mkdir -p {mount}/others\n")
-    assert f"\n{enable}\n" in command
-
-
-def test_nothing_is_advised_where_no_tree_limits_cpu_time():
-    assert machine_checks.command_for_quota([]) == ""
+    assert command.startswith(f"echo +cpu | sudo tee {mount}/cgroup.subtree_control\n")
+    assert machine_checks.command_for_quota(None) == ""
 
 
 def test_a_tree_of_version_2_has_the_controller_or_not(unified):
-    mount = unified[0].mount
+    mount = unified.mount
     assert has_cpu(mount)
-    (mount / "cgroup.controllers").write_text("cpuset hugetlb\n")
-    assert not has_cpu(mount)
     assert not has_cpu(mount / "none")
 
 
@@ -305,7 +247,7 @@ def test_a_container_has_as_many_cores_as_the_tightest_quota_above_it(tmp_path, 
     own.mkdir(parents=True)
     (own / "cpu.max").write_text("max 100000\n")
     (own.parent / "cpu.max").write_text("40000 100000\n")
-    monkeypatch.setattr(cgroup, "hierarchies", lambda: [Hierarchy(2, tmp_path, own)])
+    monkeypatch.setattr(cgroup, "find_hierarchy", lambda: Hierarchy(2, tmp_path, own))
     assert cgroup.cores() == 0.4
     (own.parent / "cpu.max").write_text("max 100000\n")
     assert cgroup.cores() == len(os.sched_getaffinity(0))

@@ -24,8 +24,8 @@ MUST_RUN = "CI" in os.environ and ROOT
 
 
 LOOK = (
-    "import dataclasses, json; from nodewise.cluster import machine_checks;"
-    "print(json.dumps(dataclasses.asdict(machine_checks.look())))"
+    "import json; from nodewise.cluster import machine_checks; seen = machine_checks.look();"
+    "print(json.dumps({kind: check._asdict() for kind, check in seen._asdict().items()}))"
 )
 
 
@@ -48,10 +48,8 @@ def left():
     """Return what trials or jobs may have left behind, without what running cells use now."""
     groups = {
         str(folder)
-        for tree in cgroup.hierarchies()
-        for folder in tree.mount.rglob("nodewise-*")
-        if (name := cgroup._NAME.fullmatch(folder.name))
-        and cgroup._start_ticks(int(name[1])) != int(name[2])
+        for folder in cgroup.find_hierarchy().mount.rglob("nodewise-*")
+        if not psutil.pid_exists(int(folder.name.split("-")[1]))
     }
     links = {link.name for link in Path("/sys/class/net").iterdir()}
     jobs = {  # A namespace lasts as long as its last process.
@@ -140,7 +138,7 @@ def test_ports_that_others_listen_on_are_left_to_them():
 def test_a_group_counts_what_its_node_used_and_how_it_was_held_back(cpu):
     """With 0.05 cores, the usual period would give a quota below the kernel's minimum."""
     groups = cgroup.CpuGroups(cgroup.find_base(), 1)
-    with cgroup.made(groups):
+    with groups.held():
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
             groups.put(0, busy.pid)
             time.sleep(0.3)
@@ -233,7 +231,7 @@ def test_a_user_gets_links_and_their_counters():
 @NEEDS_ROOT
 @needs("quota")
 def test_the_command_that_doctor_tells_a_user_really_permits_it():
-    tree = cgroup.hierarchies()[0]
+    tree = cgroup.find_hierarchy()
     folder = tree.mount / cgroup.DELEGATED
     if tree.version != 1 or folder.exists():
         pytest.skip(f"{folder} is somebody's, or the groups here are systemd's")

@@ -25,7 +25,7 @@ def test_the_registry_of_the_project_is_valid():
         assert all(len(file.urls) > 1 for file in files(entry))
     digests = [file.content_sha256 for entry in entries.values() for file in files(entry)]
     assert len(set(digests)) == len(digests)
-    assert all(entry.stand_in for entry in entries.values())
+    assert all(entry.synthetic for entry in entries.values())
 
 
 def files(entry):
@@ -50,7 +50,7 @@ def files(entry):
         ({"releases": [{"format": "pickle"}]}, "'pickle'"),
         ({"releases": [{"format": "idx", "files": []}]}, "each role exactly once"),
         ({"releases": make_datasets.entry()["releases"] * 2}, "same name"),
-        ({"stand_in": "cats"}, "stand_in"),
+        ({"synthetic": "maybe"}, "synthetic"),
         ({"title": "two\nlines"}, "title"),
     ],
 )

@@ -241,7 +241,7 @@ def test_a_damaged_release_is_passed_over_for_a_sound_one_only(tmp_path, caplog)
     data = prepared(tmp_path, entry, bad | other, name="passed")
     assert data.manifest.note == "smaller"
     assert "another digest" in caplog.text
-    line = refused(tmp_path, entry | {"stand_in": "objects"}, bad)
+    line = refused(tmp_path, entry | {"synthetic": True}, bad)
     assert "fix or remove the bad file" in line
     assert "images.zip is not available" in line
 

@@ -110,12 +110,11 @@ def test_other_packing_of_the_same_content_gives_the_same_manifest(place):
     assert bytes_of(place.root / "out2") == bytes_of(place.out)
 
 
-def test_without_any_source_a_stand_in_is_drawn_and_says_so(place, caplog):
+def test_without_any_source_synthetic_data_is_drawn_and_says_so(place, caplog):
     manifest = place.prepare(mirror=None)
     assert manifest.origin == "generated"
     assert manifest.seed == 1
     assert manifest.files == ()
-    assert "stand-in" in manifest.title
     assert manifest.licence_url is None
     assert "generating synthetic data" in caplog.text
     data = load(place.out / "manifest.json")
@@ -127,13 +126,13 @@ def test_without_any_source_a_stand_in_is_drawn_and_says_so(place, caplog):
     assert place.prepare(mirror=None, seed=2).sha256 != manifest.sha256
 
 
-def test_the_real_data_replaces_a_stand_in_as_soon_as_it_is_there(place):
+def test_the_real_data_replaces_synthetic_data_as_soon_as_it_is_there(place):
     place.prepare(mirror=None)
     assert place.prepare().origin == "mirror"
     assert load(place.out / "manifest.json").x_train.tobytes() == place.told["train_images"][16:]
 
 
-def test_stand_in_and_real_files_are_never_mixed(place):
+def test_synthetic_data_and_real_files_are_never_mixed(place):
     place.mirrored("test_labels").unlink()
     manifest = place.prepare()
     assert (manifest.origin, manifest.files) == ("generated", ())
@@ -141,7 +140,7 @@ def test_stand_in_and_real_files_are_never_mixed(place):
     assert data.x_train.tobytes() != place.told["train_images"][16:]
 
 
-def test_official_forbids_the_stand_in(place):
+def test_official_forbids_synthetic_data(place):
     place.mirrored("test_labels").unlink()
     line = place.refused(source="official")
     assert "test-labels.gz is not available" in line
@@ -151,7 +150,7 @@ def test_official_forbids_the_stand_in(place):
 
 
 @pytest.mark.parametrize("where", ["cache", "mirror"])
-def test_a_corrupt_file_is_never_replaced_by_a_stand_in(place, where):
+def test_a_corrupt_file_is_never_replaced_by_synthetic_data(place, where):
     place.prepare()
     path = place.cached("train-labels") if where == "cache" else place.mirrored("train_labels")
     path.write_bytes(b"x")
@@ -164,15 +163,10 @@ def test_a_corrupt_file_is_never_replaced_by_a_stand_in(place, where):
     assert not out.joinpath("manifest.json").exists()
 
 
-def test_a_dataset_without_a_stand_in(tmp_path):
-    place = Place(tmp_path, stand_in=None)
+def test_a_dataset_without_synthetic_data(tmp_path):
+    place = Place(tmp_path, synthetic=False)
     assert "NODEWISE_DATASETS" in place.refused(mirror=None)
     assert place.prepare().origin == "mirror"
-
-
-def test_a_stand_in_of_another_shape_is_not_pretended(tmp_path):
-    place = Place(tmp_path, classes=["a", "b"])
-    assert "stand_in: only for 10 classes of 28×28×1" in place.refused(mirror=None)
 
 
 def with_content(tmp_path, role, content):

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.data.sharding import shard
-from nodewise.data.standins import KINDS, draw, reviews
+from nodewise.data.synthetic import draw
 from nodewise.predict import study
 from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results.calibration import read_calibrations
@@ -32,7 +32,6 @@ TABLES = (
     *("cells", "epochs", "observations", "curves", "curve_points"),
     *("noise_scale", "published", "published_runs"),
 )
-"""All tables but the steps, which are long and follow from the records without computing."""
 FITS = ("choices", "fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
 
 
@@ -73,8 +72,13 @@ def fits() -> dict[str, pd.DataFrame]:
 
 
 def pictures() -> dict[str, np.ndarray]:
-    """Return a few synthetic pictures of each kind; processors may round pixels differently."""
-    return {kind: draw(kind, 20, 1, 0, lambda made: None)[0][:3] for kind in KINDS}
+    """Return a few synthetic pictures; processors may round pixels differently."""
+    return {str(shape): synthetic(shape)[0][:3] for shape in ((28, 28, 1), (32, 32, 3))}
+
+
+def synthetic(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return 40 synthetic examples of two classes and their labels."""
+    return draw(shape, 2, 40, seed=1, split=0, advance=lambda made: None)
 
 
 def integers() -> dict[str, str]:
@@ -83,9 +87,7 @@ def integers() -> dict[str, str]:
 
 
 def _integers() -> Iterator[tuple[str, str]]:
-    for kind in KINDS:
-        yield f"labels of {kind}", sha256(draw(kind, 20, 1, 0, lambda made: None)[1])
-    tokens, labels = reviews.draw(40, 2, 64, 1, 0, lambda made: None)
+    tokens, labels = synthetic((64,))
     yield "tokens of reviews", sha256(tokens)
     yield "labels of reviews", sha256(labels)
     for workers in (1, 2, 3, 8):

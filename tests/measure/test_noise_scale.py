@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nodewise import data as datasets
-from nodewise.data import prepared, standins
+from nodewise.data import prepared, synthetic
 from nodewise.predict.steps_to_accuracy import find_noise
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.tables import build_tables
@@ -34,7 +34,9 @@ def prepare(folder, examples):
             mirror=mirror, source="any", out=folder / "data", seed=1,
         )  # fmt: skip
         return folder / "data/manifest.json"
-    x, y = standins.draw("garments", examples or 20_000, 1, 0, lambda made: None)
+    x, y = synthetic.draw(
+        (28, 28, 1), 10, examples or 20_000, seed=1, split=0, advance=lambda made: None
+    )
     prepared.write(
         folder / "data", prepared.Arrays(x, y, x[:100], y[:100]), dataset="fashion_mnist",
         origin="generated", seed=1, title="Drawn garments", classes=tuple("abcdefghij"),

@@ -45,14 +45,3 @@ def test_a_shared_batch_is_measured_on_a_number_that_divides_it(ask):
     assert row["nodes"] in (8, 16)
     (row,) = ask(header, rows, "next", "--nodes", "5-7")
     assert row["nodes"] is None
-
-
-def test_the_likeliest_number_is_told_as_optimum_tells_it(ask):
-    header = "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,quantity,value,unit"
-    rows = [f"a,{n},1,8,weak,64,throughput,{rate},img/s" for n, rate in ((1, 300), (8, 2100))]
-    (row,) = ask(header, rows, "next")
-    (best,) = ask(header, rows, "optimum", "--objective", "epoch_time")
-    assert (best["best"], best["probability"]) == (64, 0.95)
-    assert best["range"] == [8, 64]
-    assert "So far 64 devices would be the fastest with probability 0.95, but" in row["answer"]
-    assert "interval of the best number is 8 to 64, the largest number compared." in best["answer"]

@@ -7,7 +7,7 @@ from test_study import NO_CELLS, fit_all, launches, tables
 
 from closed_forms import best_at_global_batch
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.objectives import MOST_NODES
+from nodewise.predict.optimum import MOST_NODES
 from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
 from nodewise.results.columns import EPOCHS, NOISE_SCALE
@@ -24,72 +24,56 @@ def found():
     return fit_all(launches(nodes=(1, 2, 3, 4, 8), repeats=2, noise=0.01))
 
 
-def asked(found, objective, **where):
+def asked(found, **where):
     rows = found["optima"]
-    rows = rows[rows["objective"] == objective]
     for name, value in where.items():
         rows = rows[rows[name] == value]
     assert len(rows)
     return rows.set_index("nodes")
 
 
+def best_for(rows, objective):
+    (nodes,) = rows.index[rows["best_for"].str.split(", ").map(lambda names: objective in names)]
+    return nodes
+
+
 # --- optima ---
 
 
-def test_every_objective_that_the_points_allow_is_asked(found):
-    rows = found["optima"][["objective", "held"]].drop_duplicates()
-    assert set(map(tuple, rows.to_numpy())) == {
-        ("epoch_time", "global_batch"),
-        ("epoch_time", "batch_per_worker"),
-        ("epoch_cost", "batch_per_worker"),
-        ("efficiency", "batch_per_worker"),
-    }
-    units = found["optima"].groupby("objective")["unit"].unique().map(list).to_dict()
-    assert units == {"epoch_time": ["s"], "epoch_cost": ["node-hours"], "efficiency": ["1"]}
-
-
-def test_without_examples_of_an_epoch_only_efficiency_is_asked():
+def test_without_examples_of_an_epoch_the_job_is_a_million_of_them(found):
+    assert set(found["optima"]["job"]) == {"epoch"}
     rows = fit_all(launches().assign(steps_per_epoch=None))["optima"]
-    assert set(rows["objective"]) == {"efficiency"}
+    assert set(rows["job"]) == {"1M examples"}
 
 
-def test_at_a_fixed_global_batch_the_best_is_near_the_closed_form(found):
-    rows = asked(found, "epoch_time", held="global_batch")
-    assert set(rows["global_batch"]) == {128 * 8}
+def test_at_a_fixed_global_batch_the_fastest_is_near_the_closed_form(found):
+    rows = asked(found, held="global_batch")
+    assert rows["global_batch"].tolist() == pytest.approx([128 * 8] * len(rows))
     fits = found["fits"].groupby("parameter")["value"].first()
     closed = best_at_global_batch(RingAllReduce(), fits, 128 * 8, 5e6)
-    best = rows.index[rows["best"]]
-    assert closed is not None and min(closed, MOST_NODES) == pytest.approx(best[0], rel=0.35)
-
-
-def test_at_a_fixed_batch_per_node_there_is_no_optimum_and_that_is_said(found):
-    rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
-    best = rows[rows["best"]]
-    assert best.index.tolist() == [MOST_NODES] and not best["interior"].any()
-    assert "The formula has no interior optimum" in best["answer"].iloc[0]
-    assert best["kind"].tolist() == ["predicted"]
+    fastest = best_for(rows, "fastest")
+    assert closed is not None and min(closed, MOST_NODES) == pytest.approx(fastest, rel=0.35)
 
 
 def test_an_epoch_is_that_of_the_law(found):
-    rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
+    rows = asked(found, held="batch_per_worker", batch_per_worker=128)
     line = found["predictions"]
     line = line[line["batch_per_worker"] == 128].set_index("nodes")["fitted_s"]
     steps = EXAMPLES // 128 * 128 / (128 * rows.index.to_numpy())
     shared = rows.index.isin(line.index)
     seconds = line.reindex(rows.index[shared]) * steps[shared]
-    assert rows["value"][shared].to_numpy() == pytest.approx(seconds.to_numpy(), rel=0.01)
-    cost = asked(found, "epoch_cost", batch_per_worker=128)
-    assert cost.loc[4, "value"] == pytest.approx(4 * rows.loc[4, "value"] / 3600)
+    assert rows["time"][shared].to_numpy() == pytest.approx(seconds.to_numpy(), rel=0.01)
+    assert rows.loc[4, "cost"] == pytest.approx(4 * rows.loc[4, "time"] / 3600)
 
 
 def test_all_numbers_of_nodes_that_matter_are_listed(found):
-    for _, rows in found["optima"].groupby(["objective", "held", "batch_per_worker"]):
+    for _, rows in found["optima"].groupby(["job", "held", "batch_per_worker"]):
         if rows["held"].iloc[0] == "batch_per_worker":
             assert set(NODES) <= set(rows["nodes"])
-            assert rows["probability"].sum() == pytest.approx(1, abs=0.15)
-            assert rows["best"].sum() == 1
-    optima = found["optima"]
-    assert (optima["answer"] != "").equals(optima["best"])
+            assert {"knee", "fastest", "cheapest"} <= set(", ".join(rows["best_for"]).split(", "))
+            knees = rows["best_for"].str.contains("knee")
+            assert (rows["answer"] != "").equals(knees) and knees.sum() == 1
+    assert found["optima"].loc[found["optima"]["nodes"] > 16, "extrapolated"].all()
 
 
 def test_one_number_of_nodes_answers_nothing():
@@ -104,11 +88,11 @@ def test_time_to_an_accuracy_is_asked_where_steps_are_known():
         KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)
     ]
     rows = fit_study(points, steps=steps, draws=10)["optima"]
-    known = rows[rows["objective"] == "target_time"]
-    assert set(known["batch_per_worker"]) == {32, 128} and set(known["unit"]) == {"s"}
+    known = rows[(rows["job"] == "run") & (rows["held"] == "batch_per_worker")]
+    assert set(known["batch_per_worker"]) == {32, 128}
     other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
     rows = fit_study(points, steps=other, draws=10)["optima"]
-    assert "target_time" not in set(rows["objective"])
+    assert "run" not in set(rows["job"])
 
 
 def test_steps_are_taken_from_runs_rather_than_from_the_noise_scale():

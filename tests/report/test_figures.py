@@ -16,7 +16,6 @@ import make_architectures
 import make_calibration
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
-from nodewise.predict import fit_queries
 from nodewise.predict.study import read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import NOT_FROM_ZERO, VEGA_LITE
@@ -25,7 +24,6 @@ from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, panels
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
-from nodewise.report.line_labels import LAYER, Layer, label_lines
 from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
@@ -332,69 +330,6 @@ def test_times_of_many_kinds_of_nodes_have_a_panel_for_each(tmp_path):
         assert set(panel.data["cluster"]) == {f"0.2 core, {rate} Mbit/s", ""}
         assert set(panel.data["kind"]) == {"emulated step time × steps", "published"}
     assert len({panel.ends for panel in drawn}) == 1
-
-
-def told_by_legend(labels, value):
-    """Return what a legend says for a value of the field that distinguishes lines."""
-    told = re.search(r"\((\{.*?\})\)\[", labels["legend"].get("labelExpr", ""))
-    if told:
-        return " ".join(json.loads(told[1])[value])
-    of = {"batch_per_worker": f"batch {value}", "nodes": f"{value} node{'s' * (value != 1)}"}
-    return of.get(labels["field"], value)
-
-
-@pytest.fixture(params=["published_specs", "crowded_specs", "many_specs"])
-def labelled(request):
-    """Return the specifications with labels at the ends of lines, each with the labels' rows."""
-    specs = [one for one in request.getfixturevalue(request.param) if one["usermeta"]["labels"]]
-    assert all(one["layer"][-1]["name"] == LAYER for one in specs)
-    return [(one, rows_of(one)[-1]) for one in specs]
-
-
-def test_names_at_the_ends_of_lines_are_those_of_the_legend_that_they_replace(labelled):
-    for spec, ends in labelled:
-        labels = spec["usermeta"]["labels"]
-        for row in ends:
-            assert row["label"] == told_by_legend(labels, row[labels["field"]])
-        looks = [layer["encoding"].get(name, {}) for layer in spec["layer"] for name in LOOKS]
-        legends = [look["legend"] for look in looks if look.get("field") == labels["field"]]
-        assert legends and set(legends) == {None}
-
-
-@pytest.mark.timeout(60)
-def test_names_at_the_ends_of_lines_do_not_lie_on_each_other(labelled):
-    for spec, ends in {
-        spec["usermeta"]["figure"]: (spec, ends) for spec, ends in labelled
-    }.values():
-        svg = vl_convert.vegalite_to_svg(spec | {"width": 500}, vl_version=VEGA_LITE)
-        (group,) = re.findall(rf'<g class="mark-text role-mark {LAYER}_marks".*?</g>', svg)
-        heights = sorted(float(y) for y in re.findall(r"translate\([-\d.]+,([-\d.]+)\)", group))
-        assert len(heights) == len(ends)
-        assert all(other - one >= 12 for one, other in itertools.pairwise(heights)), spec["title"]
-
-
-def label(ends, titles=None, scale=None):
-    """Label lines from zero to their `ends`, (x, y) by name, in a plot of 100 pixels.
-
-    Returns label by line name; a false value if the lines cannot be labelled.
-    """
-    rows = [{"line": name, "x": x, "y": y} for name, end in ends.items() for x, y in [(1, 1), end]]
-    encoding = {axis: {"field": axis} for axis in ("x", "y")} | {"color": {"field": "line"}}
-    encoding["y"]["scale"] = scale or {"zero": True}
-    lines = Layer({"mark": "line", "encoding": encoding}, pd.DataFrame(rows))
-    layers, found = label_lines([lines], titles or {}, 100)
-    return found and dict(layers[1].data[["line", "label"]].to_numpy())
-
-
-def test_lines_are_named_at_their_ends_where_there_is_room_for_all_of_them():
-    apart = {"a": (9, 100), "b": (9, 80)}
-    assert label(apart) == {"a": "a", "b": "b"}
-    assert label(apart, {"a": "A line"}) == {"a": "A line", "b": "b"}
-    assert label(apart, scale={"type": "log"}) is None, "closer on a log scale"
-    assert label({"a": (9, 100), "b": (9, 90)}) is None, "too close"
-    assert label({"a": (9, 50), "b": (9, 50)}) is None, "on each other"
-    assert label({"a": (9, 100), "b": (8, 50)}) is None, "not all end on the right"
-    assert label(apart, {"a": "A line with a name that takes half of the plot"}) is None
 
 
 def ends_of(spec):
@@ -835,12 +770,6 @@ def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
         figures = [one for one in drawn.values() if one.figure == name]
         points = pd.concat([one.data for one in figures]).query("cell_id != ''")
         assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
-
-
-def test_points_have_the_flags_of_their_cell_s_curve():
-    curves = pd.DataFrame({"cell_id": ["a", "b"], "flags": ["a caution", ""]})
-    points = fit_queries.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
-    assert points["flags"].tolist() == ["", "", "a caution"]
 
 
 def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):

@@ -10,8 +10,9 @@ from nodewise.report import evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
 from nodewise.report.pages import _choosing
 from nodewise.results import comparisons
-from nodewise.results.columns import CURVE_KEY, CURVES
+from nodewise.results.columns import CURVES
 from nodewise.results.table_files import typed
+from nodewise.results.tables import with_speedup
 from rendering import Texts, draw_all, render
 
 NEW = ("findings.md", "studies/index.md", "glossary.md")
@@ -128,18 +129,6 @@ def test_parts_that_take_far_longer_than_the_step_are_a_caution(study):
     assert slow["flags"].str.contains("its parts take far longer than the step").all()
 
 
-def test_points_of_two_runs_are_compared_with_one_node_of_the_same_run(study):
-    curves = study[0]["curves"]
-    both = curves.assign(old_s=curves["step_time_s"], new_s=2 * curves["step_time_s"])
-    faster = both["new_s"].where(both["nodes"] > 1, 10 * both["new_s"])
-    rows = comparisons.in_two_runs(
-        curves, both.assign(new_s=faster)[[*CURVE_KEY, "old_s", "new_s"]]
-    )
-    assert len(rows)
-    assert (rows["nodes"] > 1).all()
-    assert rows["speedup_new"].to_numpy() == pytest.approx(10 * rows["speedup_old"].to_numpy())
-
-
 def test_comparisons_that_do_not_count_are_counted_and_decide_nothing(study):
     tables, docs = study
     rows = comparisons.on_several_nodes(tables["curves"])
@@ -208,21 +197,6 @@ def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
 # --- what is compared ---
 
 
-def test_a_way_is_compared_with_one_process_and_not_with_its_own_slow_start():
-    curves = make_curves(
-        [("single", 1, 1000.0), ("mpi", 1, 100.0), ("mpi", 2, 900.0), ("horovod", 2, 1500.0)]
-    )
-    rows = comparisons.on_several_nodes(curves).set_index("line")
-    assert rows.loc["mpi", "speedup"] == pytest.approx(0.9)
-    assert rows.loc["horovod", "speedup"] == pytest.approx(1.5)
-    assert rows.loc["horovod", "efficiency"] == pytest.approx(0.75)
-
-
-def test_without_a_single_process_it_is_the_way_on_one_node():
-    rows = comparisons.on_several_nodes(make_curves([("mpi", 1, 100.0), ("mpi", 2, 180.0)]))
-    assert rows["speedup"].tolist() == pytest.approx([1.8])
-
-
 def test_a_caution_about_the_one_node_is_one_about_the_speed_up():
     curves = make_curves([("single", 1, 1000.0), ("mpi", 2, 900.0)])
     curves.loc[curves["nodes"] == 1, "flags"] = "another process ran"
@@ -239,14 +213,15 @@ def make_curves(points, exchange="ring"):
     """Return curves, given as (strategy, nodes, examples per second)."""
     nothing = {"str": "", "int64": 0, "bool": False, "float64": float("nan"), "Int64": pd.NA}
     empty = {name: nothing[dtype] for name, dtype in CURVES.items()}
-    told = {"kind": "measured", "flags": "", "batch_per_worker": 64, "cell_id": "a/cell"}
+    told = {"kind": "measured", "flags": "", "batch_per_worker": 64}
     rows = [
         told
         | {"strategy": name, "nodes": nodes, "examples_per_s": rate}
-        | {"exchange": exchange if nodes > 1 else "none"}
+        | {"exchange": exchange if nodes > 1 else "none", "cell_id": f"{name}/{nodes}"}
         for name, nodes, rate in points
     ]
-    return typed([empty | row for row in rows], CURVES)
+    table = typed([empty | row for row in rows], CURVES)
+    return with_speedup(table.drop(columns=["speedup", "efficiency", "cell_id_one"]))
 
 
 def rated(points):

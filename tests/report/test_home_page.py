@@ -2,7 +2,6 @@
 
 import re
 
-import pandas as pd
 import pytest
 
 import make_records as make
@@ -26,14 +25,6 @@ def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
         assert f"{curves.loc[(2, batch), 'speedup']:#.2g} times as fast" in lead
     assert lead.index("512 examples") < lead.index("With 32 examples")
     assert lead.count("interval") == 2
-
-
-def test_from_how_many_nodes_on_it_pays_is_said_with_its_probability(study):
-    home = (study / "docs/index.md").read_text()
-    optima = pd.read_csv(study / "overhead/optima.csv")
-    pays = optima[optima["break_even"] & (optima["objective"] == "efficiency")]
-    (sure,) = re.findall(r"each with a probability of (0\.\d\d) or more", home)
-    assert float(sure) in pays["beats_one"].clip(upper=0.99).round(2).tolist()
 
 
 def test_too_few_launches_are_too_little_evidence(study):

@@ -190,7 +190,7 @@ def test_a_model_is_measured_once(tmp_path):
     for file in files:
         file.parent.mkdir()
         file.write_text(json_text(measured([point(0, 1.0, 1.0)])))
-    with pytest.raises(UserError, match=r"two/noise\.json: another one is of the model"):
+    with pytest.raises(UserError, match=r"two/noise\.json: duplicate"):
         build_tables([], None, noise_scale_paths=files)
 
 

@@ -264,16 +264,16 @@ def test_speedups_are_of_like_against_like():
     assert speed["observed", 2] == pytest.approx(2 * 1.2 / 1.5)
 
 
-def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
+def test_the_interval_of_a_speed_up_is_that_of_the_answers_about_an_epoch():
     rows = predictions({1: 1.0, 2: 1.6}, {1: 1.2, 2: 1.5})
     shown = fit_queries.with_trials({"predictions": rows, "trials": trials()})
     optima = typed(
         [
             blank(OVERHEAD["optima"])
             | CURVE
-            | {"objective": objective, "batch_per_worker": 64.0}
-            | {"global_batch": 128.0, "nodes": 2, "low": 0.5, "high": 0.7}
-            for objective in ("efficiency", "epoch_time")
+            | {"job": job, "held": "batch_per_worker", "batch_per_worker": 64.0}
+            | {"global_batch": 128.0, "nodes": 2, "speedup_low": 1.0, "speedup_high": 1.4}
+            for job in ("epoch", "run")
         ],
         OVERHEAD["optima"],
     )

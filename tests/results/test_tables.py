@@ -1,6 +1,5 @@
 """From records to tables: what is computed, what stays empty, what stops with one line."""
 
-import hashlib
 import math
 
 import pandas as pd
@@ -8,7 +7,6 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.results import queries
 from nodewise.results.cautions import OVERSUBSCRIBED
 from nodewise.results.columns import COLUMNS, PARTS
 from nodewise.results.record import Record
@@ -44,22 +42,6 @@ def test_tables_have_the_declared_columns_and_types(tables):
     assert len(tables["curves"]) == 21
 
 
-def test_compute_is_normalised_to_the_usual_speed_of_the_processor(tmp_path):
-    records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
-    records += [make.record(make.cell(n=2, repeat=repeat)) for repeat in range(3)]
-    slow = make.conditions(9, reference_before_us=10_500, reference_after_us=11_500)
-    records[2] = changed(records[2], conditions=slow)  # half the speed of the others
-    records[5] = changed(records[5], conditions=slow)
-    cells = tables_of(records, tmp_path)["cells"].set_index(["nodes", "repeat"])
-    usual, one, two = cells.loc[(1, 0)], cells.loc[(1, 2)], cells.loc[(2, 2)]
-    assert usual["step_time_normalised_s"] == usual["step_time_s"]
-    assert one["reference_s"] == pytest.approx(0.011)
-    assert one["step_time_normalised_s"] == pytest.approx(one["step_time_s"] / 2)
-    computing = two["compute_s"] + two["apply_s"]
-    assert two["step_time_normalised_s"] == pytest.approx(two["step_time_s"] - computing / 2)
-    assert two["compute_normalised_s"] == pytest.approx(two["compute_s"] / 2)
-
-
 def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
     records = [make.record(make.cell(repeat=repeat)) for repeat in range(2)]
     reason = "other processes used 15% of the cores' time"
@@ -67,7 +49,6 @@ def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
     records[1] = changed(records[1], conditions=noisy, discarded=[noisy, noisy])
     tables = tables_of(records, tmp_path)
     assert tables["cells"]["flags"].tolist() == ["", reason]
-    assert tables["cells"]["discarded_blocks"].tolist() == [0, 2]
     assert tables["curves"]["flags"].tolist() == [reason]
     quiet = [make.record(make.cell(repeat=repeat)) for repeat in (2, 3)]
     tables = tables_of([*records, *quiet], tmp_path)
@@ -156,7 +137,7 @@ def test_with_failed_cells_only_there_is_no_curve(tmp_path):
     tables = tables_of([make.failed(make.cell(n=3), "out of memory")], tmp_path)
     assert_declared(tables)
     assert len(tables["cells"]) == 1
-    assert tables["curves"].empty and tables["steps"].empty and tables["epochs"].empty
+    assert tables["curves"].empty and tables["epochs"].empty
 
 
 def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path):
@@ -185,16 +166,13 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     row = tables["cells"].iloc[0]
     assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the time of the slowest worker
     assert row["step_time_median_s"] == pytest.approx((0.020 + 0.032) / 2)
-    assert row["step_time_p10_s"] == pytest.approx(0.011 + 0.3 * 0.009)
     assert row["examples_per_s"] == pytest.approx(200 / 0.03)
     assert row["epoch_time_s"] == pytest.approx(0.03 * 300)
     assert row["train_time_s"] == pytest.approx(0.12)
     assert row["bytes_sent_per_step"] == pytest.approx(6000 / 4)
     assert row["input_s"] == pytest.approx(0.0006)
-    assert (row["train_loss"], row["train_accuracy"]) == (1.5, 0.5)
+    assert row["train_accuracy"] == 0.5
     assert not row["whole_epochs"]
-    assert tables["steps"]["step"].tolist() == [1, 2, 3, 4]
-    assert tables["steps"]["step_time_s"].tolist() == pytest.approx([0.011, 0.02, 0.032, 0.04])
 
 
 def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):
@@ -307,7 +285,7 @@ def test_two_records_of_one_cell_stop_with_one_line_that_names_both(tmp_path):
     record = make.record(make.cell())
     (first,) = make.write([record], tmp_path / "a")
     (second,) = make.write([record], tmp_path / "b")
-    with pytest.raises(UserError, match="once only") as error:
+    with pytest.raises(UserError, match="duplicate") as error:
         build_tables([first, second], None)
     assert str(first) in str(error.value) and str(second) in str(error.value)
 
@@ -325,11 +303,6 @@ def test_tables_read_back_as_written(tables, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == expected
 
 
-def test_empty_tables_read_back_as_written(tmp_path):
-    write_tables(build_tables([], None), tmp_path)
-    assert_declared(read_tables(tmp_path))
-
-
 def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
     write_tables(tables, tmp_path)
     tables["cells"].drop(columns="nodes").to_parquet(tmp_path / "cells.parquet")
@@ -341,28 +314,3 @@ def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
     (tmp_path / "cells.parquet").unlink()
     with pytest.raises(UserError, match="make the tables first"):
         read_tables(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("origin", "said"), [(None, ""), ("official", "pretrained"), ("random", "random")]
-)
-def test_what_training_started_from_stands_beside_every_accuracy(tmp_path, origin, said):
-    tree = make.record(make.cell(extent=make.EPOCHS)).model_dump()
-    tree["weights"] = origin and {"name": "imagenet", "origin": origin}
-    tables = tables_of([Record.model_validate(tree)], tmp_path)
-    assert {*tables["cells"]["weights"], *tables["epochs"]["weights"]} == {said}
-    assert tables["curves"]["weights"].tolist() == [said]
-    label = queries.epochs(tables)["kind"].unique().tolist()
-    assert label == ["measured, from random weights" if said == "random" else "measured"]
-    assert queries.with_labels(tables["cells"])["label"].tolist() == ["measured"]
-
-
-def test_the_checksum_of_a_record_tells_any_change_of_it(tmp_path):
-    record = make.record(make.cell())
-    (path,) = make.write([record], tmp_path)
-    (before,) = build_tables([path], None)["cells"]["record_sha256"]
-    assert before == hashlib.sha256(path.read_bytes()).hexdigest()
-    made = record.provenance.model_copy(update={"kernel": "another"})
-    make.write([record.model_copy(update={"provenance": made})], tmp_path)
-    (after,) = build_tables([path], None)["cells"]["record_sha256"]
-    assert after != before

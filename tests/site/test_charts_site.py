@@ -168,39 +168,6 @@ def test_pictures_are_offered_beside_the_other_files(watched):
     assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its records", "How to read it"]
 
 
-LABELS = ".nw-live .labels_marks text"
-
-
-@pytest.mark.parametrize(
-    "watched",
-    [{"viewport": {"width": width, "height": 900}} for width in (768, 1440)],
-    indirect=True,
-)
-@pytest.mark.parametrize("path", [RESULTS, "predictions.html"])
-def test_names_at_the_ends_of_lines_are_whole_and_apart(watched, path):
-    page = watched.open(path)
-    wait_for_charts(page)
-    boxes = page.locator(LABELS).evaluate_all(
-        """(all) => all.map((one) => [one.closest("svg"), one].map((of) =>
-          of.getBoundingClientRect())).map(([chart, { top, bottom, right }]) =>
-          [chart.top, top, bottom, chart.right - right])"""
-    )
-    assert len(boxes) > 1
-    assert min(room for *_, room in boxes) >= 0, "cut"
-    for (chart, _, bottom, _), (other, top, *_) in itertools.pairwise(sorted(boxes)):
-        assert chart != other or bottom <= top + 1
-
-
-@pytest.mark.parametrize("watched", [NARROW], indirect=True)
-def test_a_legend_names_the_lines_on_a_telephone(watched):
-    page = watched.open(RESULTS)
-    wait_for_charts(page)
-    legends = page.locator(".nw-live .role-legend-title", has_text="Batch per worker")
-    assert page.locator(LABELS).count() == 0 < legends.count()
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.wait_for_selector(LABELS, state="attached")
-
-
 @pytest.mark.parametrize("watched", [NARROW], indirect=True)
 def test_on_a_telephone_node_numbers_do_not_run_into_each_other(watched):
     page = watched.open(RESULTS)

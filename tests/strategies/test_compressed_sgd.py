@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compressed_job import EXAMPLES, NODES, RATE, STEPS, inputs
 
-from nodewise.data import standins
+from nodewise.data import synthetic
 
 DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
 OPTIONS = {
@@ -44,7 +44,9 @@ def linear(tmp_path_factory, run_job):
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("pictures")
-    x, y = standins.draw("garments", STEPS * NODES * 32, 1, 0, lambda made: None)
+    x, y = synthetic.draw(
+        (28, 28, 1), 10, STEPS * NODES * 32, seed=1, split=0, advance=lambda made: None
+    )
     np.savez(out / "pictures.npz", x=x, y=y)
     return trained(run_job, "pictures", out, PICTURES)
 

@@ -26,7 +26,7 @@ for name, declared in STRATEGIES.items():
     try:
         worker = declared.worker()
     except NotPermittedError as error:
-        found[name] = str(error) == declared.why_missing()
+        found[name] = str(error) == declared.library.why_missing()
         continue
     complete = issubclass(worker.Strategy, Strategy) and not worker.Strategy.__abstractmethods__
     found[name] = complete and hasattr(worker, "Server") == bool(declared.options().server_nodes)

@@ -76,16 +76,16 @@ def test_more_devices_than_cores_take_turns_in_one_process_too():
 
 @pytest.fixture(scope="module")
 def estimated() -> list[tuple[Record, estimate.Estimate]]:
-    """Return the committed records with a result, each with the estimate for its cell."""
+    """Return one committed record of each point, with the estimate for its cell."""
     found = []
-    for path in Path("data/records").rglob("repeat~*.json"):
+    for path in Path("data/records").rglob("repeat~0.json"):
         record = read_record(path)
         if record.result is None or record.cell.build:
             continue
         seen = record.result.conditions
         reference_s = (seen.reference_before_us + seen.reference_after_us) / 2e6
         machine = estimate.Machine(reference_s, record.provenance.cores)
-        work = estimate.work_of(record.cell.model, record.cell.dataset)
+        work = estimate.work_of(record.cell)
         found.append((record, estimate.estimate(record.cell, work, machine)))
     return found
 

@@ -11,6 +11,7 @@ from mistakes import user_error
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.models.facts import own_description, own_models, refuse_own
+from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
 from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import Machine
@@ -90,11 +91,12 @@ def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):
-    missing.HOROVOD.parent.mkdir(parents=True)
-    missing.HOROVOD.write_text('{"missing": "there is no compiler"}')
+    manifest = STRATEGIES["horovod"].library.manifest
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text('{"missing": "there is no compiler"}')
     with_it = study(strategies={"horovod": {"nodes": [2]}})
     assert missing.find_missing(with_it, measured) == {
-        "Horovod was not built: there is no compiler": [missing.HOROVOD]
+        "Horovod was not built: there is no compiler": [manifest]
     }
     assert not any("Horovod" in reason for reason in missing.find_missing(study(), measured))
 

@@ -152,61 +152,7 @@ def test_every_benchmark_is_explained_and_no_other():
     assert named == {path.name for path in Path("bench").glob("*.py")}
 
 
-def test_the_readme_is_short_and_has_a_light_picture_of_the_site():
-    text = README.read_text()
-    assert len(text.splitlines()) <= 200
-    ((alt, picture),) = re.findall(r"!\[(.+?)\]\((.+?)\)", text)
-    assert alt
-    assert Path(picture).stat().st_size < 200_000
-
-
 # --- keys of a configuration ---
-
-MINIMAL = {
-    "name": "tiny",
-    "title": "A tiny study",
-    "experiments": {
-        "first": {
-            "title": "First",
-            "study": "nodewise",
-            "models": ["fashion_mlp"],
-            "strategies": {"custom_loop": {"nodes": [1, 2]}},
-            "batches": [64],
-            "extent": {"steps": 40},
-        }
-    },
-}
-
-
-def place(section: str, example: dict[str, Any], strategy: str = "") -> dict[str, Any]:
-    """Return a configuration with the example of a key in the place that its section describes."""
-    first = MINIMAL["experiments"]["first"]
-    named = strategy or ("mine" if "strategy" in example else "custom_loop")
-    at: dict[str, dict[str, Any]] = {
-        "`experiments.<name>`": example,
-        "`experiments.<name>.extent`": {"extent": example},
-        "`experiments.<name>.strategies.<name>`": {"strategies": {named: example}},
-        "Options of strategies": {"strategies": {named: example}},
-        "A model of your own": {"own_models": {"mine": example}},
-    }
-    if section in at:
-        return MINIMAL | {"experiments": {"first": first | at[section]}}
-    tops: dict[str, dict[str, Any]] = {
-        "Top level": example,
-        "`data`": {"data": example},
-        "`cluster`: plain processes": {"cluster": {"kind": "local"} | example},
-        "`cluster`: emulated nodes": {"cluster": {"kind": "emulated"} | example},
-        "`cluster`: SSH hosts": {"cluster": {"kind": "ssh", "hosts": ["one", "two"]} | example},
-        "`cluster`: a Slurm allocation": {"cluster": {"kind": "slurm"} | example},
-        "`changes`": {"changes": {"old": "o", "new": "n"} | example},
-    }
-    top = MINIMAL | tops[section]
-    return (
-        {key: value for key, value in top.items() if "records" not in top or key in example}
-        | {key: MINIMAL[key] for key in ("name", "title")}
-        | tops[section]
-    )
-
 
 MODELS: dict[str, type[Frozen]] = {
     "Top level": Config,
@@ -345,18 +291,6 @@ def words_of(annotation: Any) -> Iterator[str]:
             yield one
         else:
             yield from words_of(one)
-
-
-@pytest.mark.parametrize(("section", "strategy", "key", "cells"), PARAMETERS)
-def test_the_example_of_a_key_is_valid(section, strategy, key, cells, tmp_path):
-    if cells[3] == "see above":
-        assert key == "experiments"  # It is in the complete example, which is tested below.
-        return
-    example = yaml.safe_load(cells[3].strip("`"))
-    at: Any = example.get("options", example) if strategy else example
-    for part in key.split("."):
-        at = at[part]
-    read(tmp_path, place(section, example, strategy))
 
 
 def read(tmp_path: Path, tree: object) -> Config:

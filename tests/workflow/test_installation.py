@@ -80,6 +80,3 @@ def test_packages_of_one_s_own_stay_when_the_environment_is_renewed(tmp_path):
     (project / "requirements.lock").touch()
     run(project, "make", "setup")
     assert str(project) in run(project, *use)
-    (project / "mine.txt").write_text("numpy<2\n")
-    assert "numpy" in run(project, "make", "setup", "EXTRA=mine.txt", fails=True)
-    assert "more-itertools" in (project / ".venv/added-requirements.txt").read_text()

@@ -146,8 +146,8 @@ def weights_manifest(model):
 
 def library(wildcards):
     """Return the manifest of the library that a cell's strategy needs, if it has to be built."""
-    built = cell_of(wildcards).strategy == "horovod"
-    return ["results/horovod/manifest.json"] if built else []
+    built = STRATEGIES[cell_of(wildcards).strategy].library
+    return [str(built.manifest)] if built else []
 
 
 def advise_on_large_study():

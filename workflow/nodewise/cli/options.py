@@ -59,10 +59,10 @@ AskedGlobalBatch = Annotated[
 ]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
-    float | None,
+    str | None,
     typer.Option(
-        help="Price of a node per hour (of a device, for curves of devices); default: costs in "
-        "node-hours."
+        help="Price of a node per hour (of a device, for curves of devices), such as 2.5 or "
+        "'2.5 EUR'; default: costs in node-hours."
     ),
 ]
 CriticalBatch = Annotated[

@@ -1,7 +1,7 @@
 """Commands that fit cost models to measurements and predict other numbers of nodes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,12 +17,10 @@ from nodewise.cli.options import (
     NodePrice,
     print_whole,
 )
-from nodewise.predict.objective import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodewise.predict.ask import Row
     from nodewise.predict.fit_file import FitFile as FittedFile
 
 app = typer.Typer()
@@ -159,82 +157,65 @@ def predict_nodes(
     nodes: NodeNumbers = "1-64",
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
-    objective: Annotated[Objective | None, typer.Option(help="Also show this objective.")] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    critical_batch: CriticalBatch = None,
     at: Annotated[
         Path | None,
         typer.Option(help="CSV file of points: curve, n_devices, batch_per_device, global_batch."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict step times on other numbers of nodes, with 90 % intervals.
+    """Predict times, costs and efficiencies on other numbers of nodes.
 
-    The intervals are those of the cost model. A single measurement scatters
-    around it by the noise that `nodewise fit` prints.
+    The 90 % intervals are those of the cost model. A single measurement scatters
+    around it by the noise that `nodewise fit` prints. Curves with units are
+    continued as similar published curves went on.
 
-    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s,
-    samples_per_s, low and high (of step_time_s), kind (fitted or predicted) and
-    outside (what is beyond the measured range). What the measurements leave open
-    goes to stderr.
+    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s, low and
+    high (of step_time_s), samples_per_s, time, cost, speedup and efficiency (each
+    with _low and _high; of the job), kind (fitted or predicted), extrapolated and
+    outside (what is beyond the measured range). Notes go to stderr.
 
     With --at the answer has a row per point of the file, in its order: its columns,
     and value, low and high in the quantity and unit of the curve, or error. These
     intervals are those of one more measurement. Points beyond twice the most
     devices, or outside half to twice the batches measured, are extrapolated.
 
-    Curves with units are continued as similar published curves went on; others
-    follow their cost model.
-
     Exit code: 0 predicted, 2 the file or an option is wrong.
 
     Examples: nodewise predict fit.json --nodes 1-64
 
     nodewise predict fit.json --at points.csv --json
-
-    nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict.ask import prediction_rows
-    from nodewise.predict.ask_options import Options, parse_nodes
     from nodewise.predict.fit_file import read_fit
-
-    if at is not None:
-        _predict_points(fit, at, as_json=as_json)
-        return
-    fitted, counts = read_fit(fit), parse_nodes(nodes)
-    options = Options(
-        batch=batch,
-        global_batch=global_batch,
-        examples=examples,
-        price=price,
-        critical_batch=critical_batch,
-    )
-    rows = prediction_rows(fitted, counts, options, objective)
-    if as_json:
-        _print_json(rows)
-    else:
-        print_whole(predict_tables.predictions_table(rows))
-    _print_notes(fitted, as_json=as_json)
-    answered = {row["curve"] for row in rows}
-    for curve in fitted.curves:
-        if curve.name not in answered:
-            reason = "its global batch has less than an example for each node"
-            typer.echo(f"{curve.name}: no rows, as {reason}", err=as_json)
-
-
-def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
-    from nodewise.cli import predict_tables
-    from nodewise.predict.fit_file import read_fit
+    from nodewise.predict.optimum import find_answers, prediction_rows
+    from nodewise.predict.options import Options, parse_nodes, parse_price
     from nodewise.predict.points_file import predict_points, read_points
 
-    points = read_points(at)
-    rows = predict_points(read_fit(fit), points)
+    if at is not None:
+        points = predict_points(read_fit(fit), read_points(at))
+        if as_json:
+            _print_json(points)
+        else:
+            print_whole(predict_tables.points_table(points))
+        return
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    cost, currency = parse_price(price)
+    options = Options(
+        batch=batch, global_batch=global_batch, examples=examples, price=cost, currency=currency
+    )
+    found = list(find_answers(fitted, counts, options))
     if as_json:
-        _print_json(rows)
+        _print_json(prediction_rows(found, counts))
     else:
-        print_whole(predict_tables.points_table(rows))
+        for curve, answers in found:
+            typer.echo(f"{curve.name}:")
+            print_whole(predict_tables.answers_table(answers, counts))
+    _print_notes(fitted, as_json=as_json)
+    answered = {curve.name for curve, _ in found}
+    for name in (curve.name for curve in fitted.curves if curve.name not in answered):
+        typer.echo(f"{name}: no rows, as its global batch has less than {counts[0]}", err=as_json)
 
 
 @app.command("optimum")
@@ -245,7 +226,11 @@ def best_nodes(
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
     objective: Annotated[
-        Objective | None, typer.Option(help="Default: all for which enough is known.")
+        str | None,
+        typer.Option(
+            help="What the sentence is about: knee, fastest, cheapest, deadline, budget, energy or "
+            "efficiency."
+        ),
     ] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
@@ -257,62 +242,71 @@ def best_nodes(
     deadline: Annotated[
         str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
     ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="What it may cost, in units of --price or node-hours.")
+    ] = None,
     efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[
         float | None,
         typer.Option(help="Power of a node (of a device, for curves of devices), for the energy."),
     ] = None,
-    startup: Annotated[
-        str | None, typer.Option(help="Paid time before the nodes train: 90s, 5min.")
-    ] = None,
+    startup: Annotated[str, typer.Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
     as_json: AsJson = False,
 ) -> None:
-    """Find the best number of nodes, and how probable it is.
+    """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
 
-    Without --batch and --global-batch, the measured batches per worker are used,
-    or the measured global batch if there is only one. If machines have several
-    devices, numbers of devices that fill whole machines are compared.
+    The fastest is often the largest number, and the cheapest one node. The knee is
+    where each further node adds less than half of itself to the speed-up. Without
+    --batch and --global-batch, the measured batches are used. If machines have
+    several devices, numbers that fill whole machines are compared.
 
-    JSON is a list with best (null: no number meets the deadline), probability,
-    value, low, high, unit, near (within 5 % of the best), break_even, interior
-    (true: both fewer and more nodes are worse), answer (in words), range (90 %
-    likely), extrapolated (more than twice as many nodes as were measured) and nodes.
+    JSON is a list with curve, answer (in words), job (epoch, run, or 1M examples),
+    units, best (a list with objective, nodes, range of 90 %, and probability, null if
+    this number was not measured) and nodes (the table: time, cost, speedup,
+    efficiency, each with _low and _high, chance of deadline and budget, and kind).
 
     Exit code: 0 answered, also if there is no best number; 2 the file or an
     option is wrong.
 
     Examples: nodewise optimum fit.json --global-batch 1024
 
-    nodewise optimum fit.json --objective epoch_cost --price 1.2
-    --examples 50000 --json
+    nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
-    from nodewise.predict.ask import optimum_rows, remarks
-    from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
+    from nodewise.cli import predict_tables
     from nodewise.predict.fit_file import read_fit
+    from nodewise.predict.optimum import optimum_rows
+    from nodewise.predict.options import (
+        Options,
+        parse_duration,
+        parse_nodes,
+        parse_price,
+        read_steps,
+    )
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
+    cost, currency = parse_price(price)
     options = Options(
         batch=batch,
         global_batch=global_batch,
         examples=examples,
-        price=price,
+        price=cost,
+        currency=currency,
         critical_batch=critical_batch,
         steps=None if target is None else read_steps(target),
         deadline_s=None if deadline is None else parse_duration("deadline", deadline),
+        budget=budget,
         least_efficiency=efficiency,
         watts=watts,
-        startup_s=0.0 if startup is None else parse_duration("startup", startup),
+        startup_s=parse_duration("startup", startup),
     )
-    rows = optimum_rows(fitted, counts, options, (objective,) if objective else ())
+    found = optimum_rows(fitted, counts, options, objective)
     if as_json:
-        _print_json(rows)
+        _print_json([row for _, row in found])
     else:
-        for row in rows:
-            typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
-        counted = target is not None or critical_batch is not None
-        default_end = counts[-1] if nodes == DEFAULT_NODES else None
-        for remark in remarks(rows, steps_counted=counted, default_end=default_end):
-            typer.echo(remark)
+        for answers, row in found:
+            mark = " (the fastest batch)" if row["best_batch"] else ""
+            typer.echo(f"{row['curve']}{mark}: {row['answer']}")
+            print_whole(predict_tables.answers_table(answers, marks=True))
     _print_notes(fitted, as_json=as_json)
 
 
@@ -329,16 +323,16 @@ def next_measurement(
     """Name the measurement that would narrow down the best number of nodes most.
 
     Gains count per minute of machine time, summed over all nodes. JSON is a list
-    with curve, nodes (none: nothing is worth measuring), regret, saved, minutes and
-    answer (in words).
+    with curve, nodes (none: nothing is worth measuring), fastest (so far), regret,
+    saved, minutes and answer (in words).
 
     Exit code: 0 answered, 2 the file or an option is wrong.
 
     Example: nodewise next fit.json --nodes 1-32
     """
-    from nodewise.predict.ask_options import parse_duration, parse_nodes
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.next_measurement import next_rows
+    from nodewise.predict.options import parse_duration, parse_nodes
 
     setup_s = parse_duration("startup", startup)
     rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
@@ -384,9 +378,9 @@ def forecast_nodes(
     custom_loop and mpi send gradients while others are still computed: the forecast
     takes as much off as they saved in this project's measurements.
 
-    JSON is a list with nodes, step_time_s, low, high (90 %; null on one node, whose
-    step time is given), samples_per_s, speedup and kind (measured; forecast, up to
-    the 8 emulated nodes that forecasts were checked on; or extrapolated).
+    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s, speedup
+    and kind (measured; forecast, up to the 8 emulated nodes that forecasts were
+    checked on; or extrapolated).
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
@@ -395,7 +389,8 @@ def forecast_nodes(
     from nodewise.cli import predict_tables
     from nodewise.core.errors import UserError
     from nodewise.predict import forecast
-    from nodewise.predict.ask_options import parse_nodes
+    from nodewise.predict.answers import Job
+    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes
     from nodewise.strategies.declaration import hidden_share
 
     known, counts = forecast.parse_link(link), parse_nodes(nodes)
@@ -403,13 +398,13 @@ def forecast_nodes(
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
-    rows = forecast.forecast_rows(one, bytes_, batch, known, counts, hidden=hidden)
+    job = Job(name=MANY, examples=MANY_EXAMPLES)
+    answers = forecast.forecast(one, bytes_, known, counts, job, batch=batch, hidden=hidden)
     if as_json:
-        _print_json(rows)
+        _print_json(forecast.forecast_rows(answers, counts))
     else:
-        for sentence in forecast.forecast_words(rows):
-            typer.echo(sentence)
-        print_whole(predict_tables.forecast_table(rows))
+        typer.echo(answers.sentence())
+        print_whole(predict_tables.answers_table(answers, counts, marks=True))
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
@@ -437,7 +432,7 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
-def _print_json(rows: "Sequence[Row]") -> None:
+def _print_json(rows: "Sequence[dict[str, Any]]") -> None:
     import json
 
     typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))

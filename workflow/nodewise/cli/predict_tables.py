@@ -1,22 +1,25 @@
 """Tables that `nodewise fit`, `predict`, `optimum` and `forecast` print in a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from nodewise.cli.options import plain_table
 from nodewise.core.units import write_number, write_plain
-from nodewise.predict.ask import Row
+from nodewise.predict.answers import TITLES, Answers
 from nodewise.predict.fit_file import FitFile
+from nodewise.predict.optimum import table_rows
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
+_TEXTS = ("Curve", "Formula", "Kind", "Best")
 
 
 def curves_table(file: FitFile) -> Table:
     """Return a table of what was fitted, with a line per curve."""
-    shown = _table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise")
+    shown = plain_table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise", texts=_TEXTS)
     laws = {name: group for group in file.fits for name in group.curves}
     for curve in file.curves:
         group = laws[curve.name]
@@ -31,43 +34,56 @@ def curves_table(file: FitFile) -> Table:
     return shown
 
 
-def predictions_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `prediction_rows` as a table."""
-    asked = [f"{rows[0]['objective']}", "90 % interval"] if "objective" in rows[0] else []
-    epochs = ["Epoch"] if any(row["epoch_time_s"] is not None for row in rows) else []
-    titles = ("Curve", "Nodes", "Batch", "Step", *epochs, "90 % interval", "Examples/s", *asked)
-    shown = _table(*titles, "Kind", "Outside")
-    for row in rows:
-        values = [
-            escape(row["curve"]),
-            f"{row['nodes']:,}",
-            f"{row['batch_per_worker']:,.6g}",
-            write_number(row["step_time_s"], "s"),
-            *([write_number(row["epoch_time_s"], "s")] if epochs else []),
-            f"{write_number(row['low'], 's')} – {write_number(row['high'], 's')}",
-            write_plain(row["samples_per_s"]) if row["samples_per_s"] else "–",
-        ]
-        if asked:
-            values += _objective(row)
-        kind = "extrapolated" if row["extrapolated"] else row["kind"]
-        shown.add_row(*values, kind, ", ".join(row["outside"]))
-    return shown
+def answers_table(answers: Answers, nodes: Collection[int] = (), *, marks: bool = False) -> Table:
+    """Return the table of answers.
+
+    Args:
+        answers: the answers.
+        nodes: the numbers to show. Default: the powers of two, the last and the best ones.
+        marks: whether to mark the best number of each objective.
+    """
+    job = answers.job
+    best: dict[int, list[str]] = {}
+    for objective in answers.objectives() if marks else ():
+        found = answers.best(objective)
+        if found.nodes is not None:
+            best.setdefault(found.nodes, []).append(TITLES[objective])
+    last = int(answers.nodes[-1])
+    shown_nodes = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
+    interval = "step_s" if job.step_known else "time"
+    columns: dict[str, Callable[[dict[str, Any], int], str]] = {
+        f"{job.node.title()}s": lambda row, i: f"{row['nodes']:,}",
+        "Batch": lambda row, i: f"{row['batch_per_worker']:,.6g}",
+        "Step": lambda row, i: write_number(row["step_s"], "s"),
+        "90 % interval": lambda row, i: " – ".join(
+            write_number(row[f"{interval}_{end}"], "s") for end in ("low", "high")
+        ),
+        job.name[0].upper() + job.name[1:]: lambda row, i: answers.write("time", i),
+        f"Cost [{job.units['cost']}]": lambda row, i: write_plain(row["cost"]),
+        "Energy": lambda row, i: answers.write("energy", i),
+        "Speed-up": lambda row, i: write_number(row["speedup"], "×"),
+        "Efficiency": lambda row, i: write_number(row["efficiency"], "share"),
+        "Chance": lambda row, i: answers.sure(i),
+        "Best": lambda row, i: ", ".join(best.get(row["nodes"], [])),
+        "Kind": lambda row, i: row["kind"],
+    }
+    hidden = {
+        "Step": not job.step_known,
+        "Energy": job.watts is None,
+        "Chance": job.deadline_s is None and job.budget is None,
+        "Best": not marks,
+    }
+    columns = {title: write for title, write in columns.items() if not hidden.get(title)}
+    table = plain_table(*columns, texts=_TEXTS)
+    for i, row in enumerate(table_rows(answers)):
+        if row["nodes"] in shown_nodes:
+            table.add_row(*(write(row, i) for write in columns.values()))
+    return table
 
 
-def forecast_table(rows: Sequence[Row]) -> Table:
-    """Return the rows of `forecast.forecast_rows` as a table."""
-    shown = _table("Nodes", "Step", "90 % interval", "Examples/s", "Speedup", "Kind")
-    for row in rows:
-        step, low, high = (write_number(row[name], "s") for name in ("step_time_s", "low", "high"))
-        interval = f"{low} – {high}" if row["low"] is not None else ""
-        rates = (write_plain(row["samples_per_s"]), write_number(row["speedup"], "×"))
-        shown.add_row(f"{row['nodes']:,}", step, interval, *rates, row["kind"])
-    return shown
-
-
-def points_table(rows: Sequence[Row]) -> Table:
+def points_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return the rows of `points_file.predict_points` as a table."""
-    shown = _table("Curve", "Devices", "Value", "90 % interval", "Kind")
+    shown = plain_table("Curve", "Devices", "Value", "90 % interval", "Kind", texts=_TEXTS)
     for row in rows:
         about = [escape(row["curve"] or ""), f"{row['n_devices'] or ''}"]
         if "error" in row:
@@ -77,14 +93,6 @@ def points_table(rows: Sequence[Row]) -> Table:
         kind = "extrapolated" if row["extrapolated"] else ""
         shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}", kind)
     return shown
-
-
-def _objective(row: Row) -> list[str]:
-    """Return the value of an objective and its interval as text."""
-    if row["value"] is None:
-        return ["unknown", ""]
-    ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
-    return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
 
 
 def notes_of(file: FitFile) -> Iterator[str]:
@@ -97,12 +105,6 @@ def notes_of(file: FitFile) -> Iterator[str]:
     for note, names in about.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{', '.join(names[:_NAMED])}{more}: {note}"
-
-
-def _table(*titles: str) -> Table:
-    table = plain_table(*titles, texts=(titles[0], "Kind", "Outside", "Formula"))
-    table.columns[0].no_wrap = False
-    return table
 
 
 def _listed(numbers: Sequence[float]) -> str:

@@ -1,10 +1,9 @@
 """Interface of a cluster: the nodes on which the workers of one cell run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -12,9 +11,6 @@ from nodewise.cluster import lock
 from nodewise.core.cell import MOST_PER_MACHINE, Cell, ClusterSettings
 from nodewise.results.measurement import NodeUsage
 from nodewise.results.record import Kind
-
-if TYPE_CHECKING:
-    from nodewise.cluster.channel import Channel, Message
 
 FIRST_PORT = 2222
 NO_GPU = "-1"
@@ -49,7 +45,7 @@ class Cluster(ABC):
     kind: Kind
     network: str  # describes the network in one line of the record; set by `open`
     cpu_limit: str  # describes the CPU limit in one line of the record; set by `open`
-    remote = False  # whether the workers run on other hosts, see `relay`
+    remote = False  # whether the workers run on other hosts, see `hosts.Hosts`
     shares: Sequence[float] = ()  # share of a core by rank; empty if the nodes are not limited
     threads = 1  # per worker, because a node of this machine is one core or a part of one
     gpus = NO_GPU  # none by default, because all nodes of this machine would share its GPU
@@ -79,32 +75,6 @@ class Cluster(ABC):
     def label(self, rank: int) -> str:
         """Return the name of the node of `rank` in records and messages."""
         return f"node{rank + 1}"
-
-    def relay(
-        self,
-        rank: int,
-        channel: "Channel",
-        job: "Message",
-        *,
-        files: Sequence[Path],
-        environment: Mapping[str, str],
-    ) -> "Message":
-        """Have worker `rank` do `job` on its remote host, and forward its messages.
-
-        Called only if the cluster is remote, in the local process that represents the worker. That
-        process forwards messages until it is killed.
-
-        Args:
-            rank: rank of the worker.
-            channel: connection between this process and the launcher.
-            job: the cell, the dataset's manifest and the weights, as JSON.
-            files: files and folders of the project that the worker needs in addition to the code.
-            environment: environment variables of the worker.
-
-        Raises:
-            RefusedError, NotPermittedError: the host cannot be used.
-        """
-        raise NotImplementedError
 
     def enter_node(self, rank: int) -> None:
         """Move this process, worker `rank`, into its node. Called before anything else."""

@@ -1,9 +1,8 @@
 """Limit CPU time with cgroups, version 1 or 2, and remove the groups reliably.
 
-The groups of a cell are one folder with a subfolder for each node. The folder is named after the
-launcher that owns it: `nodewise-<pid>-<start>-<pid namespace>`. A reaper process removes it when
-the launcher is gone, whatever the cause. If the reaper was killed as well, `remove_stale` removes
-the folder at the next start.
+The groups of a cell are one folder, named after the pid of the launcher, with a subfolder for each
+node. A reaper process removes it when the launcher is gone, whatever the cause. If the reaper was
+killed as well, `remove_stale` removes the folder at the next start.
 
 Users other than root need a group that they may write to:
 
@@ -17,13 +16,11 @@ Users other than root need a group that they may write to:
 
 import math
 import os
-import re
-import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -35,18 +32,22 @@ from nodewise.cluster.trial import error_in_child
 PERIOD_US = 10_000
 _MIN_QUOTA_US = 1_000  # the kernel's minimum; a smaller share gets a longer period
 DELEGATED = "nodewise"
-_NAME = re.compile(r"nodewise-(\d+)-(\d+)-(\d+)")
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_ROOT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _REMOVE_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted cgroup hierarchy that may limit CPU time, and this process's own group in it."""
+    """A mounted cgroup hierarchy that limits CPU time, and this process's own group in it."""
 
     version: int
     mount: Path
     own: Path
+
+    @property
+    def groups(self) -> list[Path]:
+        """This process's own group and all groups above it."""
+        return [one for one in (self.own, *self.own.parents) if one.is_relative_to(self.mount)]
 
 
 class Throttled(NamedTuple):
@@ -62,20 +63,38 @@ class CpuGroups:
 
     def __init__(self, base: Path, nodes: int) -> None:
         self._version2 = (base / "cgroup.controllers").exists()
-        self.folder = base / _own_name()
+        self.folder = base / f"nodewise-{os.getpid()}"
         self._nodes = [self.folder / f"node~{rank}" for rank in range(nodes)]
 
-    def make(self) -> None:
-        """Create the groups.
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Create the groups for the block; kill the processes left in them at its end.
+
+        If this process is killed in the block, a reaper process removes them.
 
         Raises:
             OSError: this process is not allowed to.
         """
-        self.folder.mkdir()
-        if self._version2:
-            (self.folder / "cgroup.subtree_control").write_text("+cpu")
-        for node in self._nodes:
-            node.mkdir()
+        reading, writing = os.pipe()
+        reaper = os.fork()
+        if reaper == 0:
+            os.setsid()  # so that signals to the launcher's process group do not reach the reaper
+            os.close(writing)
+            os.read(reading, 1)  # returns when all processes that hold the write end are gone
+            _remove(self.folder)
+            os._exit(0)
+        os.close(reading)
+        try:
+            self.folder.mkdir()
+            if self._version2:
+                (self.folder / "cgroup.subtree_control").write_text("+cpu")
+            for node in self._nodes:
+                node.mkdir()
+            yield
+        finally:
+            os.close(writing)
+            os.waitpid(reaper, 0)
+            _remove(self.folder)
 
     def put(self, rank: int, pid: int) -> None:
         """Move a process into the group of node `rank`. Its later children are in it, too."""
@@ -105,10 +124,6 @@ class CpuGroups:
         seconds = stat["throttled_usec"] * 1e-6 if self._version2 else stat["throttled_time"] * 1e-9
         return Throttled(stat["nr_periods"], stat["nr_throttled"], seconds)
 
-    def remove(self) -> None:
-        """Kill the processes left in the groups and remove the groups, if they still exist."""
-        _remove(self.folder)
-
 
 def find_base() -> Path:
     """Find a folder in which this process may create CPU groups.
@@ -118,25 +133,38 @@ def find_base() -> Path:
     Raises:
         OSError: there is none; the message says why.
     """
-    trees = hierarchies()
+    tree = find_hierarchy()
+    if tree is None:
+        raise OSError("no CPU cgroup is mounted here")
     reasons: list[str] = []
-    for base in _candidates(trees):
+    for base in _candidates(tree):
         reason = _why_not(base)
         if reason is None:
             return base
-        if reason not in reasons:
-            reasons.append(reason)
-    if not trees:
-        raise OSError("no CPU cgroup is mounted here")
-    places = " or ".join(f"{tree.own}" for tree in trees)
-    raise OSError(f"no CPU cgroup may be made in {places} or above ({'; '.join(reasons)})")
+        reasons.append(reason)
+    raise OSError(
+        f"no CPU cgroup may be made in {tree.own} or above ({'; '.join(dict.fromkeys(reasons))})"
+    )
 
 
-def hierarchies() -> list[Hierarchy]:
-    """Return the cgroup hierarchies that this process is in and that may limit CPU time."""
-    mountinfo, cgroup = (Path("/proc/self", name).read_text() for name in ("mountinfo", "cgroup"))
-    trees = parse_hierarchies(mountinfo, cgroup)
-    return [tree for tree in trees if tree.version == 1 or has_cpu(tree.mount)]
+def find_hierarchy(root: Path = _ROOT, groups: Path = _GROUPS) -> Hierarchy | None:
+    """Find the cgroup hierarchy that limits CPU time, and this process's own group in it.
+
+    Args:
+        root: folder in which the hierarchies are mounted.
+        groups: file that lists the groups of this process.
+
+    Returns:
+        Version 1 with the CPU controller, or else version 2; None if neither is there.
+    """
+    for line in sorted(groups.read_text(encoding="utf-8").splitlines(), reverse=True):
+        _, controllers, path = line.split(":", 2)
+        mount = root / "cpu" if "cpu" in controllers.split(",") else root
+        if mount.is_dir() and (mount != root or (not controllers and has_cpu(root))):
+            own = mount / path.lstrip("/")
+            # a container may see only a part of the hierarchy, without its own group
+            return Hierarchy(2 if mount == root else 1, mount, own if own.is_dir() else mount)
+    return None
 
 
 def cores() -> float:
@@ -145,13 +173,9 @@ def cores() -> float:
     This is the smallest of the number of cores in its affinity mask and the CPU quotas of its
     group and of all groups above it, as in a container.
     """
-    quotas = [
-        quota
-        for tree in hierarchies()
-        for group in (tree.own, *tree.own.parents)
-        if group.is_relative_to(tree.mount) and (quota := quota_of(group)) is not None
-    ]
-    return min([len(os.sched_getaffinity(0)), *quotas])
+    tree = find_hierarchy()
+    quotas = [quota_of(group) for group in tree.groups] if tree else []
+    return min([len(os.sched_getaffinity(0)), *(quota for quota in quotas if quota is not None)])
 
 
 def whole_cores() -> int:
@@ -181,85 +205,24 @@ def has_cpu(group: Path) -> bool:
         return False
 
 
-def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
-    """Parse the cgroup hierarchies of a process from its files in /proc.
-
-    Args:
-        mountinfo: content of /proc/PID/mountinfo.
-        cgroup: content of /proc/PID/cgroup.
-
-    Returns:
-        Version 1 hierarchies with the CPU controller, and all version 2 hierarchies.
-    """
-    found = []
-    for line in cgroup.splitlines():
-        _, controllers, path = line.split(":", 2)
-        for mounted in mountinfo.splitlines():
-            before, _, after = mounted.partition(" - ")
-            kind, _, options = after.split(" ")[:3]
-            version2 = kind == "cgroup2" and controllers == ""
-            version1 = (
-                kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options.split(",")
-            )
-            if version1 or version2:
-                root, mount = (_unescaped(field) for field in before.split(" ")[3:5])
-                # a container may see only a part of the hierarchy, without its own group
-                seen = PurePosixPath(path).is_relative_to(root) and ".." not in path.split("/")
-                own = mount / PurePosixPath(path).relative_to(root) if seen else mount
-                found.append(Hierarchy(2 if version2 else 1, mount, own))
-    return found
-
-
 def remove_stale(base: Path) -> None:
-    """Remove the groups in `base` whose launchers no longer run.
-
-    Groups of launchers in other pid namespaces (containers) stay, because it cannot be seen from
-    here whether those launchers run.
-    """
+    """Remove the groups in `base` that have no processes and whose launchers no longer run."""
     for folder in base.glob("nodewise-*"):
-        found = _NAME.fullmatch(folder.name)
-        if not found or found[3] != _pid_namespace():
-            continue
-        if _start_ticks(int(found[1])) != int(found[2]):
-            _remove(folder)
+        if not psutil.pid_exists(int(folder.name.split("-")[1])):
+            with suppress(OSError):  # it has processes: a launcher in another container may run
+                for group in (*folder.glob("node~*"), folder):
+                    group.rmdir()
 
 
-@contextmanager
-def made(groups: CpuGroups) -> Iterator[None]:
-    """Create `groups` for the block and remove them at its end.
-
-    If this process is killed in the block, a reaper process removes them.
-    """
-    reading, writing = os.pipe()
-    reaper = os.fork()
-    if reaper == 0:
-        os.setsid()  # so that signals to the launcher's process group do not reach the reaper
-        os.close(writing)
-        os.read(reading, 1)  # returns when all processes that hold the write end are gone
-        _remove(groups.folder)
-        os._exit(0)
-    os.close(reading)
-    try:
-        groups.make()
-        yield
-    finally:
-        groups.remove()
-        os.close(writing)
-        os.kill(reaper, signal.SIGKILL)
-        os.waitpid(reaper, 0)
-
-
-def _candidates(trees: Sequence[Hierarchy]) -> Iterator[Path]:
-    """Yield this process's CPU groups and all groups above them.
+def _candidates(tree: Hierarchy) -> Iterator[Path]:
+    """Yield this process's CPU group and all groups above it.
 
     In version 1, each is followed by its subgroup `nodewise`, if there is one.
     """
-    for tree in trees:
-        for group in (tree.own, *tree.own.parents):
-            if group.is_relative_to(tree.mount):
-                yield group
-                if tree.version == 1 and (group / DELEGATED).is_dir():
-                    yield group / DELEGATED
+    for group in tree.groups:
+        yield group
+        if tree.version == 1 and (group / DELEGATED).is_dir():
+            yield group / DELEGATED
 
 
 def _why_not(base: Path) -> str | None:
@@ -267,7 +230,7 @@ def _why_not(base: Path) -> str | None:
 
     It creates a group, moves a child process into it and removes both.
     """
-    probe = base / _own_name()
+    probe = base / f"nodewise-{os.getpid()}"
     try:
         probe.mkdir()
     except OSError as error:
@@ -280,31 +243,6 @@ def _why_not(base: Path) -> str | None:
         return f"no process may be moved there: {os.strerror(code)}" if code else None
     finally:
         _remove(probe)
-
-
-def _unescaped(field: str) -> Path:
-    """Return the path in a field of mountinfo, in which blanks are octal escapes."""
-    return Path(_OCTAL.sub(lambda found: chr(int(found[1], 8)), field))
-
-
-def _own_name() -> str:
-    return f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}-{_pid_namespace()}"
-
-
-def _pid_namespace() -> str:
-    return str(Path("/proc/self/ns/pid").stat().st_ino)
-
-
-def _start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone.
-
-    The pid and this time together identify a process.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[19])
 
 
 def _remove(folder: Path) -> None:

@@ -1,112 +1,93 @@
 """Controller process of a duty cycle: stops and continues nodes and accounts their CPU time."""
 
-import json
 import os
 import select
 import signal
-import socket
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
-from typing import NamedTuple, NoReturn
+from multiprocessing.connection import Connection
+from typing import NoReturn
 
-from nodewise.cluster.cgroup import Throttled
-from nodewise.cluster.duty_share import TOLERANCE, Share
+from nodewise.cluster.channel import receive, send
 
 PERIOD_S = 0.010  # as in cgroups: with longer periods, short steps run unthrottled
-MESSAGE_BYTES = 1 << 16
 # Waking up more often would cost more than it saves: overshoot is deducted from the next budget.
 _SHORTEST_NAP_S = 0.0003
 # A stop and continue costs an idle thread about 4 µs. A TensorFlow server has a hundred threads.
 _STOP_NS = 20_000
-# Reading the times of all threads costs as much as stopping them, so it is not done at every stop.
-_SPAN_PERIODS = 10
+# Reading the times of all threads costs as much as stopping them, so it is done once in a span.
+_SPAN_PERIODS = 20
 _CPUCLOCK_SCHED = 2
 
 
-def be_controller(line: socket.socket) -> NoReturn:
+def be_controller(line: Connection) -> NoReturn:
     """Run the controller until the launcher closes its end of `line`, then exit."""
-    code = 1
     try:
         os.setsid()  # so that signals to the launcher's process group do not reach the controller
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _Controller(line).run()
-        code = 0
+        _control(line)
+    except EOFError:  # the launcher is gone
+        pass
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(code)  # without the exit handlers and buffers inherited from the launcher
+        os._exit(0)  # without the exit handlers and buffers inherited from the launcher
 
 
-class _Controller:
-    """The controller's loop.
+def _control(line: Connection) -> NoReturn:
+    """Charge, refill, stop and continue the nodes, and answer the requests of the launcher.
 
-    It charges each node's CPU time to its budget, refills the budgets every period, stops nodes
-    whose budget is spent, and answers the requests of the launcher.
+    Raises:
+        EOFError: the launcher is gone.
     """
-
-    def __init__(self, line: socket.socket) -> None:
-        self._line = line
-        self._nodes: dict[int, _Node] = {}
-
-    def run(self) -> None:
-        refill_at = time.monotonic()
-        while True:
-            limited = [node for node in self._nodes.values() if node.limited]
+    nodes: dict[int, _Node] = {}
+    refill_at = time.monotonic()
+    while True:
+        limited = [node for node in nodes.values() if node.limited]
+        for node in limited:
+            node.charge()
+        now = time.monotonic()
+        if now >= refill_at:
+            periods = int((now - refill_at) / PERIOD_S) + 1
+            refill_at += periods * PERIOD_S
             for node in limited:
-                node.charge()
-            now = time.monotonic()
-            if now >= refill_at:
-                periods = int((now - refill_at) / PERIOD_S) + 1
-                refill_at += periods * PERIOD_S
-                for node in limited:
-                    node.refill(periods, now)
-            for node in limited:
-                node.stop_or_continue(now)
-            budgets = [max(node.budget, _SHORTEST_NAP_S) for node in limited if not node.stopped]
-            nap = min(refill_at - time.monotonic(), *budgets, PERIOD_S)
-            timeout = max(nap, 0.0) if limited else None
-            if select.select([self._line], [], [], timeout)[0] and not self._answer():
-                return
-            if not limited:
-                refill_at = time.monotonic()
+                node.refill(periods, now)
+        for node in limited:
+            node.stop_or_continue(now)
+        budgets = [max(node.budget, _SHORTEST_NAP_S) for node in limited if not node.stopped]
+        nap = max(0.0, min(refill_at - time.monotonic(), *budgets, PERIOD_S))
+        if select.select([line], [], [], nap if limited else None)[0]:
+            _answer(line, nodes)
+        if not limited:
+            refill_at = time.monotonic()
 
-    def _answer(self) -> bool:
-        message, descriptors, _, _ = socket.recv_fds(self._line, MESSAGE_BYTES, 1)
-        if not message:
-            return False
-        request = json.loads(message)
-        if "put" in request:
-            node = _Node(request["put"], request["pid"], descriptors[0])
-            self._nodes[node.rank] = node
-        elif "limit" in request:
-            self._nodes[request["limit"]].limit(request["cpu"], time.monotonic())
-        limited = [node for node in self._nodes.values() if node.asked]
-        answer = {
-            "shares": [asdict(node.share()) for node in limited],
-            "throttled": {node.rank: node.throttled() for node in self._nodes.values()},
-        }
-        self._line.send(json.dumps(answer).encode())
-        return True
+
+def _answer(line: Connection, nodes: "dict[int, _Node]") -> None:
+    request = receive(line)
+    if "put" in request:
+        nodes[request["put"]] = _Node(request["pid"])
+    elif "limit" in request:
+        nodes[request["limit"]].limit(request["cpu"], time.monotonic())
+    shares = [(rank, *node.share()) for rank, node in nodes.items() if node.asked]
+    send(line, {"shares": shares, "throttled": {n: node.throttled for n, node in nodes.items()}})
 
 
 class _Node:
-    """A node's process: its budget (seconds of CPU time) and the times that it got or was denied.
+    """A node's process: its budget and the times that it got or was denied.
 
-    `budget` is what the process may still use in this period.
+    Attributes:
+        budget: seconds of CPU time that the process may still use in this period.
+        throttled: periods, periods in which it was stopped, and seconds for which it was stopped.
     """
 
-    def __init__(self, rank: int, pid: int, pidfd: int) -> None:
-        self.rank = rank
+    def __init__(self, pid: int) -> None:
         self.limited = self.stopped = False
         self.asked = self.budget = 0.0
-        self._pidfd = pidfd
+        self.throttled: tuple[int, int, float] = 0, 0, 0.0
+        self._pidfd = os.pidfd_open(pid)
         self._clock = (~pid << 3) | _CPUCLOCK_SCHED  # as clock_getcpuclockid(3) makes it
-        self._threads = _Threads(pid)
-        self._periods = self._stopped_periods = 0
-        self._stopped_s = 0.0
+        self._pid = pid
 
     def limit(self, cpu: float | None, now: float) -> None:
         """Limit the process to the share `cpu` of a core and count from now on; None ends both."""
@@ -116,14 +97,13 @@ class _Node:
         self._let_run(now)
         self.limited = False
         if cpu is not None:
-            if cpu != self.asked:
-                self._count_from_zero()
+            if cpu != self.asked:  # else continue to count
+                self._got = self._withheld = self._seconds = 0.0
             with suppress(OSError):  # the process has ended
                 self._cpu = time.clock_gettime(self._clock)
                 self.limited = True
             self.asked, self.budget, self._until = cpu, cpu * PERIOD_S, now
-            self._threads.find()
-            self._threads.read(stops=0)
+            self._begin_span(_read_threads(self._pid))
 
     def charge(self) -> None:
         """Deduct the CPU time used since the last call from the budget."""
@@ -148,20 +128,18 @@ class _Node:
         grant, spent = self.asked * PERIOD_S, self.stopped or self.budget <= 0
         budget = min(grant, self.budget + periods * grant)
         lost, self.budget = self.budget + periods * grant - budget, budget
-        self._periods += periods
-        self._span += periods
+        counted, stopped, seconds = self.throttled
+        self.throttled = counted + periods, stopped + spent * periods, seconds
         if spent:
             self._withheld += lost  # more than 0 if this refill is late
             self._stops += 1
-            self._stopped_periods += periods
         else:
             self._unspent += lost
-        if (spent and self._unspent) or self._span >= _SPAN_PERIODS:
-            self._end_span()
         self._seconds += now - self._until
         self._until = now
-        if self._seconds - self._before.seconds >= 1:
-            self._end_second()
+        self._periods += periods
+        if self._periods >= _SPAN_PERIODS:
+            self._end_span()
 
     def stop_or_continue(self, now: float) -> None:
         """Stop the process if its budget is spent, otherwise let it run."""
@@ -171,57 +149,39 @@ class _Node:
             self.stopped, self._stopped_at = True, now
             self._signal(signal.SIGSTOP)
 
-    def share(self) -> Share:
-        """Return what the process got in all the time that it was limited to its current share."""
+    def share(self) -> tuple[float, float, float, float]:
+        """Return the fields `asked`, `got`, `withheld` and `seconds` of this node's Share."""
         seconds = max(self._seconds, PERIOD_S)
-        return Share(
-            node=self.rank,
-            asked=self.asked,
-            got=self._got / seconds,
-            withheld=self._withheld / seconds,
-            stopping=self._stopping / seconds,
-            seconds=self._seconds,
-            seconds_outside=self._outside,
-        )
-
-    def throttled(self) -> Throttled:
-        """Return how often and how long the process was stopped since it was added."""
-        return Throttled(self._periods, self._stopped_periods, self._stopped_s)
+        return self.asked, self._got / seconds, self._withheld / seconds, self._seconds
 
     def _let_run(self, now: float) -> None:
         if self.stopped:
+            periods, stopped, seconds = self.throttled
+            self.throttled = periods, stopped, seconds + now - self._stopped_at
             self.stopped = False
-            self._stopped_s += now - self._stopped_at
             self._signal(signal.SIGCONT)
 
-    def _count_from_zero(self) -> None:
-        self._got = self._withheld = self._unspent = self._stopping = self._seconds = 0.0
-        self._outside = self._stops = self._span = 0
-        self._before = _Before(0.0, 0.0, 0.0)
+    def _begin_span(self, threads: dict[str, tuple[int, int]]) -> None:
+        self._unspent, self._stops, self._periods, self._threads = 0.0, 0, 0, threads
 
     def _end_span(self) -> None:
-        """End a span of a few periods: account withheld CPU time and the cost of stopping.
+        """Account withheld CPU time and the cost of stopping, for a span of a few periods.
 
         If a thread waited for a core for at least as long as the unspent budget would have lasted,
-        the node would have spent that budget, so it counts as withheld. The kernel counts a wait
-        only when it is over, so a period that spends its budget ends a span of periods that did
-        not. The CPU time that idle threads used to be stopped and continued is given back.
+        the node would have spent that budget, so it counts as withheld. The CPU time that idle
+        threads used to be stopped and continued is given back: a thread is idle if it ran no longer
+        than that takes.
         """
-        waited, idle = self._threads.read(self._stops)
+        now = _read_threads(self._pid)
+        both = [(now[thread], self._threads[thread]) for thread in now.keys() & self._threads]
+        ran = [(after[0] - before[0]) for after, before in both]
+        waited = max((after[1] - before[1] for after, before in both), default=0) * 1e-9
+        idle = sum(one for one in ran if one <= self._stops * _STOP_NS) * 1e-9
         if waited >= self._unspent:
             self._withheld += self._unspent
         self.budget += idle
         self._got -= idle
-        self._stopping += idle
-        self._unspent, self._stops, self._span = 0.0, 0, 0
-
-    def _end_second(self) -> None:
-        self._end_span()
-        self._threads.find()
-        before, self._before = self._before, _Before(self._seconds, self._got, self._withheld)
-        due = self.asked * (self._seconds - before.seconds)
-        wrong = max(self._withheld - before.withheld, self._got - before.got - due)
-        self._outside += wrong > TOLERANCE * due
+        self._begin_span(now)
 
     def _signal(self, number: signal.Signals) -> None:
         try:
@@ -230,57 +190,16 @@ class _Node:
             self.limited = False
 
 
-class _Before(NamedTuple):
-    """Counts of a node, in seconds, at the end of the last full second."""
-
-    seconds: float
-    got: float
-    withheld: float
-
-
-class _Threads:
-    """Running and waiting times of the threads of a process, as counted by the kernel."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = Path(f"/proc/{pid}/task")
-        # by thread: descriptor of its schedstat file, nanoseconds run, nanoseconds waited
-        self._open: dict[str, tuple[int, int, int]] = {}
-
-    def find(self) -> None:
-        """Find new threads. They count from now on."""
-        with suppress(FileNotFoundError):
-            for thread in self._folder.iterdir():
-                if thread.name not in self._open:
-                    with suppress(OSError):
-                        file = os.open(thread / "schedstat", os.O_RDONLY)
-                        self._open[thread.name] = (file, *_ran_and_waited(file))
-
-    def read(self, stops: int) -> tuple[float, float]:
-        """Read the times of all threads since the last call.
-
-        Args:
-            stops: number of times that the process was stopped since the last call.
-
-        Returns:
-            The longest time that a thread waited for a core, and the total time that idle threads
-            ran, both in seconds. A thread is idle if it ran no longer than it takes to be stopped
-            and continued `stops` times.
-        """
-        most = idle = 0
-        for thread, (file, ran_before, waited_before) in list(self._open.items()):
-            try:
-                ran, waited = _ran_and_waited(file)
-            except ProcessLookupError:
-                os.close(file)
-                del self._open[thread]
-                continue
-            most = max(most, waited - waited_before)
-            if ran - ran_before <= stops * _STOP_NS:
-                idle += ran - ran_before
-            self._open[thread] = file, ran, waited
-        return most * 1e-9, idle * 1e-9
-
-
-def _ran_and_waited(schedstat: int) -> tuple[int, int]:
-    ran, waited, _ = os.pread(schedstat, 64, 0).split()
-    return int(ran), int(waited)
+def _read_threads(pid: int) -> dict[str, tuple[int, int]]:
+    """Return for each thread of a process how long it ran and waited for a core, in nanoseconds."""
+    times = {}
+    with suppress(FileNotFoundError), os.scandir(f"/proc/{pid}/task") as threads:
+        for thread in threads:
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                file = os.open(f"{thread.path}/schedstat", os.O_RDONLY)
+                try:
+                    ran, waited, _ = os.read(file, 64).split()
+                finally:
+                    os.close(file)
+                times[thread.name] = int(ran), int(waited)
+    return times

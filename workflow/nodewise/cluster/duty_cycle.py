@@ -5,98 +5,94 @@ reads the CPU clock of the node's process, stops the process when the budget is 
 it in the next period.
 
 Unlike a quota this can fail: other processes may take a core, or the controller may wake up late.
-So the controller also counts what each node got and what was withheld from it. `check` raises an
-error if a node did not get its share.
+So the controller also counts what each node got and what was withheld from it.
 """
 
-import json
 import os
 import signal
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import Pipe
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.cgroup import Throttled
-from nodewise.cluster.duty_controller import MESSAGE_BYTES, be_controller
-from nodewise.cluster.duty_share import Share, why_not_held
+from nodewise.cluster.channel import Message, receive, send
+from nodewise.cluster.duty_controller import be_controller
 
+TOLERANCE = 0.1
+_JUDGED_AFTER_S = 3  # so that one bad second alone does not fail a node
 _ANSWER_WITHIN_S = 5.0
 _SCHEDSTAT = Path("/proc/self/schedstat")
+
+
+class Share(NamedTuple):
+    """What a node got in the `seconds` in which it was limited to `asked`, as shares of a core.
+
+    `withheld` is the budget that the node would have spent if none of its threads had waited for a
+    core. Budget that the node did not need is not withheld.
+    """
+
+    node: int
+    asked: float
+    got: float
+    withheld: float
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """Relative error of the share: the larger of what was withheld and what was in excess."""
+        return max(self.withheld, self.got - self.asked) / self.asked
 
 
 class DutyCycle:
     """Limits the processes of one cell's nodes, one for each node, to their share of a core."""
 
-    def __init__(self) -> None:
-        self._controller = 0
-        self._pidfds: list[int] = []
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Run the controller during the block. This process must have only one thread.
 
-    def make(self) -> None:
-        """Fork the controller. This process must have only one thread.
+        The controller ends with the block and with this process.
 
         Raises:
             NotPermittedError: the kernel does not count how long processes run and wait.
         """
-        if not _counts_running():
+        if not _SCHEDSTAT.exists() or not int(_SCHEDSTAT.read_text(encoding="utf-8").split()[0]):
             raise NotPermittedError(
                 "the kernel does not count how long a process waits for a core (schedstat)"
             )
-        self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._controller = os.fork()
-        if self._controller == 0:
+        self._line, other = Pipe()
+        self.controller = os.fork()
+        if self.controller == 0:
             self._line.close()
             be_controller(other)
         other.close()
-        self._line.settimeout(_ANSWER_WITHIN_S)
+        try:
+            yield
+        finally:
+            os.kill(self.controller, signal.SIGKILL)
+            os.waitpid(self.controller, 0)
+            self._line.close()
 
     def put(self, rank: int, pid: int) -> None:
-        """Make `pid`, a child of this process, the process of node `rank`.
-
-        Processes that it forks are not limited.
-        """
-        pidfd = os.pidfd_open(pid)
-        self._pidfds.append(pidfd)
-        self._ask({"put": rank, "pid": pid}, [pidfd])
+        """Make `pid` the process of node `rank`. Processes that it forks are not limited."""
+        self._ask({"put": rank, "pid": pid})
 
     def limit(self, rank: int, cpu: float | None) -> None:
-        """Limit node `rank` to the share `cpu` of one core from now on; None lifts the limit.
-
-        Raises:
-            NotPermittedError: the controller is gone. All processes have been continued.
-        """
+        """Limit node `rank` to the share `cpu` of one core from now on; None lifts the limit."""
         self._ask({"limit": rank, "cpu": cpu})
 
     def shares(self) -> list[Share]:
-        """Return what each node got that is or was limited.
-
-        Raises:
-            NotPermittedError: the controller is gone. All processes have been continued.
-        """
-        return [Share(**share) for share in self._ask({})["shares"]]
+        """Return what each node got that is or was limited."""
+        return [Share(*share) for share in self._ask({})["shares"]]
 
     def throttled(self, rank: int) -> Throttled:
-        """Return how often and how long node `rank` was stopped since it was added.
-
-        Raises:
-            NotPermittedError: the controller is gone. All processes have been continued.
-        """
+        """Return how often and how long node `rank` was stopped since it was added."""
         return Throttled(*self._ask({})["throttled"][str(rank)])
 
     def check(self) -> None:
-        """Check that every node gets its share.
-
-        Call it at least every second or so, and once before limits are lifted.
-
-        A node is outside its share if more than TOLERANCE of the share was withheld, or if it got
-        more than TOLERANCE too much. The check fails if a node is outside its share over all the
-        time that it was limited, or in more single seconds than a quarter of them plus one. A node
-        is judged after three seconds.
-
-        Withheld is the budget that a node would have spent if none of its threads had waited for a
-        core. Budget that the node did not need is not withheld.
+        """Check that every node got its share within TOLERANCE, over all time that it was limited.
 
         Raises:
             NotPermittedError: a node does not get its share, or the controller is gone.
@@ -105,49 +101,32 @@ class DutyCycle:
         if reason:
             raise NotPermittedError(reason)
 
-    def remove(self) -> None:
-        """Kill the controller and continue all processes."""
-        if self._controller:
-            os.kill(self._controller, signal.SIGKILL)
-            os.waitpid(self._controller, 0)
-            self._controller = 0
-            self._line.close()
-        for pidfd in self._pidfds:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGCONT)
-            os.close(pidfd)
-        self._pidfds.clear()
+    def _ask(self, request: Message) -> Message:
+        """Return the controller's answer.
 
-    def _ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        Raises:
+            NotPermittedError: the controller is gone.
+        """
         try:
-            socket.send_fds(self._line, [json.dumps(request).encode()], descriptors)
-            answer = self._line.recv(MESSAGE_BYTES)
-        except OSError:  # the controller is gone, or its answer is late
-            answer = b""
-        if not answer:
-            self.remove()
-            raise NotPermittedError(
-                "the process that held the nodes to their CPU share ended or no longer answers"
-            )
-        answered: dict[str, Any] = json.loads(answer)
-        return answered
+            send(self._line, request)
+            if self._line.poll(_ANSWER_WITHIN_S):
+                return receive(self._line)
+        except (OSError, EOFError):
+            pass
+        raise NotPermittedError(
+            "the process that held the nodes to their CPU share ended or no longer answers"
+        )
 
 
-@contextmanager
-def made(cycle: DutyCycle) -> Iterator[None]:
-    """Run the controller of `cycle` during the block.
-
-    If this process is killed in the block, the controller ends too.
-    """
-    try:
-        cycle.make()
-        yield
-    finally:
-        cycle.remove()
-
-
-def _counts_running() -> bool:
-    try:
-        return int(_SCHEDSTAT.read_text(encoding="utf-8").split()[0]) > 0
-    except FileNotFoundError:  # the kernel was built without schedstat
-        return False
+def why_not_held(shares: list[Share]) -> str | None:
+    """Return one line about the node with the largest error; None if all nodes get their share."""
+    judged = [share for share in shares if share.seconds >= _JUDGED_AFTER_S]
+    worst = max(judged, key=lambda share: share.error, default=None)
+    if worst is None or worst.error <= TOLERANCE:
+        return None
+    return (
+        f"node {worst.node} got {worst.got:.3f} of a core instead of {worst.asked:.3f}"
+        f" (over {worst.seconds:.0f} s):"
+        " the machine is too busy or has too few cores for a stop/continue duty cycle;"
+        " use fewer nodes or a smaller share, or run as root or in a delegated CPU cgroup"
+    )

@@ -8,22 +8,14 @@ cycle.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import contextmanager
 
-from nodewise.cluster import api, cgroup, duty_cycle, links, namespace
+from nodewise.cluster import api, cgroup, links, namespace
+from nodewise.cluster.cgroup import CpuGroups
+from nodewise.cluster.duty_cycle import DutyCycle
 from nodewise.cluster.kinds.emulated import Emulated as Settings
 from nodewise.cluster.worker_state import cpu_s
 from nodewise.results.measurement import NodeUsage
-
-
-class _Limiter(Protocol):
-    """Enforces the CPU shares of the nodes."""
-
-    def put(self, rank: int, pid: int) -> None: ...
-    def limit(self, rank: int, cpu: float | None) -> None: ...
-    def check(self) -> None: ...
-    def throttled(self, rank: int) -> cgroup.Throttled: ...
 
 
 class Emulated(api.Cluster):
@@ -47,13 +39,10 @@ class Emulated(api.Cluster):
         if quota is None:
             self.kind = "emulated soft"
             self.cpu_limit = "soft: a share per node, held by stopping and continuing it"
-            cycle = duty_cycle.DutyCycle()
-            self._limiter: _Limiter = cycle
-            held: AbstractContextManager[None] = duty_cycle.made(cycle)
+            self._limiter: CpuGroups | DutyCycle = DutyCycle()
         else:
             self.cpu_limit = "a quota per node, by cgroup"
             self._limiter = quota
-            held = cgroup.made(quota)
         if self._has_links:
             latency = self._settings.link.latency_ms
             apart = "a namespace per node on one bridge"
@@ -66,16 +55,16 @@ class Emulated(api.Cluster):
         else:
             self.network = namespace.NO_EMULATION
             self._ports = namespace.free_ports(self._nodes)
-        with held:
+        with self._limiter.held():
             yield
 
-    def _quota(self) -> cgroup.CpuGroups | None:
+    def _quota(self) -> CpuGroups | None:
         try:
             folder = cgroup.find_base()
         except OSError:
             return None
         cgroup.remove_stale(folder)
-        return cgroup.CpuGroups(folder, self._nodes)
+        return CpuGroups(folder, self._nodes)
 
     def addresses(self) -> list[str]:
         if self._has_links:
@@ -104,10 +93,7 @@ class Emulated(api.Cluster):
     def throttle(self) -> None:
         if self._has_links and not self._links_limited:
             link, inside = self._settings.link, self._settings.devices_per_node
-            if inside > 1:
-                links.limit_uplinks(-(-self._nodes // inside), link.rate_mbit, link.latency_ms)
-            else:
-                links.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
+            links.limit(self._nodes, link.rate_mbit, link.latency_ms, inside)
             self._links_limited = True
         for rank, share in enumerate(self.shares):
             self._limiter.limit(rank, share)

@@ -1,40 +1,35 @@
 """Clusters whose nodes are other hosts.
 
-Each worker is represented by a process on this machine. It starts `nodewise.measure.agent` on the
-worker's host and forwards messages in both directions. The agent ends the worker when that process
-ends or falls silent, whatever the cause.
+The launcher starts `nodewise.measure.agent` on the host of each worker and talks to it by its
+standard streams. Kinds of cluster differ in the command before it: `ssh HOST …` or `srun … …`. The
+agent starts the worker, and ends it when the launcher ends or falls silent, whatever the cause.
 """
 
 import os
 import platform
 import random
 import subprocess
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 from nodewise.cluster import api
-from nodewise.cluster.channel import Channel, Message, receive, send
+from nodewise.cluster.channel import Message, receive, send
+from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import RefusedError
 
 GREETING = b"nodewise agent\n"
 """First line that the agent writes. Output before it comes from login scripts and is ignored."""
 
-HEARTBEAT_S = 2.0
 SILENT_S = 15.0
-NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
+_HEARTBEAT_S = 1.0
+_NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
 _COMPARED = ("tensorflow", "keras", "numpy")
-
-
-class HostError(Exception):
-    """A host failed or was lost; the message names it by its label."""
 
 
 def versions() -> dict[str, str]:
@@ -54,17 +49,23 @@ class Hosts(api.Cluster):
     cpu_limit = "none: a node is a whole host"
     remote = True
 
-    setup: str  # command that creates the environment on a host
-    renew: str  # command that creates it again, with the versions of this machine
+    setup: str  # command that creates the environment on a host, with this machine's versions
     _hosts: list[str]  # name or address of the host of each rank, set by `open`
 
-    def __init__(self, size: int, allowed_ports: Sequence[int], per_host: int = 1) -> None:
+    def __init__(
+        self, size: int, python: str, allowed_ports: Sequence[int], per_host: int = 1
+    ) -> None:
         """Describe a cluster of `size` workers, `per_host` on each host.
 
-        `allowed_ports` are the first and the last port that may be used. The workers get
-        consecutive ports within this range, from a random one on.
+        Args:
+            size: number of workers.
+            python: path of Python on the hosts, relative to the project's folder.
+            allowed_ports: first and last port that may be used. The workers get consecutive ports
+                within this range, from a random one on.
+            per_host: number of workers on each host.
         """
-        self.size, self.allowed_ports, self.per_host = size, allowed_ports, per_host
+        self.size, self.python = size, python
+        self.allowed_ports, self.per_host = allowed_ports, per_host
         first, last = allowed_ports
         # ports of the previous cell may still be in use
         self._first_port = random.randint(first, last - size + 1)  # noqa: S311
@@ -81,6 +82,13 @@ class Hosts(api.Cluster):
         """Return the names and addresses of the host of `rank`, which records must not show."""
 
     @abstractmethod
+    def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
+        """Return the local command that runs the command `words` on the host of `rank`."""
+
+    @abstractmethod
+    def end_of(self, code: int, output: list[str]) -> str:
+        """Return why the local command ended with exit code `code` and the lines `output`."""
+
     def prepare(self, rank: int, files: Sequence[Path]) -> None:
         """Make the project's code and `files` available on the host of `rank`.
 
@@ -88,114 +96,40 @@ class Hosts(api.Cluster):
             RefusedError, NotPermittedError: this is not possible.
         """
 
-    @abstractmethod
-    def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
-        """Return the local command that runs the agent on the host of `rank`."""
-
-    @abstractmethod
-    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
-        """Raise an error that says why the agent did not start.
-
-        Args:
-            rank: rank of the worker.
-            code: exit code of `command`.
-            output: lines that `command` printed.
-
-        Raises:
-            RefusedError, NotPermittedError: always.
-        """
-
-    @abstractmethod
-    def end_of(self, code: int, output: list[str]) -> str:
-        """Return why `command` ended with exit code `code` while the worker was running."""
-
-    def relay(
+    def start(
         self,
         rank: int,
-        channel: Channel,
+        log: Path,
         job: Message,
         *,
         files: Sequence[Path],
         environment: Mapping[str, str],
-    ) -> Message:
+    ) -> "HostWorker":
+        """Start worker `rank` on its host.
+
+        Args:
+            rank: rank of the worker.
+            log: file for its output.
+            job: what its agent is to do, as JSON.
+            files: files and folders of the project that it needs in addition to the code.
+            environment: its environment variables.
+
+        Raises:
+            RefusedError, NotPermittedError: the host cannot be used.
+        """
         self.prepare(rank, files)
-        agent = self.start_agent(rank, environment, show=True)
-        for difference in differences(agent.hello):
-            raise RefusedError(f"{self.label(rank)}: {difference}")
         place = {"place": rank % self.per_host, "workers_here": self.per_host}
-        send(agent.to, job | place | {"rank": rank, "addresses": self.addresses()})
-        try:
-            self._pass_on(rank, channel, agent)
-        except (EOFError, ConnectionError):
-            code = agent.process.wait()
-            agent.log.join(1)
-            why = self.end_of(code, agent.output)
-            raise HostError(f"{self.label(rank)}: the connection was lost ({why})") from None
+        return HostWorker(self, rank, log, job | place | {"rank": rank}, environment)
 
-    def start_agent(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "Agent":
-        """Start the agent on the host of `rank`. With `show`, print its output.
+    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
+        """Raise an error that says why the agent did not start; arguments as of `end_of`.
 
         Raises:
-            RefusedError, NotPermittedError: the agent cannot be started.
+            RefusedError, NotPermittedError: always.
         """
-        asked_at = time.time()
-        process = subprocess.Popen(
-            self.command(rank, environment),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-        )
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101
-        output: list[str] = []
-        log = threading.Thread(target=self._log, args=(process.stderr, output, show), daemon=True)
-        log.start()
-        if not any(line == GREETING for line in process.stdout):
-            log.join(1)
-            self.not_started(rank, process.wait(), output)
-        there = Connection(os.dup(process.stdout.fileno()), writable=False)
-        to = Connection(os.dup(process.stdin.fileno()), readable=False)
-        hello = receive(there)
-        late_s = hello["time"] - (asked_at + time.time()) / 2
-        return Agent(process, there, to, hello, late_s, output, log)
-
-    def _pass_on(self, rank: int, channel: Channel, agent: "Agent") -> NoReturn:
-        """Forward messages in both directions until this process is killed or the host is lost.
-
-        Raises:
-            EOFError, ConnectionError: the connection to the host was lost.
-        """
-        there, to = agent.there, agent.to
-        offset_s = time.monotonic() - agent.hello["now"]  # of the two monotonic clocks
-        beat_at, failed = 0.0, False
-        while True:
-            ready = wait([there, channel.fileno()], HEARTBEAT_S)
-            if there in ready:
-                try:
-                    message = receive(there)
-                except EOFError:
-                    if failed:  # the launcher knows the failure already
-                        os._exit(1)
-                    raise
-                if "at" in message:
-                    message["at"] += offset_s
-                if "failure" in message:
-                    failed = True
-                    message["failure"]["text"] = f"{self.label(rank)}: {message['failure']['text']}"
-                channel.send(message)
-            if channel.fileno() in ready:
-                send(to, channel.wait())
-            if time.monotonic() - beat_at > HEARTBEAT_S / 2:
-                beat_at = time.monotonic()
-                send(to, {"heartbeat": True})
-
-    def _log(self, errors: IO[bytes], output: list[str], show: bool) -> None:
-        """Collect the lines that a host prints, with its names replaced by its label."""
-        for line in errors:
-            text = self.without_names(line.decode(errors="replace").rstrip())
-            output.append(text)
-            if show:
-                print(text, flush=True)
+        if code in _NO_COMMAND:
+            raise api.NotPermittedError(f"{self.label(rank)}: has no {self.python}", self.setup)
+        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, output)}")
 
     def without_names(self, text: str) -> str:
         """Replace the names of each host in `text` by its label."""
@@ -205,41 +139,91 @@ class Hosts(api.Cluster):
         return text
 
 
-@dataclass
-class Agent:
-    """A running agent on a host.
+class HostWorker(Worker):
+    """A worker on another host. Its local process is the client that started its agent."""
 
-    Args:
-        process: local process that started the agent, such as the SSH client.
-        there: connection for messages from the agent.
-        to: connection for messages to the agent.
-        hello: first message of the agent.
-        late_s: seconds by which the host's clock is ahead of this machine's.
-        output: lines that the agent has printed.
-        log: thread that collects these lines.
-    """
+    def __init__(
+        self, hosts: Hosts, rank: int, log: Path, job: Message, environment: Mapping[str, str]
+    ) -> None:
+        """Start the agent. It waits for `begin`; the arguments are those of `Hosts.start`."""
+        self._hosts, self._job = hosts, job
+        variables = [f"{k}={v}" for k, v in {"PYTHONPATH": "workflow", **environment}.items()]
+        agent = ["env", *variables, hosts.python, "-m", "nodewise.measure.agent"]
+        with log.open("wb") as errors:
+            self._client = subprocess.Popen(
+                hosts.prefixed(rank, agent),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                process_group=0,
+            )
+        assert self._client.stdin and self._client.stdout  # noqa: S101
+        there = Connection(os.dup(self._client.stdout.fileno()), writable=False)
+        self._to = Connection(os.dup(self._client.stdin.fileno()), readable=False)
+        self._client.stdin.close()
+        super().__init__(rank, there, log)
+        self.pid, self._ahead_s, self._beat_at = self._client.pid, 0.0, 0.0
 
-    process: "subprocess.Popen[bytes]"
-    there: Connection
-    to: Connection
-    hello: Message
-    late_s: float
-    output: list[str]
-    log: threading.Thread
+    def hello(self) -> Message:
+        """Wait for the first message of the agent and return it.
 
-    def end(self) -> None:
-        """Close the connections and end the agent."""
-        self.to.close()
-        self.there.close()
-        self.process.kill()
-        self.process.wait()
+        Raises:
+            RefusedError, NotPermittedError: the agent could not be started.
+        """
+        assert self._client.stdout  # noqa: S101
+        if not any(line == GREETING for line in self._client.stdout):
+            self._hosts.not_started(self.rank, self._client.wait(), self.log_tail)
+        return receive(self.connection)
 
+    def begin(self) -> None:
+        """Have the agent start its job.
 
-def agent_words(python: str, environment: Mapping[str, str]) -> list[str]:
-    """Return the command, as words, that runs the agent in the project's folder on a host."""
-    variables = {"PYTHONPATH": "workflow", **environment}
-    assignments = [f"{name}={value}" for name, value in variables.items()]
-    return ["env", *assignments, python, "-m", "nodewise.measure.agent"]
+        Raises:
+            RefusedError, NotPermittedError: the agent could not be started, or the host has other
+                versions than this machine.
+        """
+        hello = self.hello()
+        for difference in differences(hello):
+            raise RefusedError(f"{self._hosts.label(self.rank)}: {difference}")
+        self._ahead_s = hello["now"] - time.monotonic()
+        self.send(self._job | {"addresses": self._hosts.addresses()})
+
+    def send(self, message: Message) -> None:
+        send(self._to, message)
+
+    def receive(self) -> Message:
+        message = receive(self.connection)
+        if "at" in message:
+            message["at"] -= self._ahead_s
+        if "failure" in message:
+            label = self._hosts.label(self.rank)
+            message["failure"]["text"] = f"{label}: {message['failure']['text']}"
+        return message
+
+    def beat(self) -> None:
+        if time.monotonic() - self._beat_at > _HEARTBEAT_S:
+            self._beat_at = time.monotonic()
+            with suppress(BrokenPipeError):
+                self.send({"heartbeat": True})
+
+    def exit_code(self) -> int | None:
+        return self._client.poll()
+
+    def end_of(self, killed_before: int) -> str:
+        why = self._hosts.end_of(self._client.wait(), self.log_tail)
+        return f"{self._hosts.label(self.rank)}: the connection was lost ({why})"
+
+    def close(self) -> None:
+        self._client.kill()
+        self._client.wait()
+        assert self._client.stdout  # noqa: S101
+        for end in (self.connection, self._to, self._client.stdout):
+            end.close()
+
+    @property
+    def log_tail(self) -> list[str]:
+        return [self._hosts.without_names(line) for line in super().log_tail]
 
 
 def differences(hello: Message) -> list[str]:

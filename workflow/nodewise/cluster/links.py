@@ -97,34 +97,26 @@ def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
     return switch
 
 
-def limit_uplinks(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
-    """Limit both directions of the link of each machine with several workers.
-
-    The latency is added to packets towards the machine, as in `limit_ports`.
-
-    Raises:
-        NotPermittedError: the kernel lacks a feature.
-    """
-    with _netlink() as links:
-        for node in range(nodes):
-            inner, outer = _uplink(node)
-            _limit(links, _index(links, inner), rate_mbit)
-            _limit(links, _index(links, outer), rate_mbit, latency_ms)
-
-
-def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
+def limit(nodes: int, rate_mbit: float, latency_ms: float = 0, per_node: int = 1) -> None:
     """Limit the rate of packets towards each node, after delaying them by the latency.
 
     Call it in the process that called `lay`. From one node to another, a packet then takes
-    `latency_ms` plus the time that the rate limits add.
+    `latency_ms` plus the time that the rate limits add. If machines have several workers, this
+    limits both directions of each machine's link instead.
 
     Raises:
         NotPermittedError: the kernel lacks a feature.
         ProcessLookupError: a node has ended.
     """
     with _netlink() as links:
-        for rank in range(nodes):
-            _limit(links, _index(links, _port(rank)), rate_mbit, latency_ms)
+        if per_node == 1:
+            for rank in range(nodes):
+                _limit(links, _index(links, _port(rank)), rate_mbit, latency_ms)
+            return
+        for machine in range(-(-nodes // per_node)):
+            inner, outer = _uplink(machine)
+            _limit(links, _index(links, inner), rate_mbit)
+            _limit(links, _index(links, outer), rate_mbit, latency_ms)
 
 
 def limit_node(rate_mbit: float) -> None:

@@ -26,23 +26,22 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.cluster import memory
-from nodewise.cluster.channel import Message, receive, send
-from nodewise.cluster.guard import end_with_parent, guarded
+from nodewise.cluster.channel import Message
+from nodewise.cluster.guard import guarded
 from nodewise.cluster.worker import Work, be_worker
-from nodewise.cluster.worker_state import Worker, WorkerError, failure_of_first
+from nodewise.cluster.worker_state import LocalWorker, Worker, WorkerError, failure_of_first
 
 __all__ = ["START_WITHIN_S", "Job", "WorkerError"]
 
 _POLL_S = 0.2
 _GRACE_S = 2.0  # when one worker dies, the others lose a peer and fail, too, within this time
 START_WITHIN_S = 120.0  # time to import what workers need; their time limit starts afterwards
-_END_WITHIN_S = 10.0
 
 
 class Job:
     """A number of workers that each do the same work and return a result.
 
-    Subclasses override the methods `on_…`, which are called in the launcher.
+    Subclasses override `start` and the methods `on_…`, which are called in the launcher.
     """
 
     def __init__(
@@ -105,24 +104,24 @@ class Job:
         try:
             with guarded(START_WITHIN_S + self._time_limit_s) as guard:
                 for rank in range(self._size):
-                    self._workers.append(self._start(rank))
+                    log = self._logs / f"rank~{rank}.log"
+                    self._workers.append(self.start(rank, log))
                     guard(self._workers[-1].pid)
-                    send(self._workers[-1].connection, {})  # starts its work: the guard knows it
+                for worker in self._workers:
+                    worker.begin()
                 self._wait_for_results()
         finally:
             for worker in self._workers:
-                worker.process.join(_END_WITHIN_S)
-                worker.connection.close()
+                worker.close()
         return [worker.result for worker in self._workers if worker.result is not None]
 
-    def _start(self, rank: int) -> Worker:
-        """Start a worker. It waits for a first message before it calls its work.
+    def start(self, rank: int, log: Path) -> Worker:
+        """Start a worker, which does not begin its work yet. Its output goes to `log`.
 
         Raises:
-            OSError: its log cannot be written.
+            OSError: the log cannot be written.
             WorkerError: the forkserver ended.
         """
-        log = self._logs / f"rank~{rank}.log"
         log.write_bytes(b"")
         context = multiprocessing.get_context("forkserver")
         ours, theirs = context.Pipe()
@@ -134,7 +133,7 @@ class Job:
             raise WorkerError(memory.or_killed(reason, self._killed_before), None, []) from error
         finally:
             theirs.close()
-        return Worker(rank, process, ours, log)
+        return LocalWorker(rank, ours, log, process)
 
     def _wait_for_results(self) -> None:
         """Handle messages until all workers are done, or raise the error of the first to fail."""
@@ -148,7 +147,8 @@ class Job:
                     raise failure_of_first(self._workers, self._killed_before)
             if now >= deadline:
                 raise WorkerError(f"not finished within {self._time_limit_s:g} s", None, [])
-            end_with_parent()
+            for worker in self._workers:
+                worker.beat()
             self.on_poll()
 
     def _receive(self) -> None:
@@ -157,7 +157,7 @@ class Job:
         for ready in wait([*connections], _POLL_S):
             self._read(connections[ready])  # type: ignore[index]
         for worker in self._workers:
-            if not worker.ended and worker.process.exitcode is not None:
+            if not worker.ended and worker.exit_code() is not None:
                 self._read(worker)
                 worker.ended = True
                 worker.failed_at = worker.failed_at or time.monotonic()
@@ -166,7 +166,7 @@ class Job:
         """Handle all messages that a worker has sent."""
         try:
             while worker.listening and worker.connection.poll():
-                self._handle(worker, receive(worker.connection))
+                self._handle(worker, worker.receive())
         except (EOFError, ConnectionError):  # a killed worker may leave half a message
             worker.listening = False
 
@@ -192,7 +192,7 @@ class Job:
         with suppress(ProcessLookupError, BrokenPipeError):
             again = self.on_meeting(meeting, [worker.pid for worker in self._workers])
             for worker in self._workers:
-                send(worker.connection, {"again": bool(again)})
+                worker.send({"again": bool(again)})
 
     def _share(self, worker: Worker, value: Any, workers: int) -> None:  # noqa: ANN401
         """Store the value that a worker shares; send all values to all once they are complete."""
@@ -203,4 +203,4 @@ class Job:
         with suppress(ProcessLookupError, BrokenPipeError):
             for rank in shared:
                 everything = [shared[one] for one in sorted(shared)]
-                send(self._workers[rank].connection, {"shared": everything})
+                self._workers[rank].send({"shared": everything})

@@ -5,20 +5,17 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import NoReturn
 
 from nodewise.cluster import api, lock
-from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
+from nodewise.cluster.hosts import Hosts
 from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.worker_state import WorkerError
 from nodewise.core.errors import RefusedError, UserError
 
 _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # Slurm's own lines in a worker's output
-_ENDS_WITHIN_S = 10.0
 
 
 class Allocation(Hosts):
@@ -28,11 +25,10 @@ class Allocation(Hosts):
     """
 
     cpu_limit = "none: a node is what the allocation has of a host"
-    setup = renew = "make setup"
+    setup = "make setup"
 
     def __init__(self, size: int, settings: Slurm) -> None:
-        super().__init__(size, settings.ports, settings.devices_per_node)
-        self._settings = settings
+        super().__init__(size, settings.python, settings.ports, settings.devices_per_node)
         self._wanted = math.ceil(size / self.per_host)
         self._taken: list[str] = []  # nodes locked by `to_itself`
 
@@ -92,23 +88,14 @@ class Allocation(Hosts):
     def names(self, rank: int) -> set[str]:
         return {self._hosts[rank]}
 
-    def prepare(self, rank: int, files: Sequence[Path]) -> None:
-        """Do nothing: all nodes share the project's folder."""
-
-    def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
+    def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the command of a job step with one task and all resources of the job on the node.
 
         Steps may overlap, because those of the previous cell may still be ending.
         """
         step = ["--nodes=1", "--ntasks=1", f"--nodelist={self._hosts[rank]}", "--overlap"]
         step += ["--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0"]
-        return ["srun", *step, *agent_words(self._settings.python, environment)]
-
-    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
-        if code in NO_COMMAND:
-            python = self._settings.python
-            raise api.NotPermittedError(f"{self.label(rank)}: has no {python}", self.setup)
-        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, output)}")
+        return ["srun", *step, *words]
 
     def end_of(self, code: int, output: list[str]) -> str:
         errors = [found[1] for line in output if (found := _ERROR.match(line))]
@@ -121,26 +108,18 @@ def _nodes_of(job: str) -> str:
     Raises:
         UserError: the job has ended.
     """
-    facts = _facts_of(job)
-    deadline = time.monotonic() + _ENDS_WITHIN_S
-    while facts["JobState"] == "COMPLETING" and time.monotonic() < deadline:
-        time.sleep(0.5)  # Slurm does not show yet how the job ended
-        facts = _facts_of(job)
+    shown = _scontrol("--oneliner", "show", "job", job)
+    facts: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
     state, ends = facts["JobState"], facts["EndTime"]
-    if ends != "Unknown" and state == "RUNNING":
-        # Slurm may end a job up to half a minute after its time limit
-        state = "TIMEOUT" if datetime.fromisoformat(ends) < datetime.now() else state
+    # Slurm may end a job up to half a minute after its time limit
+    if ends != "Unknown" and datetime.fromisoformat(ends) < datetime.now():
+        state = "TIMEOUT" if state == "RUNNING" else state
     if state != "RUNNING":
         raise UserError(
             f"the Slurm job {job} has ended ({state}): start the study again in another, "
             "it continues with the cells that are not measured yet"
         )
     return facts["NodeList"]
-
-
-def _facts_of(job: str) -> dict[str, str]:
-    shown = _scontrol("--oneliner", "show", "job", job)
-    return dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
 
 
 def _scontrol(*arguments: str) -> str:

@@ -2,15 +2,12 @@
 
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
-
-from filelock import FileLock
 
 from nodewise.cluster import api
-from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words, versions
+from nodewise.cluster.hosts import Hosts, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
 
@@ -24,18 +21,18 @@ _OPTIONS = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
 _SSH_FAILED = 255
-_LOCK = Path("results/copying.lock")
+_NOT_FOUND = 127
+_RSYNC = "apt-get install rsync"
 
 
 class SshHosts(Hosts):
     """The first hosts of the settings, as many as are needed for `size` workers."""
 
     def __init__(self, size: int, settings: Ssh) -> None:
-        super().__init__(size, settings.ports, settings.devices_per_node)
+        super().__init__(size, settings.python, settings.ports, settings.devices_per_node)
         self._settings = settings
-        there, python = f"cd {shlex.quote(settings.folder)} &&", f"python{versions()['Python']}"
-        self.setup = f"{there} make setup PYTHON={python}"
-        self.renew = f"{there} rm -rf .venv && make setup PYTHON={python}"
+        there, python = shlex.quote(settings.folder), f"python{versions()['Python']}"
+        self.setup = f"cd {there} && rm -rf .venv && make setup PYTHON={python}"
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -62,14 +59,14 @@ class SshHosts(Hosts):
             *self._hosts[rank : rank + 1],
         } - {""}
 
-    def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
+    def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the SSH command. The part that the remote shell reads contains no host name."""
-        words = shlex.join(agent_words(self._settings.python, environment))
-        there = f"cd {shlex.quote(self._settings.folder)} && exec {words}"
+        there = f"cd {shlex.quote(self._settings.folder)} && exec {shlex.join(words)}"
         return [*self._client(), "--", self._host(rank).host, there]
 
     def end_of(self, code: int, output: list[str]) -> str:
-        return output[-1] if output and code == _SSH_FAILED else f"exit code {code}"
+        failed = output[-1] if output and code == _SSH_FAILED else f"exit code {code}"
+        return _changed_key(output) or failed
 
     def _client(self) -> list[str]:
         config = self._settings.config
@@ -104,22 +101,16 @@ class SshHosts(Hosts):
         host, folder = self._host(rank).host, self._settings.folder
         command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
         try:
-            _LOCK.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(_LOCK):  # hosts may share the folder
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            raise api.NotPermittedError("there is no rsync", "apt-get install rsync") from None
+            raise api.NotPermittedError("there is no rsync", _RSYNC) from None
+        if done.returncode == _NOT_FOUND:
+            raise api.NotPermittedError(f"{self.label(rank)}: has no rsync", _RSYNC)
         if done.returncode:
-            output = [self.without_names(line) for line in done.stderr.splitlines()]
-            self.not_started(rank, done.returncode, [line for line in output if line])
+            output = [self.without_names(line) for line in done.stderr.splitlines() if line]
+            raise RefusedError(f"{self.label(rank)}: {_changed_key(output) or output[0]}")
 
-    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
-        label = self.label(rank)
-        reason = next((line for line in output if not line.startswith("@@@")), f"exit code {code}")
-        if any("HOST IDENTIFICATION HAS CHANGED" in line for line in output):
-            reason = "its host key has changed"
-        if code in NO_COMMAND and "rsync" in reason:
-            raise api.NotPermittedError(f"{label}: has no rsync", "apt-get install rsync")
-        if code in NO_COMMAND:
-            raise api.NotPermittedError(f"{label}: has no {self._settings.python}", self.setup)
-        raise RefusedError(f"{label}: {reason}")
+
+def _changed_key(output: list[str]) -> str:
+    changed = any("HOST IDENTIFICATION HAS CHANGED" in line for line in output)
+    return "its host key has changed" if changed else ""

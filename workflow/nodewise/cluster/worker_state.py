@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -11,11 +10,12 @@ import psutil
 
 from nodewise.cluster import memory
 from nodewise.cluster.api import NotPermittedError
-from nodewise.cluster.channel import Message
+from nodewise.cluster.channel import Message, receive, send
 from nodewise.cluster.worker import LINE_LENGTH
 from nodewise.core.errors import RefusedError
 
 _LOG_LINES = 30
+_END_WITHIN_S = 10.0
 
 
 class WorkerError(Exception):
@@ -28,14 +28,12 @@ class WorkerError(Exception):
         self.log_tail = log_tail
 
 
-@dataclass(eq=False)
 class Worker:
     """A worker as seen by its launcher.
 
-    Args:
+    Attributes:
         rank: rank of the worker.
-        process: its process.
-        connection: connection to it.
+        connection: connection for its messages.
         log: file with its output.
         listening: whether messages may still come.
         result: the result that it sent.
@@ -44,21 +42,49 @@ class Worker:
         failed_at: when it failed, in seconds of the monotonic clock.
     """
 
-    rank: int
-    process: ForkServerProcess
-    connection: Connection
-    log: Path
-    listening: bool = True
-    result: Message | None = None
-    failure: Message | None = None
-    ended: bool = False
-    failed_at: float = 0.0
+    pid: int
 
-    @property
-    def pid(self) -> int:
-        """Process id of the worker."""
-        assert self.process.pid is not None  # it was started  # noqa: S101
-        return self.process.pid
+    def __init__(self, rank: int, connection: Connection, log: Path) -> None:
+        self.rank, self.connection, self.log = rank, connection, log
+        self.listening, self.ended, self.failed_at = True, False, 0.0
+        self.result: Message | None = None
+        self.failure: Message | None = None
+
+    def begin(self) -> None:
+        """Have the worker begin its work."""
+        self.send({})
+
+    def send(self, message: Message) -> None:
+        """Send the worker a message."""
+        send(self.connection, message)
+
+    def receive(self) -> Message:
+        """Return its next message.
+
+        Raises:
+            EOFError, ConnectionError: the worker is gone.
+        """
+        return receive(self.connection)
+
+    def beat(self) -> None:
+        """Tell the worker that the launcher is alive; called several times a second."""
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of the worker's process; None while it runs."""
+        raise NotImplementedError
+
+    def end_of(self, killed_before: int) -> str:
+        """Return how a worker ended that reported no failure itself.
+
+        Args:
+            killed_before: number of processes that the kernel had killed for lack of memory before
+                the workers were started.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what belongs to the worker, whose process has been killed."""
+        self.connection.close()
 
     @property
     def lost_a_peer(self) -> bool:
@@ -70,6 +96,36 @@ class Worker:
         """The last lines that the worker printed."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return [line[:LINE_LENGTH] for line in lines[-_LOG_LINES:]]
+
+
+class LocalWorker(Worker):
+    """A worker that is a process of this machine, forked from the forkserver."""
+
+    def __init__(
+        self, rank: int, connection: Connection, log: Path, process: ForkServerProcess
+    ) -> None:
+        super().__init__(rank, connection, log)
+        assert process.pid is not None  # it was started  # noqa: S101
+        self._process, self.pid = process, process.pid
+
+    def exit_code(self) -> int | None:
+        return self._process.exitcode
+
+    def end_of(self, killed_before: int) -> str:
+        code = self._process.exitcode or 0
+        if code >= 0:
+            without = "and no result" if self.result is None else "before the others were done"
+            return f"ended with exit code {code} {without}"
+        reason = f"killed by {signal.Signals(-code).name}"
+        if code == -signal.SIGKILL:
+            return memory.or_killed(reason, killed_before)
+        if code == -signal.SIGABRT and memory.allocator_gave_up(self.log_tail):
+            return f"out of memory: {reason}"
+        return reason
+
+    def close(self) -> None:
+        self._process.join(_END_WITHIN_S)
+        super().close()
 
 
 def cpu_s(pid: int) -> float:
@@ -89,31 +145,16 @@ def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception
 
     Args:
         workers: all workers; at least one has ended.
-        killed_before: number of processes that the kernel had killed for lack of memory before the
-            workers were started.
+        killed_before: as for `Worker.end_of`.
 
     Returns:
         A WorkerError, or the RefusedError or NotPermittedError that the worker raised.
     """
     ended = [worker for worker in workers if worker.ended]
     first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
-    failure = first.failure or {"text": _end_of(first, killed_before)}
+    failure = first.failure or {"text": first.end_of(killed_before)}
     if failure.get("command") is not None:
         return NotPermittedError(failure["text"], failure["command"])
     if failure.get("refused"):
         return RefusedError(failure["text"])
     return WorkerError(f"rank {first.rank}: {failure['text']}", first.rank, first.log_tail)
-
-
-def _end_of(worker: Worker, killed_before: int) -> str:
-    """Return how a worker ended that reported no failure itself."""
-    code = worker.process.exitcode or 0
-    if code >= 0:
-        without = "and no result" if worker.result is None else "before the others were done"
-        return f"ended with exit code {code} {without}"
-    reason = f"killed by {signal.Signals(-code).name}"
-    if code == -signal.SIGKILL:
-        return memory.or_killed(reason, killed_before)
-    if code == -signal.SIGABRT and memory.allocator_gave_up(worker.log_tail):
-        return f"out of memory: {reason}"
-    return reason

@@ -11,9 +11,6 @@ from nodewise.core.fetch import RemoteFile, Sha256, Text, Url
 
 MAX_EXAMPLE_BYTES = 2**30
 
-StandIn = Literal["digits", "garments", "objects", "photos", "reviews"]
-
-
 Size = Annotated[int, Field(ge=1)]
 
 
@@ -32,7 +29,7 @@ class Facts(Frozen):
     """Facts about a dataset that do not depend on the format of its files.
 
     Args:
-        stand_in: kind of synthetic data to generate if the dataset is not available; None for none.
+        synthetic: whether synthetic data replaces the dataset if it is not available.
         shape: shape of an example: height, width and channels of an image, or the number of tokens
             of a text.
         dtype: uint8 for images, uint16 for tokens.
@@ -43,7 +40,7 @@ class Facts(Frozen):
     title: Text
     licence: Text
     licence_url: Url
-    stand_in: StandIn | None
+    synthetic: bool
     classes: tuple[Text, ...] = Field(min_length=2, max_length=256)
     shape: tuple[Size] | tuple[Size, Size, Size]
     dtype: Literal["uint8", "uint16"]

@@ -65,7 +65,6 @@ def _facts() -> Message:
     return {
         "versions": versions(),
         "now": time.monotonic(),
-        "time": time.time(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "memory_bytes": psutil.virtual_memory().available,

@@ -14,6 +14,8 @@ from pydantic import ValidationError
 
 from nodewise.cluster import api, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.hosts import Hosts
+from nodewise.cluster.worker_state import Worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
@@ -36,7 +38,6 @@ from nodewise.results.record import (
     record_json,
 )
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
@@ -220,35 +221,20 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         raise process.WorkerError(reason, None, []) from error
 
 
-def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
-    """Run the process with this rank on a host, where it does what `run_process` does here."""
-    cell, weights = task.cell, task.weights
-    job = {
-        "cell": cell.model_dump(mode="json"),
-        "manifest": project_path(task.manifest),
-        "weights": project_path(weights) if weights else None,
-        "time_limit_s": cell.time_limit_s,
-        "token": task.token,
-    }
-    files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]
-    if cell.strategy == "horovod":
-        files.append(build.FOLDER)
+def _files(task: Task) -> list[Path]:
+    """Return the files of the project that a cell needs on another host, in addition to the code.
+
+    Installed files of a user's own model and data are left out, because hosts have them, too.
+    """
+    cell = task.cell
+    files = [Path(project_path(path.parent)) for path in (task.manifest, task.weights) if path]
+    if library := STRATEGIES[cell.strategy].library:
+        files.append(library.folder)
     if cell.build and own_description(cell).is_file():
         files.append(own_description(cell))
-    files += _user_files(cell)
-    return task.cluster.relay(
-        rank, channel, job, files=files, environment=ENVIRONMENT | KEEP_MEMORY
-    )
-
-
-def _user_files(cell: Cell) -> list[Path]:
-    """Return the files of a user's own model and data.
-
-    Installed files are left out, because hosts have them installed, too.
-    """
     specs = [spec for spec in (cell.build, cell.load) if spec]
-    files = [Path(file) for spec in specs for file in source_files(spec)]
-    return [file for file in files if "site-packages" not in file.parts]
+    sources = [Path(file) for spec in specs for file in source_files(spec)]
+    return files + [file for file in sources if "site-packages" not in file.parts]
 
 
 def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
@@ -272,7 +258,7 @@ class _CellJob(process.Job):
         cell, cluster = task.cell, task.cluster
         super().__init__(
             cell.processes,
-            partial(_run_on_host if cluster.remote else run_process, task=task),
+            partial(run_process, task=task),
             logs=logs,
             time_limit_s=cell.time_limit_s,
             preload=_PRELOAD,
@@ -280,10 +266,25 @@ class _CellJob(process.Job):
         # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
         limit = MAX_BLOCKS if cell.extent.epochs is None else 1
         self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
-        self._check = cluster.check
+        self._task = task
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
         self._replicas: set[str] = set()
         self._progress = progress
+
+    def start(self, rank: int, log: Path) -> Worker:
+        cluster = self._task.cluster
+        if not isinstance(cluster, Hosts):
+            return super().start(rank, log)
+        cell, weights = self._task.cell, self._task.weights
+        job = {
+            "cell": cell.model_dump(mode="json"),
+            "manifest": project_path(self._task.manifest),
+            "weights": project_path(weights) if weights else None,
+            "time_limit_s": cell.time_limit_s,
+            "token": self._task.token,
+        }
+        files, environment = _files(self._task), ENVIRONMENT | KEEP_MEMORY
+        return cluster.start(rank, log, job, files=files, environment=environment)
 
     def on_message(self, rank: int, message: Message) -> None:
         if "progress" in message:
@@ -300,7 +301,7 @@ class _CellJob(process.Job):
         return self.blocks.on_meeting(name, pids)
 
     def on_poll(self) -> None:
-        self._check()
+        self._task.cluster.check()
 
 
 def check_replicas(digests: set[str]) -> None:

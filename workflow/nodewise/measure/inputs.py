@@ -40,7 +40,7 @@ def check_inputs(
     if config is None or read_config(config).data.source == "any":
         return
     if data.origin == "generated" or data.note:
-        what = data.note or "a generated stand-in"
+        what = data.note or "synthetic data"
         raise UserError(f"{data.dataset}: {what}; {_AGAIN.format('prepare_dataset')}")
     if weights and weights.source.origin == "random":
         raise UserError(f"{given}: random weights; {_AGAIN.format('prepare_weights')}")

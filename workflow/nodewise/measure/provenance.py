@@ -15,7 +15,7 @@ import psutil
 from nodewise.cluster import cgroup
 from nodewise.core.files import file_sha256, project_path
 from nodewise.results.record import DataSource, Provenance
-from nodewise.strategies.horovod import build as horovod_build
+from nodewise.strategies import STRATEGIES
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
@@ -73,7 +73,8 @@ def _versions(*packages: str) -> dict[str, str]:
 
     One may be missing; the cell may be refused for that reason.
     """
-    places = [*sys.path, str(horovod_build.FOLDER / "site")]
+    libraries = [one.library for one in STRATEGIES.values() if one.library]
+    places = [*sys.path, *(str(library.folder / "site") for library in libraries)]
     return {
         package: found.version
         for package in packages

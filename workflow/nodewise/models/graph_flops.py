@@ -201,7 +201,7 @@ def bodies(operation: tf.Operation) -> Iterator[tf.Graph]:
     for name in ("body", "f", "then_branch"):
         if name in operation.node_def.attr and operation.node_def.attr[name].HasField("func"):
             # private: a graph's public form does not contain the shapes of a function's inputs
-            called = operation.graph._get_function(operation.node_def.attr[name].func.name)
+            called = operation.graph._get_function(operation.node_def.attr[name].func.name)  # noqa: SLF001 (the public text of a function names no tensors)
             if called is not None:
                 yield called.graph
 

@@ -76,7 +76,7 @@ def graph_calls(model: keras.Model) -> list[Any]:
     included.
     """
     # private: the public get_config() lists calls only if every layer can be serialized
-    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
+    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth  # noqa: SLF001 (get_config needs layers that can be serialized)
     return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
 
 

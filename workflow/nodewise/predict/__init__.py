@@ -11,18 +11,18 @@ curve passes through them:
   estimates the coefficients.
 - **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
   published curves.
-- **Optimization**: `optimum` finds the best number of nodes. `question` defines the objectives,
-  `steps_to_accuracy` models how many steps a training needs.
-- **Wording**: `wording` puts an answer into words.
+- **Answers**: `curve_predictions` draws step times, by the law or like `similar_curves` among the
+  `published_curves`. `answers` makes one table of them: time, cost, energy, speed-up and
+  efficiency by number of nodes, and the best number for each objective. `steps_to_accuracy` models
+  how many steps a training needs.
 
 These modules are used by:
 
-- The tables of a study: `study` builds them with `objectives` (optima), `bottleneck` and `savings`.
+- The tables of a study: `study` builds them with `optimum` (optima), `bottleneck` and `savings`.
   `calibration` builds the tables of a calibrated cluster, with `all_reduce_law`.
-- The commands: `fit_file` writes and reads the fits, `ask` serves `predict` and `optimum`,
-  `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and
-  `ask_options` holds their options. `curve_predictions` decides whether a curve follows its law or
-  continues like `similar_curves` among the `published_curves`. `forecast` needs no fit.
+- The commands: `fit_file` writes and reads the fits, `optimum` serves `predict` and `optimum`,
+  `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and `options`
+  reads their options. `forecast` needs no fit.
 - Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:

@@ -1,4 +1,4 @@
-"""Predict curves of a fit.json, by their law or by comparison with similar published curves.
+"""Predict step times of curves, by their law or by comparison with similar published curves.
 
 A curve with a unit is of the same kind as published curves. It is predicted from similar curves if
 the batch per device, or the global batch, stays as in the measurements. All other predictions
@@ -6,18 +6,16 @@ follow the fitted law. Beyond twice the most measured nodes, intervals of the la
 much as those of published curves widen from there on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
 import numpy as np
 
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.fit import DRAWS
-from nodewise.predict.fit_file import FitFile
+from nodewise.predict.answers import FAR, Answers, Job
+from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.law import At, Floats
-from nodewise.predict.optimum import FAR, StepTimes, times_of
 from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
-from nodewise.predict.question import Question
 from nodewise.predict.similar_curves import NOISE, SimilarCurves
 from nodewise.results.curves import Curve
 
@@ -25,16 +23,17 @@ _LEAST_S = 1e-12
 
 
 class CurvePredictions:
-    """Step times of the curves of a fit.json, in seconds or in the curve's own unit of time.
+    """Step times of curves, in seconds or in the curve's own unit of time.
 
     Args:
-        file: the curves, and the fits of their laws.
+        curves: the curves.
+        fits: the fit of each curve, by its name.
     """
 
-    def __init__(self, file: FitFile) -> None:
-        self._file = file
+    def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
+        self._fits = fits
         self._published: dict[str, Scaling] = {}
-        for curve in file.curves:
+        for curve in curves:
             if curve.unit and (points := scaling_of(curve)) is not None:
                 self._published[curve.name] = points
 
@@ -43,90 +42,96 @@ class CurvePredictions:
         mine = self._published.values()
         return SimilarCurves([*read_published(), *mine]) if mine else _published_alone()
 
-    def continues(self, curve: Curve, nodes: Floats, batch: Floats) -> bool:
-        """Return whether a curve is predicted from similar curves; arguments as in `evaluate`."""
-        return curve.name in self._published and np.allclose(batch, batch_of(curve, nodes))
+    def answer(
+        self,
+        curve: Curve,
+        nodes: Iterable[int],
+        job: Job,
+        *,
+        batch: float | None = None,
+        global_batch: float | None = None,
+    ) -> Answers:
+        """Return the answers about a job on numbers of nodes. One node is always among them.
+
+        Args:
+            curve: one of the curves.
+            nodes: the numbers of nodes.
+            job: the job.
+            batch: examples per node and step.
+            global_batch: examples per step of all nodes, instead of `batch`. Numbers with less than
+                an example for each node are left out.
+        """
+        counts = np.unique(np.array([1, *nodes], dtype=np.float64))
+        counts = counts[counts <= (global_batch or np.inf)]
+        batches = np.full_like(counts, batch) if batch else (global_batch or 0.0) / counts
+        inside = np.ones(len(counts), dtype=bool)
+        for asked, seen in ((counts, curve.nodes), (batches, curve.batches)):
+            inside &= (asked >= seen[0]) & (asked <= seen[-1])
+        unit_s = 1.0 if curve.in_seconds else 1 / job.examples
+        steps = self.steps(curve, counts, batches) * unit_s
+        most = curve.nodes[-1]
+        return Answers(job, counts, batches, steps, inside, counts > FAR * most, most)
+
+    def steps(self, curve: Curve, nodes: Floats, batch: Floats) -> Floats:
+        """Return step times by the prediction, then equally likely ones, (1 + draws, points).
+
+        Args:
+            curve: one of the curves.
+            nodes: the numbers of nodes, (points,).
+            batch: the examples per node and step, (points,).
+        """
+        if curve.name in self._published and np.allclose(batch, batch_of(curve, nodes)):
+            hosts = np.array([hosts_of(curve, n, None) for n in nodes])
+            known = self._published[curve.name]
+            value, drawn = self._similar.draw(known, nodes, hosts, DRAWS)
+            return np.asarray(batch / np.exp(np.vstack([value, drawn])))
+        fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
+        drawn = fitted.draw(at, curve.name, curve.link)
+        # a wider interval must not make a step faster than on one node
+        alone = fitted.draw(
+            At.of(np.ones_like(nodes), batch, curve.payload), curve.name, curve.link
+        )
+        chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
+        wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
+        drawn = np.maximum(wider, np.minimum(drawn, alone))
+        value = fitted.evaluate(at, curve.name, curve.link)
+        return np.maximum(np.vstack([value, drawn]), 0.0)
 
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
     ) -> Floats:
         """Return step times and the 90 % intervals of another measurement, (3, points).
 
-        Unlike in `evaluate`, a curve of the kind that is published is predicted from similar curves
+        Unlike in `steps`, a curve of the kind that is published is predicted from similar curves
         at any batch, as if the time of an example did not depend on it. How steps grow with the
         batch is unknown beyond the measured batches, and as far on as these are apart. There the
         interval also holds the other extreme: a step time that does not depend on the batch.
 
         Args:
-            curve: one of the file.
+            curve: one of the curves.
             nodes: the numbers of nodes, (points,).
             batch: the examples per node and step, (points,).
             hosts: the numbers of machines, None where unknown.
         """
         if curve.name in self._published:
-            machines = _hosts(curve, nodes, hosts)
+            machines = np.array([hosts_of(curve, n, h) for n, h in zip(nodes, hosts, strict=True)])
             efficiency = self._similar.predict(self._published[curve.name], nodes, machines)
             value, slow, fast = batch / np.exp(efficiency)
             seen = _batches_to_compare(curve)
             factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
             return np.array([value, fast / np.maximum(factor, 1), slow / np.minimum(factor, 1)])
-        fitted, at = self._file.fit_of(curve), At.of(nodes, batch, curve.payload)
+        fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
         step_s = np.maximum(fitted.evaluate(at, curve.name, curve.link), _LEAST_S)
         ends = fitted.observed_interval(at, curve.name, curve.link)
         wider = np.exp(self._widening(curve, nodes))
         low, high = np.minimum(ends[0] / wider, step_s), np.maximum(ends[1] * wider, step_s)
         return np.maximum([step_s, low, high], _LEAST_S)
 
-    def evaluate(self, curve: Curve, nodes: Floats, batch: Floats) -> Floats:
-        """Return step times, (points,).
-
-        Args:
-            curve: one of the file.
-            nodes: the numbers of nodes, (points,).
-            batch: the examples per node and step, (points,).
-        """
-        if self.continues(curve, nodes, batch):
-            return self._continued(curve, nodes, batch, 0)[0]
-        at = At.of(nodes, batch, curve.payload)
-        return self._file.fit_of(curve).evaluate(at, curve.name, curve.link)
-
-    def draw(self, curve: Curve, nodes: Floats, batch: Floats) -> Floats:
-        """Return equally likely step times, (draws, points); arguments as in `evaluate`."""
-        if self.continues(curve, nodes, batch):
-            return self._continued(curve, nodes, batch, DRAWS)[1]
-        at = At.of(nodes, batch, curve.payload)
-        drawn = self._file.fit_of(curve).draw(at, curve.name, curve.link)
-        chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
-        return drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
-
-    def _continued(
-        self, curve: Curve, nodes: Floats, batch: Floats, draws: int
-    ) -> tuple[Floats, Floats]:
-        machines = _hosts(curve, nodes, [None] * len(nodes))
-        value, drawn = self._similar.draw(self._published[curve.name], nodes, machines, draws)
-        return np.asarray(batch / np.exp(value)), np.asarray(batch / np.exp(drawn))
-
     def noise(self, curve: Curve) -> float:
         """Return the relative standard deviation of another measurement of a curve."""
         if curve.name in self._published:
             return NOISE / DEVIATIONS
-        return self._file.fit_of(curve).noise
-
-    def times(self, curve: Curve, question: Question, nodes: Iterable[int]) -> StepTimes:
-        """Return the step times that answer a question about a curve; see `optimum.times_of`.
-
-        Raises:
-            ValueError: the points do not determine the step time of one node or of these batches.
-        """
-        points = self._file.fit_of(curve).points
-        return times_of(
-            question,
-            nodes,
-            payload=curve.payload,
-            points=points.where(points.model == curve.name),
-            evaluate=lambda at: self.evaluate(curve, at.nodes, at.batch),
-            draw=lambda at: self.draw(curve, at.nodes, at.batch),
-        )
+        return self._fits[curve.name].noise
 
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
         """Return how much the interval of log time widens on each side, (points,).
@@ -134,12 +139,10 @@ class CurvePredictions:
         It is 0 up to twice the most measured nodes.
         """
         edge = FAR * max(curve.nodes)
-        found = np.zeros(len(nodes))
-        far = nodes > edge
+        found, far = np.zeros(len(nodes)), nodes > edge
         points = _longest_line(curve)
-        if not far.any() or points is None:
-            return found
-        found[far] = self._similar.widening(points, edge, nodes[far], curve.per_host)
+        if far.any() and points is not None:
+            found[far] = self._similar.widening(points, edge, nodes[far], curve.per_host)
         return found
 
 
@@ -189,10 +192,6 @@ def _batches_to_compare(curve: Curve) -> list[float]:
 def _shares_a_batch(curve: Curve) -> bool:
     """Return whether the global batch is the same for all numbers of nodes (strong scaling)."""
     return curve.scaling == "strong" or curve.global_batch is not None
-
-
-def _hosts(curve: Curve, nodes: Floats, hosts: Sequence[float | None]) -> Floats:
-    return np.array([hosts_of(curve, n, h) for n, h in zip(nodes, hosts, strict=True)])
 
 
 def _longest_line(curve: Curve) -> Scaling | None:

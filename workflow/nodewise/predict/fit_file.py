@@ -21,8 +21,8 @@ from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.predict.curve_groups import curves_of, group_of
 from nodewise.predict.fit import DRAWS, Fit, coefficients_of
-from nodewise.predict.fit_curves import Choice, FittedGroup, fit_curves
-from nodewise.predict.law import LAWS, Floats, Law, Parameter, law_text
+from nodewise.predict.fit_curves import FittedGroup, fit_curves
+from nodewise.predict.law import LAWS, Parameter, law_text
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.quantities import Count, Finite
@@ -79,10 +79,11 @@ class FitFile(Frozen):
 
     def fit_of(self, curve: Curve) -> Fit:
         """Return the fit of a curve of the file."""
-        return self._fits[curve.name]
+        return self.fit_by_curve[curve.name]
 
     @cached_property
-    def _fits(self) -> dict[str, Fit]:
+    def fit_by_curve(self) -> dict[str, Fit]:
+        """The fit of each curve, by its name."""
         curves = {curve.name: curve for curve in self.curves}
         found: dict[str, Fit] = {}
         for group in self.fits:
@@ -223,26 +224,30 @@ def check_law(curve: Curve, source: str) -> None:
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
-    """Return the curve with the fitted collective and with notes on the fit."""
+    """Return the curve with the fitted collective and with notes on what the points leave open."""
+    notes, fitted = [*curve.notes], one.fit
     if curve.assumed:
-        collective = law_text(one.group.law)
-        notes = (*curve.notes, *_about_collective(collective, one.choice, curve))
-        curve = curve.model_copy(update={"collective": collective, "notes": notes})
-    return _with_open_terms(curve, one.fit)
-
-
-def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[str, ...]:
-    if max(curve.nodes) == 1:
-        return ()
-    note = f"no collective given: a {collective} is assumed"
-    if choice.errors:
-        note += f"; errors on left-out node counts: {choice}"
-    return (note,)
+        curve = curve.model_copy(update={"collective": law_text(one.group.law)})
+        if max(curve.nodes) > 1:
+            errors = f"; errors on left-out node counts: {one.choice}" if one.choice.errors else ""
+            notes.append(f"no collective given: a {curve.collective} is assumed{errors}")
+    labels = {"model": curve.name, "link": curve.link}
+    open_terms = [
+        parameter.name
+        for parameter in fitted.law.parameters
+        if parameter.scope in labels
+        and not fitted.identified(parameter.name, labels[parameter.scope])
+    ]
+    if len(curve.batches) == 1:
+        notes.append("one batch per worker: how computing grows with the batch is unknown")
+        open_terms = [name for name in open_terms if name not in _COMPUTE]
+    if open_terms:
+        notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
+    return curve.model_copy(update={"notes": tuple(notes)})
 
 
 def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
     parameters = {p.name: p for p in fitted.law.parameters}
-    of_draws = _rounded(fitted.draws)
     return FittedCurves(
         curves=tuple(curve.name for curve in curves),
         collective=curves[0].collective,
@@ -259,16 +264,11 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
                 high=fitted.interval(name, label)[1],
                 told=fitted.identified(name, label),
                 step_share=float(fitted.sizes[i]),
-                draws=of_draws[i],
+                draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
             )
             for i, (name, label) in enumerate(fitted.coefficients)
         ),
     )
-
-
-def _rounded(draws: Floats) -> list[tuple[float, ...]]:
-    """Return the draws of each coefficient, rounded to few digits."""
-    return [tuple(float(f"{x:.{_DIGITS}g}") for x in column) for column in draws.T.tolist()]
 
 
 def _unit(parameter: Parameter, curve: Curve) -> str:
@@ -279,31 +279,17 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
     return unit if curve.in_seconds else unit.replace("s", "s of an epoch of one example", 1)
 
 
-def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
-    """Return the curve with notes on terms that its points do not determine."""
-    labels = {"model": curve.name, "link": curve.link}
-    open_terms = [
-        parameter.name
-        for parameter in fitted.law.parameters
-        if parameter.scope in labels
-        and not fitted.identified(parameter.name, labels[parameter.scope])
-    ]
-    notes = []
-    if len(curve.batches) == 1:
-        notes.append("one batch per worker: how computing grows with the batch is unknown")
-        open_terms = [name for name in open_terms if name not in _COMPUTE]
-    if open_terms:
-        notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
-    return curve.model_copy(update={"notes": (*curve.notes, *notes)})
-
-
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
     """Restore the fit of a group.
 
     Raises:
         ValueError: the law is unknown, or the coefficients are not those of the law.
     """
-    found, law = group.coefficients, _law(group.collective)
+    try:
+        law = LAWS.make(group.collective)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    found = group.coefficients
     points = group_of(curves, law).points()
     named = {(name, str(label)): (name, label) for name, label in coefficients_of(law, points)}
     if sorted((c.name, c.of) for c in found) != sorted(named):
@@ -317,10 +303,3 @@ def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
         sizes=np.array([c.step_share for c in found]),
         points=points,
     )
-
-
-def _law(text: str) -> Law:
-    try:
-        return LAWS.make(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None

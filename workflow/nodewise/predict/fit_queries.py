@@ -116,12 +116,10 @@ def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
         optima: the table `optima`.
     """
     rows = speedup_roles(predictions)
-    efficiency = optima[optima["objective"] == "efficiency"]
-    ends = efficiency.assign(
-        batch_per_worker=efficiency["batch_per_worker"].astype("int64"),
-        low=efficiency["nodes"] * efficiency["low"],
-        high=efficiency["nodes"] * efficiency["high"],
-    )[["curve", *POINT, "low", "high"]]
+    held = optima[(optima["held"] == "batch_per_worker") & (optima["job"] != "run")]
+    ends = held.astype({"batch_per_worker": "int64"})[
+        ["curve", *POINT, "speedup_low", "speedup_high"]
+    ].rename(columns={"speedup_low": "low", "speedup_high": "high"})
     rows = rows.merge(ends, "left", ["curve", *POINT])
     line = rows["role"] != "observed"
     return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))

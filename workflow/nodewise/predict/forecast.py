@@ -13,8 +13,7 @@ r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +22,11 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.schema import read_json
-from nodewise.core.units import counted, write_number, write_plain
+from nodewise.predict.answers import Answers, Job
 from nodewise.predict.calibration import examine
+from nodewise.predict.fit import DRAWS
 from nodewise.predict.known_links import PAYLOAD_SHARE
-from nodewise.predict.law import At, Floats
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.law import Floats
 from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.calibration import Calibration
@@ -111,26 +110,28 @@ def _calibrated(path: Path) -> Link:
     return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
 
 
-def forecast_rows(
+def forecast(
     one_node_s: float,
     payload_bytes: float,
-    batch: int,
     link: Link,
     nodes: Sequence[int],
+    job: Job,
     *,
+    batch: float,
     hidden: float = 0.0,
-) -> list[dict[str, Any]]:
-    """Return one row per number of nodes: step time, its 90 % interval, and speed-up.
+) -> Answers:
+    """Return the answers about a job on numbers of nodes. One node is always among them.
 
-    One node has no interval: its step time is given. `kind` is `measured` there, `forecast` up to
-    `CHECKED` nodes, and `extrapolated` beyond.
+    One node has no interval: its step time is given. Numbers up to `CHECKED` are within the range
+    on which forecasts were checked.
 
     Args:
         one_node_s: seconds of a step on one node.
         payload_bytes: size of one gradient in bytes.
-        batch: examples per node and step.
         link: the link between all nodes.
         nodes: the numbers of nodes.
+        job: the job.
+        batch: examples per node and step.
         hidden: share of the shorter of computing and sending that is hidden.
 
     Raises:
@@ -142,85 +143,55 @@ def forecast_rows(
         raise UserError(f"--step-time {one_node_s:g}: must be above 0 s, at most {MOST_STEP_S:g} s")
     if not 0 <= payload_bytes <= MOST_BYTES:
         raise UserError(f"--payload {payload_bytes:g}: must be from 0 to {MOST_BYTES:g} bytes")
-    steps_of = partial(_steps_s, one_node_s, payload_bytes, link, hidden)
-    counts = np.array(nodes, dtype=np.float64)
-    widths = np.exp(np.hypot(DEVIATIONS * SPREAD, _widening(steps_of, counts)))
-    rows = []
-    for n, step_s, wider in zip(nodes, steps_of(counts).tolist(), widths.tolist(), strict=True):
-        rows.append(
-            {
-                "nodes": n,
-                "batch_per_worker": batch,
-                "step_time_s": step_s,
-                "low": step_s / wider if n > 1 else None,
-                "high": step_s * wider if n > 1 else None,
-                "samples_per_s": n * batch / step_s,
-                "speedup": n * one_node_s / step_s,
-                "kind": _kind(n),
-            }
-        )
-    return rows
 
+    def steps_of(counts: Floats) -> Floats:
+        ring = ring_s(counts, payload_bytes, link)
+        return np.asarray(one_node_s + ring - hidden * np.minimum(one_node_s, ring))
 
-def _kind(nodes: int) -> str:
-    if nodes == 1:
-        return "measured"
-    return "forecast" if nodes <= CHECKED else "extrapolated"
-
-
-def forecast_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say which number of nodes is fastest, and up to how many nodes forecasts were checked.
-
-    Args:
-        rows: as from `forecast_rows`.
-    """
-    fastest = max(rows, key=lambda row: row["samples_per_s"])
-    nodes, rate = fastest["nodes"], write_plain(fastest["samples_per_s"])
-    answer = f"Most examples per second: {rate} on {counted(nodes, 'node')}"
-    if nodes > 1:
-        alone_s = fastest["speedup"] * fastest["step_time_s"]  # for as many examples
-        speedup, low, high = (
-            write_number(alone_s / fastest[time], "×") for time in ("step_time_s", "high", "low")
-        )
-        answer += f", {speedup} as many as on one node (90 % interval {low} – {high})"
-    words = [f"{answer}."]
-    if rows[-1]["nodes"] > 1:
-        words.append(f"Forecasts were checked on up to {CHECKED} emulated nodes.")
-    if rows[-1]["nodes"] > CHECKED:
-        words.append(
-            "Those for more nodes are extrapolations: their intervals widen as much as those of "
-            "published scaling curves do."
-        )
-    return words
-
-
-def _steps_s(
-    one_node_s: float, payload_bytes: float, link: Link, hidden: float, counts: Floats
-) -> Floats:
-    """Return the step times on numbers of nodes."""
-    at = At.of(counts, 1, payload_bytes)
-    messages = _ring_s(at, latency_s=link.latency_s)
-    sent = _ring_s(at, seconds_per_byte=1 / (RING_SHARE * link.bytes_per_s))
-    if link.call_s is None:
-        ring = messages + sent
-    else:
-        ring = np.maximum(np.where(counts > 1, link.call_s, 0.0) + messages, sent)
-    return np.asarray(one_node_s + ring - hidden * np.minimum(one_node_s, ring))
-
-
-def _widening(steps_of: Callable[[Floats], Floats], counts: Floats) -> Floats:
-    """Return how much the interval of log time widens on each side beyond `CHECKED` nodes."""
+    counts = np.unique(np.array([1, *nodes], dtype=np.float64))
+    value = steps_of(counts)
+    few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
+    line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
     far = counts > CHECKED
-    wider = np.zeros(len(counts))
+    width = np.where(counts > 1, DEVIATIONS * SPREAD, 0.0)
     if far.any():
-        few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
-        line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
-        wider[far] = SimilarCurves(read_published()).widening(line, CHECKED, counts[far], 1.0)
-    return wider
+        similar = SimilarCurves(read_published())
+        width[far] = np.hypot(width[far], similar.widening(line, CHECKED, counts[far], 1.0))
+    chance = np.random.default_rng(DRAWS).standard_normal((DRAWS, 1))
+    # no draw is faster than computing alone
+    drawn = np.maximum(value * np.exp(chance * width / DEVIATIONS), one_node_s)
+    steps, batches = np.vstack([value, drawn]), np.full_like(counts, batch)
+    return Answers(job, counts, batches, steps, counts == 1, far, most_measured=1)
 
 
-def _ring_s(at: At, **known: float) -> Floats:
-    """Return the seconds of a ring all-reduce with `known` coefficients; all others are 0."""
-    law = RingAllReduce()
-    values = dict.fromkeys((p.name for p in law.parameters), 0.0) | known
-    return np.asarray(law.communicate_s(values, at), dtype=np.float64)
+_KINDS = {"fitted": "measured", "predicted": "forecast"}
+
+
+def forecast_rows(answers: Answers, nodes: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the rows of the JSON output for numbers of nodes.
+
+    `kind` is `measured` on one node, `forecast` up to `CHECKED` nodes, and `extrapolated` beyond.
+    """
+    return [
+        {
+            "nodes": int(row["nodes"]),
+            "batch_per_worker": row["batch_per_worker"],
+            "step_time_s": row["step_s"],
+            "low": row["step_s_low"],
+            "high": row["step_s_high"],
+            "samples_per_s": row["nodes"] * row["batch_per_worker"] / row["step_s"],
+            **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
+            "kind": _KINDS.get(row["kind"], row["kind"]),
+        }
+        for row in answers.table.to_dict("records")
+        if row["nodes"] in nodes
+    ]
+
+
+def ring_s(nodes: Floats, payload_bytes: float, link: Link) -> Floats:
+    """Return the seconds of a ring all-reduce on numbers of nodes."""
+    messages = 2 * (nodes - 1) * link.latency_s
+    sent = 2 * (nodes - 1) / nodes * payload_bytes / (RING_SHARE * link.bytes_per_s)
+    if link.call_s is None:
+        return np.asarray(messages + sent)
+    return np.asarray(np.maximum(np.where(nodes > 1, link.call_s, 0.0) + messages, sent))

@@ -16,7 +16,6 @@ from nodewise.core.units import counted
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import Floats
-from nodewise.predict.optimum import MOST_SURE
 from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
@@ -37,52 +36,50 @@ def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> 
 
     Columns: `nodes` is the number to measure, or None if no measurement is worth it. `regret` is
     the present loss on average, as a share of the time of an epoch. `saved` is the regret that the
-    measurement would save, and `minutes` its machine time: nodes × minutes. `answer` says this in
-    words.
+    measurement would save, and `minutes` its machine time: nodes × minutes. `fastest` is the number
+    that loses least so far. `answer` says this in words.
 
     Args:
         file: the fits.
         nodes: the numbers of nodes among which the fastest is sought.
         setup_s: seconds before a measurement begins to time steps.
     """
-    predictions = CurvePredictions(file)
+    predictions = CurvePredictions(file.curves, file.fit_by_curve)
     return [_row(predictions, curve, nodes, setup_s) for curve in file.curves]
 
 
 def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setup_s: float) -> Row:
     counts = np.array(sorted({*candidates(curve, nodes)}), dtype=np.float64)
     batch = batch_of(curve, counts)
-    drawn = np.maximum(predictions.draw(curve, counts, batch), _LEAST_S)
+    drawn = np.maximum(predictions.steps(curve, counts, batch)[1:], _LEAST_S)
     losses = losses_of(drawn / (counts * batch))
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
-    minutes = counts * (setup_s + np.median(measured_s, axis=0)) / 60
     # a shared batch must be divisible by the number of nodes
     whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
     best = best_measurement(
         counts,
         drawn,
         losses,
-        minutes,
+        counts * (setup_s + np.median(measured_s, axis=0)) / 60,
         known=curve.nodes,
         noise=predictions.noise(curve),
         possible=whole if curve.batch_known else None,
     )
     regret = float(losses.mean(axis=0).min())
-    about: Row = {"curve": curve.name, "regret": regret, "nodes": None}
+    fastest = int(counts[np.argmin(losses.mean(axis=0))])
+    row: Row = {"curve": curve.name, "regret": regret, "fastest": fastest, "nodes": None}
+    so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
     if best is None:
-        fastest = int(counts[np.argmin(losses.mean(axis=0))])
-        return about | {"answer": _nothing(fastest, regret, f"{curve.node}s")}
-    answer = _answer(best, _likeliest(curve, counts, losses), regret, curve.node)
-    return about | best | {"answer": answer}
-
-
-def _likeliest(curve: Curve, counts: Floats, losses: Floats) -> tuple[int, float]:
-    """Return the number that is most probably the fastest, and its probability."""
-    shares = np.bincount(losses.argmin(axis=1), minlength=len(counts)) / len(losses)
-    number, probability = int(counts[shares.argmax()]), float(shares.max())
-    within = curve.nodes[0] <= number <= curve.nodes[-1]
-    return number, probability if within else min(probability, MOST_SURE)
+        told = (
+            "is known well enough" if regret < ENOUGH else "cannot be told apart by measuring one"
+        )
+        return row | {"answer": f"Nothing: the fastest number {told}; {so_far}."}
+    answer = (
+        f"Measure {counted(best['nodes'], curve.node)} next: so far {so_far}, and this saves "
+        f"{best['saved'] / regret:.0%} of it for {best['minutes']:.3g} machine minutes."
+    )
+    return row | best | {"answer": answer}
 
 
 def losses_of(example_s: Floats) -> Floats:
@@ -140,22 +137,3 @@ def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
         for bin_ in np.array_split(seen, min(_BINS, len(seen)))
     )
     return max(float(losses.mean(axis=0).min()) - after / len(seen), 0.0)
-
-
-def _nothing(fastest: int, regret: float, noun: str) -> str:
-    if regret < ENOUGH:
-        known = f"the fastest number of {noun} is known well enough"
-    else:
-        known = f"no further measurement would tell the fastest number of {noun} apart"
-    return f"Nothing: {known}: {fastest:,} costs {regret:.1%} at most on average."
-
-
-def _answer(best: Row, likeliest: tuple[int, float], regret: float, noun: str) -> str:
-    number, probability = likeliest
-    return (
-        f"Measure {counted(best['nodes'], noun)} next. So far {counted(number, noun)} would be the "
-        f"fastest with probability {probability:.2f}, but any choice takes at least {regret:.0%} "
-        "longer than the fastest, on average over what the measurements leave possible. This "
-        f"measurement would save {best['saved'] / regret:.0%} of that, for {best['minutes']:.3g} "
-        "minutes of machine time."
-    )

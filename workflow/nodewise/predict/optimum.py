@@ -1,326 +1,220 @@
-"""Find the best number of nodes for an objective, with the probability of each number.
+"""Answer for every curve: of a fit.json for `predict` and `optimum`, or of a study."""
 
-The fitted law is evaluated at every number of nodes, with the fitted coefficients and with all
-draws. Minima are flat and points are few, so the answer is not one number: it is the probability
-that k nodes are best, and all numbers within 5 % of the best. If the law has no best number, the
-answer says so.
-"""
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from nodewise.predict.fit import TAILS, Fit, interval_of
-from nodewise.predict.law import At, Floats
-from nodewise.predict.points import Points
-from nodewise.predict.question import Counts, Question
+from nodewise.core.errors import UserError
+from nodewise.predict.answers import OBJECTIVES, Answers, Job, best_batch
+from nodewise.predict.curve_groups import CurveGroup, curves_of
+from nodewise.predict.curve_predictions import CurvePredictions, candidates
+from nodewise.predict.fit import Fit
+from nodewise.predict.fit_file import FitFile
+from nodewise.predict.options import MANY, MANY_EXAMPLES, Options
+from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly
+from nodewise.results.curves import Curve
 
-MOST_SURE = 0.95
-"""The highest probability of an answer where nothing was measured: the law may not hold there."""
-FAR = 2
-"""Predictions beyond this multiple of the most measured nodes count as extrapolation."""
-_FAR_POINTS = 300
-_ROUNDING = 1e-9
-_TIMED = 0.5  # least share of draws whose step times are above 0 at all numbers of nodes
+MOST_NODES = 64
+_QUANTITIES = ("time", "cost", "energy", "speedup", "efficiency")
 
-
-@dataclass(frozen=True)
-class Optimum:
-    """The answer to a question. Arrays have shape (points,), one point per number of nodes.
-
-    Attributes:
-        question: the question.
-        nodes: the compared numbers of nodes, ascending from 1.
-        value: the objective by the fit, in `question.unit`.
-        low, high: ends of the 90 % interval of `value`.
-        probability: probability that this number is the best of those compared, from the draws.
-            With a deadline, the rest up to 1 is the probability that none of them meets it.
-        beats_one: probability that this number does better than one node.
-        best: the best number of nodes by the fit; see also `late`.
-        near: the numbers of nodes whose value is within 5 % of the best. For efficiency, within
-            5 % of the required efficiency.
-        break_even: the smallest number above 1 that beats one node, by the fit; None if none does.
-        measured: whether this number of nodes, and the batch it would have, lie within the range of
-            the points of this model and link.
-        most_measured: the most nodes in the points of this model and link.
-        anywhere: the best number by the fit, searched up to 4096 nodes or until each node has one
-            example left. Outside of the compared numbers the search is coarse. None if there is no
-            best number because the last one searched is the best, or none meets the deadline.
-    """
-
-    question: Question
-    nodes: Counts
-    value: Floats
-    low: Floats
-    high: Floats
-    probability: Floats
-    beats_one: Floats
-    best: int
-    near: tuple[int, ...]
-    break_even: int | None
-    measured: NDArray[np.bool_]
-    most_measured: int
-    anywhere: int | None
-
-    @property
-    def interior(self) -> bool:
-        """Whether both fewer and more nodes are worse than the best."""
-        return self.best > 1 and self.anywhere == self.best
-
-    @property
-    def predicted(self) -> bool:
-        """Whether the best number lies outside the measured range."""
-        return not self.measured[self.at(self.best)]
-
-    @property
-    def late(self) -> bool:
-        """Whether no compared number meets the deadline by the fit. `best` is then the fastest."""
-        return not self.question.meets(self.value[self.at(self.best)])
-
-    @property
-    def never_probability(self) -> float:
-        """The probability that no compared number meets the deadline."""
-        probability = 1 - float(self.probability.sum())
-        return probability if self.measured.all() else min(probability, MOST_SURE)
-
-    @property
-    def extrapolated(self) -> bool:
-        """Whether the best number is more than twice the largest measured one."""
-        return self.best > FAR * self.most_measured
-
-    @property
-    def range(self) -> tuple[int, int]:
-        """The range that contains the best number with a probability of 90 % or more.
-
-        Less than 5 % lie below the range, at most 5 % above it.
-        """
-        below = np.cumsum(self.probability)
-        first, last = np.searchsorted(below, (np.array(TAILS) - _ROUNDING) * below[-1])
-        return int(self.nodes[first]), int(self.nodes[last])
-
-    @property
-    def best_probability(self) -> float:
-        """The probability of the best number.
-
-        For efficiency, the probability that this number, or a larger one, is efficient enough.
-        """
-        at = self.at(self.best)
-        if self.question.objective != "efficiency":
-            return float(self.probability[at])
-        probability = float(self.probability[at:].sum())
-        return probability if self.measured[at] else min(probability, MOST_SURE)
-
-    def at(self, nodes: int) -> int:
-        """Return the index of a number of nodes."""
-        return int(np.searchsorted(self.nodes, nodes))
+Row = dict[str, Any]
+Steps = Mapping[Key, StepsToAccuracy]
 
 
-@dataclass(frozen=True)
-class StepTimes:
-    """Predicted step times on numbers of nodes. They answer all questions about one batch.
-
-    Attributes:
-        at: the compared numbers of nodes, ascending from 1, (points,).
-        step_s: step times in seconds by the fit, (points,).
-        drawn_s: equally likely step times in seconds, (draws, points), all above 0.
-        drawn: mask of the draws of the fit that were kept, (draws of the fit,).
-        far: the compared numbers and a coarse grid of further ones, (far points,).
-        far_s: step times in seconds by the fit at `far`, (far points,).
-        measured, most_measured: see `Optimum`.
-    """
-
-    at: At
-    step_s: Floats
-    drawn_s: Floats
-    drawn: NDArray[np.bool_]
-    far: At
-    far_s: Floats
-    measured: NDArray[np.bool_]
-    most_measured: int
-
-
-def find_times(
-    fitted: Fit,
-    question: Question,
-    nodes: Iterable[int],
-    *,
-    payload: float,
-    model: str = "",
-    link: str = "",
-) -> StepTimes:
-    """Return the step times of one curve of a fit, for `find_optimum`.
+def find_answers(
+    file: FitFile, nodes: Sequence[int], options: Options, *, whole_machines: bool = False
+) -> Iterator[tuple[Curve, Answers]]:
+    """Yield the answers for each curve and batch.
 
     Args:
-        fitted: a fit with draws.
-        question: any one of the questions to answer. They all have the same batch.
-        nodes: the numbers to compare. One node is always compared. At a fixed global batch,
-            numbers with less than one example per node are left out.
-        payload: size of one gradient in bytes.
-        model: label of the model in the fit.
-        link: label of the link in the fit.
+        file: the fits.
+        nodes: the numbers of nodes; one node is always among those answered.
+        options: what is known about the training.
+        whole_machines: whether to leave out numbers that do not fill their machines.
 
     Raises:
-        ValueError: the fit has no draws, or no such model or link; its points do not determine
-            the step time of one node or of these batches; or a number of nodes is below 1.
-
-    Example:
-        >>> from nodewise.predict.fit import fit
-        >>> from nodewise.predict.laws.ring import RingAllReduce
-        >>> points = Points.of([1, 2, 3, 4], 64, 5e6, [0.10, 0.15, 0.17, 0.18])
-        >>> fitted = fit(RingAllReduce(), points)
-        >>> question = Question("epoch_time", batch=64, examples=60_000)
-        >>> optimum = find_optimum(question, find_times(fitted, question, [2, 3, 4], payload=5e6))
-        >>> optimum.best, optimum.interior
-        (4, False)
+        UserError: an option is missing, or no curve has an example for each of so many nodes.
     """
-    _check(fitted, model, link)
-    points = fitted.points
-    return times_of(
-        question,
-        nodes,
-        payload=payload,
-        points=points.where((points.model == model) & (points.link == link)),
-        evaluate=lambda at: fitted.evaluate(at, model, link),
-        draw=lambda at: fitted.draw(at, model, link),
-    )
+    predictions = CurvePredictions(file.curves, file.fit_by_curve)
+    found = False
+    for curve in file.curves:
+        asked = candidates(curve, nodes) if whole_machines else nodes
+        for batch in options.batches(curve):
+            if min(asked) <= batch.get("global_batch", np.inf):
+                found = True
+                yield curve, predictions.answer(curve, asked, options.job(curve), **batch)
+    if not found:
+        raise UserError(f"--nodes {min(nodes)}: is more than the examples of the global batch")
 
 
-def times_of(
-    question: Question,
-    nodes: Iterable[int],
-    *,
-    payload: float,
-    points: Points,
-    evaluate: Callable[[At], Floats],
-    draw: Callable[[At], Floats],
-) -> StepTimes:
-    """Return step times for `find_optimum`, from any predictor.
+def prediction_rows(found: Iterable[tuple[Curve, Answers]], nodes: Collection[int]) -> list[Row]:
+    """Return one row per curve, batch and number of nodes; see `answers.Answers.table`.
+
+    `low` and `high` are the ends of the 90 % interval of `step_time_s`. `kind` is `fitted` if this
+    point was measured. `outside` lists which of `nodes` and `batch` are outside of the measured
+    range. Values that are not known are None.
+    """
+    rows = []
+    for curve, answers in found:
+        measured = {(point.nodes, point.batch_per_worker) for point in curve.measured}
+        for row in table_rows(answers):
+            n, batch, step = row["nodes"], row["batch_per_worker"], row.pop("step_s")
+            outside = {
+                "nodes": not curve.nodes[0] <= n <= curve.nodes[-1],
+                "batch": not curve.batches[0] <= batch <= curve.batches[-1],
+            }
+            about = {
+                "curve": curve.name,
+                "step_time_s": step,
+                "low": row.pop("step_s_low"),
+                "high": row.pop("step_s_high"),
+                "samples_per_s": n * batch / step if step else None,
+                "job": answers.job.name,
+                "cost_unit": answers.job.units["cost"],
+                "extrapolated": row["kind"] == "extrapolated",
+                "outside": [name for name, is_outside in outside.items() if is_outside],
+            }
+            row["kind"] = "fitted" if (n, batch) in measured else "predicted"
+            if n in nodes:
+                rows.append(about | row)
+    return rows
+
+
+def optimum_rows(
+    file: FitFile, nodes: Sequence[int], options: Options, objective: str | None = None
+) -> list[tuple[Answers, Row]]:
+    """Return the answers for each curve and batch, each with its row of the JSON output.
+
+    `best_batch` marks the batch of a curve at which the fastest number is fastest.
 
     Args:
-        question: any one of the questions to answer. They all have the same batch.
-        nodes: the numbers to compare.
-        payload: size of one gradient in bytes.
-        points: the measured points of the curve.
-        evaluate: function that returns step times, (points,).
-        draw: function that returns equally likely step times, (draws, points).
+        file: the fits.
+        nodes: the numbers of nodes to compare.
+        options: what is known about the training.
+        objective: what the sentence is about. Default: the deadline or the budget if there is one,
+            else the knee.
 
     Raises:
-        ValueError: the points do not determine the step time of one node or of these batches.
+        UserError: there is no such objective, or it needs an option.
     """
-    counts = _compared(question, nodes)
-    at, far = (
-        At.of(where, question.batches(where), payload)
-        for where in (counts, _far_counts(question, counts))
-    )
-    step_s = evaluate(at)
-    if not (step_s > 0).all():
-        raise ValueError("the points say nothing about one node, or about such batches")
-    drawn_s = draw(at)
-    timed = np.all(drawn_s > 0, axis=1)  # drop draws in which some step takes no time
-    if timed.mean() < _TIMED:
-        raise ValueError("the points say too little about one node, or about such batches")
-    most = int(points.nodes.max())
-    return StepTimes(
-        at, step_s, drawn_s[timed], timed, far, evaluate(far), _measured(points, at), most
-    )
+    rows = []
+    for curve, answers in find_answers(file, nodes, options, whole_machines=True):
+        known = answers.objectives()
+        if objective is not None and objective not in known:
+            needs = f": needs --{objective.replace('energy', 'watts')}"
+            wrong = needs if objective in OBJECTIVES else f": must be one of {', '.join(known)}"
+            raise UserError(f"--objective {objective[:40]}{wrong}")
+        default = next((name for name in ("deadline", "budget") if name in known), "knee")
+        table = table_rows(answers)
+        row = {
+            "curve": curve.name,
+            "batch_per_worker": table[-1]["batch_per_worker"],
+            "global_batch": table[-1]["batch_per_worker"] * table[-1]["nodes"],
+            "job": answers.job.name,
+            "units": answers.job.units,
+            "answer": answers.sentence(objective or default),
+            "best": [vars(answers.best(name)) for name in known],
+            "best_batch": False,
+            "nodes": table,
+        }
+        rows.append((answers, row))
+    for curve in file.curves:
+        of_curve = [(answers, row) for answers, row in rows if row["curve"] == curve.name]
+        fastest = best_batch([answers for answers, _ in of_curve], "fastest")
+        for answers, row in of_curve:
+            row["best_batch"] = answers is fastest
+    return rows
 
 
-def find_optimum(question: Question, times: StepTimes) -> Optimum:
-    """Return the best number of nodes for a question.
+def table_rows(answers: Answers) -> list[Row]:
+    """Return the rows of the table of answers for JSON: None for what is not known."""
+    rows = answers.table.to_dict("records")
+    return [
+        {
+            str(name): value if isinstance(value, str) else _number(float(value))
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def _number(value: float) -> float | int | None:
+    if not np.isfinite(value):
+        return None
+    return int(value) if value == int(value) and abs(value) < 1e15 else value
+
+
+def optima_rows(
+    group: CurveGroup, fitted: Fit, steps: Steps, listed: Iterable[int]
+) -> list[dict[str, Any]]:
+    """Return rows of `optima` for the curves of a group: one per batch and number of nodes.
+
+    One to 64 nodes are compared. Rows are returned for the numbers in `listed`, for the best of
+    each objective and for the smallest that is faster than one node. The answer in words is in
+    the row of the knee.
 
     Args:
-        question: the question. Its batch is the one that `times` were computed for.
-        times: as from `find_times` or `times_of`.
+        group: the curves. Those with points on one number of nodes only have no rows.
+        fitted: the fit of the group.
+        steps: laws of steps to an accuracy, by model, dataset and origin of the data.
+        listed: numbers of nodes that always get a row.
     """
-    at, far = times.at, times.far
-    counts, everywhere = at.nodes.astype(np.int64), far.nodes.astype(np.int64)
-    value = question.values(counts, times.step_s, _steps(question, at))
-    steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
-    drawn = question.values(counts, times.drawn_s, steps[times.drawn])
-    below, above = interval_of(drawn)
-    far_value = question.values(everywhere, times.far_s, _steps(question, far))
-    last = int(question.best(far_value, everywhere))
-    no_best = 0 < last == len(everywhere) - 1 or not question.meets(far_value[last])
-    met = question.meets(drawn).any(axis=1)
-    beats = question.beats_one(counts, value)
-    beaten = question.beats_one(counts, drawn).mean(axis=0)
-    chosen = np.bincount(question.best(drawn[met], counts), minlength=len(counts)) / len(drawn)
-    return Optimum(
-        question=question,
-        nodes=counts,
-        value=value,
-        # include the value: an unidentified coefficient may be 0 in the fit, at the edge of draws
-        low=np.minimum(below, value),
-        high=np.maximum(above, value),
-        probability=_capped_where_unmeasured(chosen, times.measured, value),
-        beats_one=np.where(times.measured, beaten, np.minimum(beaten, MOST_SURE)),
-        best=int(counts[question.best(value, counts)]),
-        near=tuple(counts[question.near(value, counts)].tolist()),
-        break_even=int(counts[np.argmax(beats)]) if beats.any() else None,
-        measured=times.measured,
-        most_measured=times.most_measured,
-        anywhere=None if no_best else int(everywhere[last]),
-    )
+    rows: list[dict[str, Any]] = []
+    curves = [curve for curve in curves_of(group) if len(curve.nodes) > 1]
+    predictions = CurvePredictions(curves, {curve.name: fitted for curve in curves})
+    for curve in curves:
+        mine = group.fitted.rows[group.fitted.rows["curve"] == curve.name]
+        about = group.about(mine.iloc[0])
+        batches: list[Row] = [{"batch": batch} for batch in curve.batches]
+        batches.append({"global_batch": float((mine["batch_per_worker"] * mine["nodes"]).max())})
+        for job in _jobs(mine, steps):
+            for batch in batches:
+                answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, **batch)
+                rows += [
+                    about | {"held": _HELD[next(iter(batch))]} | row
+                    for row in _listed(answers, listed)
+                ]
+    return rows
 
 
-def _capped_where_unmeasured(
-    probability: Floats, measured: NDArray[np.bool_], value: Floats
-) -> Floats:
-    """Limit probabilities to `MOST_SURE` where nothing was measured.
-
-    The excess goes to the best of the measured numbers of nodes, or to one node if none was
-    measured.
-    """
-    most = np.where(measured, 1.0, MOST_SURE)
-    least = np.minimum(probability, most)
-    fallback = int(np.argmin(np.where(measured, value, np.inf))) if measured.any() else 0
-    least[fallback] += probability.sum() - least.sum()
-    return np.asarray(np.minimum(least, most))
+_HELD = {"batch": "batch_per_worker", "global_batch": "global_batch"}
 
 
-def _compared(question: Question, nodes: Iterable[int]) -> Counts:
-    counts = np.unique(np.array([1, *nodes], dtype=np.int64))
-    if counts[0] < 1:
-        raise ValueError(f"nodes: must be 1 or more, not {counts[0]}")
-    return counts[counts <= question.most(int(counts[-1]))]
+def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
+    """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
+    examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
+    known = np.isfinite(examples)
+    yield Job(name="epoch" if known else MANY, examples=examples if known else MANY_EXAMPLES)
+    first = rows.iloc[0]
+    law = steps.get((first["model"], first["dataset"], first["data_origin"]))
+    if law is not None and updates_exactly(rows).all():
+        yield Job(name="run", steps=law)
 
 
-def _check(fitted: Fit, model: str, link: str) -> None:
-    if not len(fitted.draws):
-        raise ValueError("an optimum with its probability needs a fit with draws")
-    for what, label, known in (
-        ("model", model, fitted.points.model),
-        ("link", link, fitted.points.link),
-    ):
-        if label not in known:
-            raise ValueError(f"the fit has no {what} {label!r}")
-
-
-def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
-    """Return how many steps the job takes at points, (points,) or (draws, points)."""
-    global_batch = at.nodes * at.batch
-    if not question.to_target or question.steps is None:
-        steps: Floats = (question.examples or 1.0) / global_batch
-        return steps
-    if draws is None:
-        return question.steps.evaluate(global_batch)
-    return question.steps.draw(global_batch, draws)
-
-
-def _far_counts(question: Question, counts: Counts) -> Counts:
-    """Return the compared numbers of nodes plus a geometric grid between and beyond them."""
-    last = int(counts[-1])
-    end = question.farthest(last)
-    between = np.geomspace(1, last, _FAR_POINTS)
-    far = np.geomspace(last + 1, end, _FAR_POINTS if last < end else 0)
-    return np.unique(np.concatenate([counts, between, far]).round().astype(np.int64))
-
-
-def _measured(points: Points, at: At) -> NDArray[np.bool_]:
-    """Return whether nodes and batch lie within the range of measured points, (points,)."""
-    inside = np.full(len(at.nodes), len(points) > 0)
-    for asked, known in ((at.nodes, points.nodes), (at.batch, points.batch)):
-        inside &= (asked >= known.min(initial=np.inf)) & (asked <= known.max(initial=-np.inf))
-    return inside
+def _listed(answers: Answers, listed: Iterable[int]) -> Iterator[Row]:
+    """Yield the rows of the table that matter, with what each is the best for."""
+    if not answers.known:
+        return
+    best: dict[int, list[str]] = {}
+    for objective in answers.objectives():
+        found = answers.best(objective)
+        if found.nodes is not None:
+            best.setdefault(found.nodes, []).append(objective)
+    faster = answers.nodes[answers.speedup[0] > 1 + 1e-9].astype(int)
+    first = int(faster[0]) if len(faster) else None
+    for row in answers.table.to_dict("records"):
+        n = row["nodes"]
+        if n in best or n in listed or n == first:
+            yield {
+                "job": answers.job.name,
+                **{str(name): row[name] for name in row},
+                "kind": "fitted" if row["kind"] == "fitted" else "predicted",
+                "extrapolated": row["kind"] == "extrapolated",
+                "global_batch": n * row["batch_per_worker"],
+                "cost_unit": answers.job.units["cost"],
+                "best_for": ", ".join(best.get(n, [])),
+                "break_even": n == first,
+                "answer": answers.sentence() if "knee" in best.get(n, []) else "",
+            }

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.predict.answers import FAR
 from nodewise.predict.curve_predictions import CurvePredictions, batch_factor, batch_of
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.optimum import FAR
 from nodewise.results.csv_file import Number, read_table
 from nodewise.results.curves import MOST_NODES, Curve, same_batch
 
@@ -67,7 +67,7 @@ def predict_points(file: FitFile, points: Sequence[Point]) -> list[Row]:
     out.
     """
     curves = {curve.name: curve for curve in file.curves}
-    predictions = CurvePredictions(file)
+    predictions = CurvePredictions(file.curves, file.fit_by_curve)
     rows: list[Row] = []
     for point in points:
         row: Row = {name: text or None for name, text in point.texts.items() if name not in ADDED}

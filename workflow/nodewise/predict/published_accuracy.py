@@ -21,21 +21,13 @@ def _last(curve: Scaling, devices: float, share: float) -> float:
     return float(curve.efficiency[-1]) + share * float(slopes_of(curve)[-1]) * doublings
 
 
-def _power(curve: Scaling, devices: float) -> float:
-    line = np.polyfit(np.log(curve.devices), curve.efficiency, 1)
-    return float(np.polyval(line, np.log(devices)))
-
-
-def _line(curve: Scaling, devices: float) -> float:
-    return float(curve.efficiency[-1]) + line_change(curve, devices)
-
-
 RULES: dict[str, Callable[[Scaling, float], float]] = {
     "same efficiency": lambda curve, devices: _last(curve, devices, 0.0),
     "last slope": lambda curve, devices: _last(curve, devices, 1.0),
     "half the last slope": lambda curve, devices: _last(curve, devices, 0.5),
-    "power law": _power,
-    "straight line of time": _line,
+    "straight line of time": lambda curve, devices: (
+        float(curve.efficiency[-1]) + line_change(curve, devices)
+    ),
 }
 """Simple rules for comparison. Each predicts the log efficiency of a curve on some devices."""
 

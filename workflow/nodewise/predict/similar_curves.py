@@ -65,8 +65,8 @@ def guess(curve: Scaling, devices: float, hosts: float) -> Guess:
         return Guess("one", f"{scaling} {crosses}", curve.efficiency[0], _unit(first))
     slopes = slopes_of(curve)
     if last > 0:
-        kind = _kind_ahead(curve, hosts)
-        change = np.clip(_change_ahead(curve, devices, kind), -_STEEPEST * last, _RISING * last)
+        kind, change = _ahead(curve, devices, hosts)
+        change = float(np.clip(change, -_STEEPEST * last, _RISING * last))
         return Guess("ahead", kind, float(curve.efficiency[-1] + change), _unit(last))
     if first < 0:
         return Guess(
@@ -98,23 +98,16 @@ def _unit(step: float) -> float:
     return float(np.copysign(max(abs(step), _LEAST_STEP) ** _GROWTH, step)) if step else 0.0
 
 
-def _kind_ahead(curve: Scaling, hosts: float) -> str:
+def _ahead(curve: Scaling, devices: float, hosts: float) -> tuple[str, float]:
+    """Return the kind of a target ahead, and the change from the last log efficiency."""
+    change = float(slopes_of(curve)[-1] * np.log2(devices / curve.devices[-1]))
     if curve.strong:
-        return "strong"
-    if curve.hosts[-1] > 1:
-        return "several machines"
-    return "leaves a machine" if hosts > 1 else "in a machine"
-
-
-def _change_ahead(curve: Scaling, devices: float, kind: str) -> float:
-    """Return the change from the last log efficiency; see the module."""
-    step = float(np.log2(devices / curve.devices[-1]))
-    slope = float(slopes_of(curve)[-1])
-    if kind == "strong":
-        return line_change(curve.part(len(curve) - 2, len(curve)), devices)
-    if kind != "in a machine":
-        return SLOPE_SHARE * slope * step
-    return _ring_change(curve, devices) if curve.devices[-2] == 1 else slope * step
+        return "strong", line_change(curve.part(len(curve) - 2, len(curve)), devices)
+    if hosts > 1:
+        leaves = curve.hosts[-1] <= 1
+        return "leaves a machine" if leaves else "several machines", SLOPE_SHARE * change
+    from_one = curve.devices[-2] == 1
+    return "in a machine", _ring_change(curve, devices) if from_one else change
 
 
 def _ring_change(curve: Scaling, devices: float) -> float:

@@ -59,16 +59,23 @@ class StepsToAccuracy:
     measured: bool = False
 
     @property
+    def relative(self) -> bool:
+        """Whether steps are known only up to a factor."""
+        return self.target is None and not self.measured
+
+    @property
     def critical_batch(self) -> float:
         """B_c in examples; infinite if all measured batches were too small to tell."""
-        return float(_critical(self.minimum_steps, self.minimum_examples))
+        return self.minimum_examples / self.minimum_steps if self.minimum_steps else np.inf
 
     @property
     def critical_batch_interval(self) -> tuple[float, float]:
         """Both ends of the 90 % interval of B_c."""
+        with np.errstate(divide="ignore"):
+            drawn = self.draws[:, 1] / self.draws[:, 0]
         # an order statistic, because draws may be infinite and cannot be interpolated then
-        ends = np.quantile(_critical(*self.draws.T), TAILS, method="nearest")
-        return float(ends[0]), float(ends[1])
+        low, high = np.quantile(drawn, TAILS, method="nearest").tolist()
+        return low, high
 
     def evaluate(self, global_batch: ArrayLike) -> Floats:
         """Return the number of steps at global batches, (points,)."""
@@ -133,7 +140,10 @@ def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccur
     runs = [run.sort_values("epoch") for _, run in epochs.groupby("cell_id")]
     if target is None:
         target = min((float(run["accuracy"].max()) for run in runs), default=np.nan)
-    reached = [(_global_batch(run), _steps_at(run, target)) for run in runs]
+    reached = [
+        (run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0], _steps_at(run, target))
+        for run in runs
+    ]
     batch, steps = np.array(reached, dtype=np.float64).reshape(-1, 2).T
     seen = np.isfinite(steps)
     if len(np.unique(batch[seen])) < 2:
@@ -267,15 +277,6 @@ def _signal_share(noise: Floats, signal: Floats) -> Floats:
     signal, noise = np.maximum(signal, 0.0), np.maximum(noise, 0.0)
     together = signal + noise
     return np.divide(signal, together, out=np.ones_like(together), where=together > 0)
-
-
-def _critical(steps: ArrayLike, examples: ArrayLike) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.asarray(examples, np.float64) / np.asarray(steps, np.float64))
-
-
-def _global_batch(run: pd.DataFrame) -> int:
-    return int(run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0])
 
 
 def _steps_at(run: pd.DataFrame, target: float) -> float:

@@ -11,7 +11,7 @@ import pandas as pd
 from nodewise.predict import (
     bottleneck,
     judge,
-    objectives,
+    optimum,
     savings,
     steps_to_accuracy,
 )
@@ -74,8 +74,7 @@ def fitted_tables(
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
-        answerable = objectives.answerable(group, fitted)
-        rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
+        rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
     return {name: typed(rows[name], OVERHEAD[name]) for name in FITTED}

@@ -102,9 +102,7 @@ def _picture(spec: dict[str, Any]) -> str:
         "text": wrap(spec["title"]["text"], int(theme.WIDTH / _TITLE_LETTER)),
         "subtitle": wrap(spec["title"]["subtitle"], int(theme.WIDTH / _SUBTITLE_LETTER)),
     }
-    labels = spec["usermeta"]["labels"]
-    width = theme.WIDTH - (labels["room"] if labels else 0)
-    alone = spec | {"width": width, "background": "white", "title": title}
+    alone = spec | {"width": theme.WIDTH, "background": "white", "title": title}
     # pages describe the picture in words, so descriptions of single marks (ARIA) are not needed
     alone["config"] = spec["config"] | {"background": "white", "aria": False}
     svg: str = vl_convert.vegalite_to_svg(json.dumps(alone), vl_version=VEGA_LITE)

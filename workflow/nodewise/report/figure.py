@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import altair as alt
 import pandas as pd
 
 from nodewise.report import theme
-from nodewise.report.line_labels import Layer, label_lines, values_along
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -49,6 +48,13 @@ class View:
         return alt.Y(f"{field or self.field}:Q", title=self.axis_title, scale=scale)
 
 
+class Layer(NamedTuple):
+    """A layer of a chart: its specification without data, and its data."""
+
+    spec: dict[str, Any]
+    data: pd.DataFrame
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart with its data and its words.
@@ -72,7 +78,6 @@ class Figure:
         of: the axes along which all its data have the same value, name -> value.
         where: the titles of the experiment and the strategy, if the figure shows only one.
         titles: the titles of the strategies that are named in the data.
-        line_titles: the titles of lines whose names are not titles, by name.
     """
 
     layers: Sequence[alt.Chart]
@@ -89,7 +94,6 @@ class Figure:
     of: Mapping[str, str] = field(default_factory=dict)
     where: Sequence[str] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
-    line_titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -104,8 +108,7 @@ class Figure:
         Data that several layers share are written once. This does not use Altair's own layered
         chart, which copies every layer several times and processes its data each time.
         """
-        layers, labels = label_lines(self._layers(), self.line_titles, self.height)
-        moving = labels and "xOffset" in layers[-1].spec["encoding"]
+        layers = self._layers()
         frames = {id(layer.data): layer.data for layer in layers}
         rows = {frame: _records(data) for frame, data in frames.items()}
         names = {frame: _name(records) for frame, records in rows.items()}
@@ -121,9 +124,8 @@ class Figure:
             **(data[0] if shared else {}),
             "description": self.alt,
             "height": self.height,
-            **({"padding": theme.PADDING_BESIDE_NAMES} if moving else {}),
             "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
-            "usermeta": self._about(labels),
+            "usermeta": self._about(),
             "width": "container",
             "$schema": alt.SCHEMA_URL,
             "datasets": {names[frame]: records for frame, records in rows.items()},
@@ -134,7 +136,7 @@ class Figure:
         """The parts of the subtitle if the title says what is plotted."""
         return [*self.kinds, *self.where]
 
-    def _about(self, labels: dict[str, Any] | None) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         """Return what pages and their scripts need to know about the figure besides the chart."""
         return {
             "figure": self.figure,
@@ -142,7 +144,6 @@ class Figure:
             "kinds": [*self.kinds],
             "caption": self.caption,
             "axis": self.axis,
-            "labels": labels,
             "plain": {"text": self.title, "subtitle": " · ".join(self._plain)},
         }
 
@@ -162,7 +163,13 @@ class Figure:
 
     def values(self) -> pd.Series:
         """Return all values along the value axis."""
-        return values_along(self._layers(), self.axis)
+        found: list[pd.Series] = []
+        for spec, data in self._layers():
+            ends = (self.axis, f"{self.axis}2")
+            fields = (spec["encoding"].get(end, {}).get("field") for end in ends)
+            found += [data[name] for name in fields if name in data]
+        values: pd.Series = pd.concat(found)
+        return values
 
 
 def share_axis(panels: Sequence[Figure]) -> list[Figure]:

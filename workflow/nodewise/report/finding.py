@@ -13,8 +13,6 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page_figure import PageFigure
 from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
-from nodewise.results import comparisons
-from nodewise.results.columns import CURVE_KEY
 
 PAYS = [
     *POINT,
@@ -104,22 +102,3 @@ def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list
         if own:  # of several panels, prefer the one that contains the point
             return [*(one for one in own if row["cell_id"] in one.csv), *own][:1]
     return []
-
-
-def two_runs(study: ReportContext, points: pd.DataFrame) -> list[Markup]:
-    """Say at how many of the points several nodes were faster in each of two runs.
-
-    Returns:
-        One sentence, or none if no two runs were compared at these points.
-    """
-    rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
-    rows = rows.merge(points[CURVE_KEY], "inner", CURVE_KEY)
-    if rows.empty:
-        return []
-    sentence = Markup(
-        "{} of the points {} measured in two runs, each with its own one node: several nodes were "
-        "faster at {} of them in one run and at {} in the other. A speed-up is no more certain "
-        'than the one-node time it is relative to: <a href="changes.html">Changes between runs</a>.'
-    )
-    gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
-    return [sentence.format(len(rows), "was" if len(rows) == 1 else "were", *gains)]

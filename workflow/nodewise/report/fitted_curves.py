@@ -140,6 +140,12 @@ def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]
     }
 
 
+_HELD = {
+    "batch_per_worker": "With {batch_per_worker:,.0f} examples per node and step:",
+    "global_batch": "With {global_batch:,.0f} examples per step of all nodes:",
+}
+
+
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     """Return the template variables of a fitted curve: its figures, coefficients and answers.
 
@@ -147,7 +153,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     """
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    best = optima[(optima["curve"] == curve) & optima["best"]]
+    best = optima[(optima["curve"] == curve) & (optima["answer"] != "")]
     of_batch = best["held"] == "batch_per_worker"
     largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
     mine = predictions[predictions["curve"] == curve]
@@ -157,7 +163,10 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "label": curves.labels[curve],
         "page": curves.page(curve),
         "answers": [
-            {"kind": badge(row["kind"]), "text": row["answer"]}
+            {
+                "kind": badge(row["kind"]),
+                "text": f"{_HELD[row['held']].format(**row)} {row['answer']}",
+            }
             for row in best[~of_batch | largest].to_dict("records")
         ],
         "figures": study.pick("outlook", "reach", "fit", curve=curve),

@@ -94,10 +94,8 @@ class PageFigure:
         The page already has the settings of all charts and the figure's words, so these are left
         out.
         """
-        keys = ("labels",)
-        about = {key: self.spec["usermeta"][key] for key in keys}
-        spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
-        spec |= {"usermeta": about}
+        left_out = ("config", "description", "usermeta")
+        spec = {key: self.spec[key] for key in self.spec if key not in left_out}
         return f"(window.nodewiseCharts ??= {{}})[{script_json(self.name)}]={script_json(spec)};\n"
 
     @cached_property

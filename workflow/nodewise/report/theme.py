@@ -97,8 +97,6 @@ INTERVAL = "interval"
 
 WIDTH, HEIGHT = 720, 320
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
-# for names at the right ends of lines within bands: Vega moves these closer to the edge
-PADDING_BESIDE_NAMES = PADDING | {"right": 40}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 

@@ -1,4 +1,4 @@
-"""Build table rows from records: of the tables cells, epochs, steps and observations."""
+"""Build table rows from records: of the tables cells, epochs and observations."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from nodewise.core.cell import Cell
 from nodewise.core.exchanges import Exchange
 from nodewise.results.cautions import NO_LINKS, OVERSUBSCRIBED, join_cautions
-from nodewise.results.columns import PARTS, SPLIT, STEPS
+from nodewise.results.columns import PARTS, SPLIT
 from nodewise.results.measurement import Measurement
 from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Record
-from nodewise.results.table_files import typed
 
 Seconds = NDArray[np.float64]
 
@@ -38,26 +37,7 @@ def axes(record: Record) -> dict[str, Any]:
     }
 
 
-def usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
-    """Return the median time of the reference step by processor, in microseconds of CPU time.
-
-    Normalised times refer to it.
-    """
-    of_cpu: dict[str, list[float]] = {}
-    for record in records:
-        if record.result is not None:
-            of_cpu.setdefault(record.provenance.cpu, []).append(_reference_us(record.result))
-    return {cpu: float(np.median(times)) for cpu, times in of_cpu.items()}
-
-
-def _reference_us(result: Measurement) -> float:
-    """Return the CPU time of the reference step in microseconds: mean of before and after."""
-    return (result.conditions.reference_before_us + result.conditions.reference_after_us) / 2
-
-
-def cell_row(
-    record: Record, usual_reference_us: dict[str, float], watts_per_core: float
-) -> dict[str, Any]:
+def cell_row(record: Record, watts_per_core: float) -> dict[str, Any]:
     """Return the row of `cells`. Columns of results stay empty if the cell has none."""
     cell = record.cell
     oversubscribed = (
@@ -84,15 +64,13 @@ def cell_row(
         "preprocessing_nodes": cell.preprocessing_nodes,
         "nodes_per_machine": cell.cluster.per_machine,
         "energy_kind": "",
-        "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": record.started_at,
         "commit": record.provenance.commit or "",
     }
     if record.result is None:
         return row
-    speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
-    measured = _measured(record.result, cell, record.exchange, speed, watts_per_core)
+    measured = _measured(record.result, cell, record.exchange, watts_per_core)
     flags += record.result.conditions.outside
     return row | measured | {"flags": join_cautions(*flags)}
 
@@ -108,49 +86,33 @@ def _weights(record: Record | NoiseScale) -> str:
 
 
 def _measured(
-    result: Measurement, cell: Cell, exchange: Exchange, speed: float, watts_per_core: float
+    result: Measurement, cell: Cell, exchange: Exchange, watts_per_core: float
 ) -> dict[str, Any]:
-    """Return the columns of results. Times are in the node's own time: wall time × share of a core.
-
-    `speed` is the speed of the machine during the cell, relative to its usual speed. Normalised
-    times are those at the usual speed: compute and apply are scaled, all else is not.
-    """
+    """Return the columns of results, in the node's own time: wall time × share of a core."""
     share = cell.cluster.share
-    steps = _step_times(result) * share
-    p10, median, p90 = np.quantile(steps if steps.size else [np.nan], [0.1, 0.5, 0.9])
+    conditions = result.conditions
+    reference_us = (conditions.reference_before_us, conditions.reference_after_us)
     step_time = result.elapsed_s / result.steps * share
-    split = _split_times(result, exchange, share)
-    last = result.epochs[-1]
-    computing = (
-        step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
-    )
     return {
         "whole_epochs": result.whole_epochs,
         "steps": result.steps,
         "steps_per_epoch": result.steps_per_epoch,
         "epochs": len(result.epochs),
         "step_time_s": step_time,
-        "step_time_median_s": median,
-        "step_time_p10_s": p10,
-        "step_time_p90_s": p90,
-        "step_time_wall_s": step_time / share,
+        "step_time_median_s": np.median(_mean_s(worker.step_us for worker in result.workers))
+        * share,
         "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
-        "step_time_normalised_s": step_time - computing * (1 - speed),
         "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
         "train_time_s": result.elapsed_s * share,
-        "train_loss": last.loss,
-        "train_accuracy": last.accuracy,
-        "test_loss": result.test.loss if result.test else np.nan,
+        "train_accuracy": result.epochs[-1].accuracy,
         "test_accuracy": result.test.accuracy if result.test else np.nan,
         "trainable_parameters": result.trainable_parameters,
         "payload_bytes": result.payload_bytes,
         "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
         **_energy(result, cell, watts_per_core),
-        **split,
-        "compute_normalised_s": split.get("compute_s", np.nan) * speed,
-        "reference_s": _reference_us(result) / 1e6,
-        "discarded_blocks": len(result.discarded),
+        **_split_times(result, exchange, share),
+        "reference_s": np.mean(reference_us) / 1e6,
         "first_timed_step_s": result.start_up.first_timed_step_s,
     }
 
@@ -163,11 +125,6 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     timed = result.steps / (result.steps + cell.extent.untimed_steps)
     cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
-
-
-def _step_times(result: Measurement) -> Seconds:
-    """Return the wall seconds of each timed step, as means over the workers."""
-    return _mean_s(worker.step_us for worker in result.workers)
 
 
 def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
@@ -214,22 +171,6 @@ def epoch_rows(record: Record) -> list[dict[str, Any]]:
         axes(record) | epoch.model_dump() | kind | {"seconds": epoch.seconds * share}
         for epoch in record.result.epochs
     ]
-
-
-def steps_table(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the table `steps`."""
-    times = {
-        record.cell.id: _step_times(record.result) * record.cell.cluster.share
-        for record in records
-        if record.result is not None
-    }
-    counts = [len(seconds) for seconds in times.values()]
-    rows = {
-        "cell_id": np.repeat(np.array([*times], dtype=object), np.array(counts, dtype=int)),
-        "step": np.concatenate([np.arange(count) + 1 for count in (0, *counts)]),
-        "step_time_s": np.concatenate([np.empty(0), *times.values()]),
-    }
-    return typed(pd.DataFrame(rows), STEPS)
 
 
 def observation_rows(record: Record) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ SINGLE = "single"
 PARTS = ("compute", "wait", "communicate", "apply")
 
 _BUILT = (  # tables of `nodewise build-tables`; all others are about fits
-    *("cells", "epochs", "steps", "observations", "curves"),
+    *("cells", "epochs", "observations", "curves"),
     *("curve_points", "noise_scale", "published", "published_runs"),
 )
 _EXPLAINED: Any = read_tree(Path(__file__).with_name("columns.yaml"))
@@ -32,7 +32,7 @@ COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
 OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}
 """The same for the tables of fits and of their validation."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
-EPOCHS, STEPS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["steps"], COLUMNS["observations"]
+EPOCHS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["observations"]
 NOISE_SCALE = COLUMNS["noise_scale"]
 PUBLISHED, PUBLISHED_RUNS = COLUMNS["published"], COLUMNS["published_runs"]
 AXES = {

@@ -13,12 +13,13 @@ from nodewise.results.cautions import cautions_of_launches, join_cautions
 from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
     GROUP,
+    POINT,
     Tables,
     compared_strategies,
     plain_training,
-    scaling_lines,
     with_labels,
 )
+from nodewise.results.tables import one_node_reference
 
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 
@@ -77,37 +78,30 @@ def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
 
 
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of `queries.scaling_lines` on several nodes, with their speed-ups.
+    """Return the points on several nodes that have a speed-up, with their one-node references.
 
-    Points without a one-node reference are dropped. The reference is `single` with the same batch
-    per worker, or else the strategy's own point on one node. `single` comes first so that a
-    strategy gains nothing by being slow on one node. `cell_id_one` is a cell of the reference.
-    `speedup_low` and `speedup_high` are the range that follows from the intervals of both step
-    times; NaN if one of them had a single launch. Cautions about the reference also apply to the
-    point.
+    Columns of the reference end in `_one`. `line` is the strategy. `speedup_low` and `speedup_high`
+    are the range that follows from the intervals of both step times; NaN if one of them had a
+    single launch. Cautions about the reference also apply to the point.
     """
-    rows = with_labels(scaling_lines(curves))
-    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
-    alone = with_labels(plain_training(curves))
-    own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
-    several = rows[(rows["nodes"] > 1) & ~on_devices(rows)]
-    several = _join_one_node(several, alone[[*ALIKE, *names]], own, ALIKE, "line")
-    speedup = several["examples_per_s"] / several["examples_per_s_one"]
+    rows = _with_reference(with_labels(curves[curves["strategy"] != SINGLE]), curves)
+    rows = rows.dropna(subset="speedup").assign(line=lambda rows: rows["strategy"])
     ends = {
-        end: speedup
-        * (several[f"step_time_{end}_s_one"] / several["step_time_s_one"])
-        * (several["step_time_s"] / several[f"step_time_{other}_s"])
+        f"speedup_{end}": rows["speedup"]
+        * (rows[f"step_time_{end}_s_one"] / rows["step_time_s_one"])
+        * (rows["step_time_s"] / rows[f"step_time_{other}_s"])
         for end, other in (("low", "high"), ("high", "low"))
     }
-    several = several.assign(
-        flags=_with_flags_of_one(several),
-        speedup=speedup,
-        speedup_low=ends["low"],
-        speedup_high=ends["high"],
-        efficiency=speedup / several["nodes"],
-    )
-    return several.dropna(subset="speedup").reset_index(drop=True)
+    return rows.assign(**ends).sort_values([*GROUP, "line", *POINT], ignore_index=True)
+
+
+def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points on several nodes with columns of their one-node references."""
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
+    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
+    rows = rows.merge(one.add_suffix("_one"), "left", "cell_id_one")
+    return rows.assign(flags=_with_flags_of_one(rows))
 
 
 def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
@@ -140,38 +134,17 @@ def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
     return [join_cautions(own, one and f"on one node: {one}") for own, one in both]
 
 
-def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of `on_several_nodes` that two runs measured, both together with `single`.
-
-    `speedup_old` and `speedup_new` are relative to `single` of the same run. `changes` is the table
-    `changes`.
-    """
-    several = on_several_nodes(curves)[CURVE_KEY]
-    single = changes.loc[changes["strategy"] == SINGLE, [*ONE_NODE_KEY, "old_s", "new_s"]]
-    rows = changes.merge(several, "inner", CURVE_KEY).merge(
-        single, "inner", ONE_NODE_KEY, suffixes=("", "_one")
-    )
-    rows = rows.assign(
-        speedup_old=rows["nodes"] * rows["old_s_one"] / rows["old_s"],
-        speedup_new=rows["nodes"] * rows["new_s_one"] / rows["new_s"],
-    )
-    return rows.dropna(subset=["speedup_old", "speedup_new"]).reset_index(drop=True)
-
-
 def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes of experiments that compare several strategies.
 
     `against_one` is the throughput relative to `single` with the same batch per worker. `node_s` is
     the time of a thousand examples in node-seconds. Columns of the `single` point end in `_one`.
     """
+    single = curves.loc[curves["strategy"] == SINGLE, "cell_id"]
     rows = compared_strategies(curves).rename(columns={"kind": "label"})
-    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    one = rows.loc[rows["strategy"] == SINGLE, [*ALIKE, "examples_per_s", "flags", *times]]
-    one = one.drop_duplicates(ALIKE)
-    rows = rows[(rows["nodes"] > 1) & ~on_devices(rows)]
-    rows = rows.merge(one, "left", ALIKE, suffixes=("", "_one"))
+    rows["cell_id_one"] = rows["cell_id_one"].where(rows["cell_id_one"].isin(single), "")
+    rows = _with_reference(rows, curves)
     return rows.assign(
-        flags=_with_flags_of_one(rows),
         against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
         node_s=1000 * rows["nodes"] / rows["examples_per_s"],
     )
@@ -235,10 +208,29 @@ def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
     kind. `cell_id` is empty for published trainings. Cautions are kept only for asynchronous
     strategies: what disturbs step times does not change the accuracy of synchronous ones.
     """
-    found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
-    known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
-    columns = [*_SCORED, *(f"{name}_one" for name in _OF_ONE)]
-    rows = (pd.concat(known) if known else pd.DataFrame()).reindex(columns=columns)
+    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
+    ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
+    ours = with_labels(ours[~on_devices(ours)])
+    ours = ours.assign(
+        label=ours["accuracy_label"], flags=ours["flags"].where(never_wait(ours), "")
+    )
+    same = ["study", "model", "dataset", "epochs"]
+    theirs = [
+        tables[name]
+        .rename(columns={"training_accuracy": "train_accuracy"})
+        .assign(label="published", cell_id="", flags="")
+        for name in ("published", "published_runs")
+    ]
+    points, runs = theirs[0].assign(strategy="published"), theirs[1]
+    at = [*same, "experiment", "cluster", "kind", "data_origin", "batch_per_worker"]
+    rows = pd.concat(
+        [
+            _beside_one(ours, at),
+            _beside_one(points, [*same, "batch_per_worker"]),
+            _beside_one(runs, same),
+        ],
+        ignore_index=True,
+    )
     tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
     accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
     one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
@@ -247,11 +239,7 @@ def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
         accuracy_one=one,
         change=accuracy - one,
         train_change=rows["train_accuracy"] - rows["train_accuracy_one"],
-        batch_per_worker=rows["batch_per_worker"].astype("Int64"),
         of=tested.map({True: "test", False: "training"}),
-        cell_id=rows["cell_id"].astype("str").fillna(""),
-        cell_id_one=rows["cell_id_one"].astype("str").fillna(""),
-        flags=rows["flags"].astype("str").fillna(""),
     )
     return scored.dropna(subset="change").reset_index(drop=True)
 
@@ -263,57 +251,13 @@ _SCORED = [
 ]
 
 
-def _our_accuracies(tables: Tables) -> pd.DataFrame:
-    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
-    rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    rows = with_labels(rows[~on_devices(rows)])
-    rows = rows.assign(
-        label=rows["accuracy_label"], flags=rows["flags"].where(never_wait(rows), "")
-    )
-    at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
-    return _beside_one(rows, at)
-
-
-def _published_points(tables: Tables) -> pd.DataFrame:
-    rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
-    rows = rows.assign(strategy="published", label=rows["kind"])
-    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
-
-
-def _published_runs(tables: Tables) -> pd.DataFrame:
-    rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
-    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
-
-
-def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
-    """Return the rows on several nodes, with the accuracies on one node that match in `at`."""
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
-    one, several = rows[rows["nodes"] == 1], rows[rows["nodes"] > 1]
-    single = one.loc[one["strategy"] == SINGLE, [*at, *_OF_ONE]]
-    return _join_one_node(several, single, one, at, "strategy")
-
-
-def _join_one_node(
-    rows: pd.DataFrame,
-    single: pd.DataFrame,
-    own: pd.DataFrame,
-    at: list[str],
-    name: str,
-) -> pd.DataFrame:
-    """Return the rows with the columns of their one-node reference, which end in `_one`.
-
-    The reference is the row of `single` that matches in `at`, or else the row of `own` that matches
-    in `at` and `name`.
-    """
-    values = [column for column in single if column not in at]
-    single = single.drop_duplicates(at).assign(is_single=True)
-    own = own.drop_duplicates([*at, name])[[*at, name, *values]]
-    rows = rows.merge(single, "left", at, suffixes=("", "_single"))
-    rows = rows.merge(own, "left", [*at, name], suffixes=("", "_one"))
-    by_single = rows.pop("is_single").notna()
-    for value in values:
-        rows[f"{value}_one"] = rows.pop(f"{value}_single").where(by_single, rows[f"{value}_one"])
-    return rows
+def _beside_one(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """Return the rows on several nodes, with the accuracies on one node that match in `key`."""
+    rows = rows.reindex(columns=list(dict.fromkeys([*_SCORED, *key])))
+    rows = rows.astype({"batch_per_worker": "Int64", "repeats": "float64"})
+    rows = one_node_reference(rows, key, _OF_ONE)
+    columns = [*_SCORED, *(f"{name}_one" for name in _OF_ONE)]
+    return rows.loc[rows["nodes"] > 1, columns].fillna({"cell_id_one": ""})
 
 
 def energies(tables: Tables) -> pd.DataFrame:
@@ -334,13 +278,12 @@ def energies(tables: Tables) -> pd.DataFrame:
         cell_id=("cell_id", "first"),
         repeats=("cell_id", "size"),
     )
-    one = points[points["strategy"] == SINGLE]
-    one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
-    several = points[(points["nodes"] > 1) & ~on_devices(points)]
-    rows = several.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
-    label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
+    of_one = ["energy_j", "label", "flags", "repeats"]
+    one = points.loc[points["strategy"] == SINGLE, [*ONE_NODE_KEY, *of_one]]
+    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
+    rows = rows.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     return rows.assign(
-        label=label,
+        label=rows["label"].where(rows["label"] == rows["label_one"], "estimated"),
         flags=_with_flags_of_one(rows),
         energy_one_j=rows["energy_j_one"],
         ratio=rows["energy_j"] / rows["energy_j_one"],

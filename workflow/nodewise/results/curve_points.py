@@ -144,15 +144,13 @@ def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of each curve. Borrowed `single` rows have the strategy of their curve."""
-    rows = curves.assign(borrowed=False)
-    is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
-    rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
+    is_single = (curves["strategy"] == SINGLE) & (curves["nodes"] == 1)
+    rest, single = curves[~is_single], curves[is_single].drop(columns="strategy")
     at = [*ONE_NODE_KEY, "machine"]
     plain = [_plain_alone(*each) for each in rest[["exchange", "options"]].to_numpy()]
     alike = rest[(rest["strategy"] != SINGLE) & np.array(plain, bool)]
     strategies = alike[[*at, "strategy"]].drop_duplicates()
     lent = single.merge(strategies, "left", at)
-    lent["borrowed"] = lent["strategy"].notna()
     lent["strategy"] = lent["strategy"].fillna(SINGLE)
     return pd.concat([rest, lent[rest.columns]]).drop_duplicates(CURVE_KEY)
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
-from nodewise.core.files import file_sha256
 from nodewise.results.cautions import SEVERAL_MACHINES, cautions_of_launches, join_cautions
 from nodewise.results.cell_rows import (
     axes,
@@ -15,8 +14,6 @@ from nodewise.results.cell_rows import (
     epoch_rows,
     noise_rows,
     observation_rows,
-    steps_table,
-    usual_reference_us,
 )
 from nodewise.results.columns import (
     AXES,
@@ -35,7 +32,7 @@ from nodewise.results.columns import (
 from nodewise.results.curve_intervals import with_intervals
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
-from nodewise.results.noise_scale import NoiseScale, read_noise_scale
+from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
@@ -44,9 +41,9 @@ _ALIKE = (  # the same for all launches of a curve point; the cell is that of th
     *("payload_bytes", "steps_per_epoch", "cell_id"),
 )
 _MIDDLES = (  # medians over the launches of a curve point
-    *("step_time_s", "step_time_normalised_s", "input_s"),
+    *("step_time_s", "input_s"),
     *("train_time_s", "train_accuracy", "test_accuracy"),
-    *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
+    *(*SPLIT, "bytes_sent_per_step"),
 )
 
 
@@ -73,14 +70,8 @@ def build_tables(
         UserError: a file does not fit its schema, two records are of the same cell, or two noise
             scales are of the same model.
     """
-    read = _read_all(record_paths)
-    records = [record for _, record in read]
-    usual = usual_reference_us(records)
-    rows = [
-        cell_row(record, usual, watts_per_core) | {"record_sha256": file_sha256(path)}
-        for path, record in read
-    ]
-    cells = typed(rows, CELLS)
+    records = _read_all(record_paths)
+    cells = typed((cell_row(record, watts_per_core) for record in records), CELLS)
     curves = _curves_table(cells)
     published = typed(published if published is not None else (), PUBLISHED)
     points = [
@@ -88,11 +79,11 @@ def build_tables(
         published_points(published),
         imported_points(imported),
     ]
-    noise_scales = _read_noise_scales(noise_scale_paths)
+    noise_scales = [read_noise_scale(path) for path in noise_scale_paths]
+    _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
     return {
         "cells": cells,
         "epochs": typed((row for record in records for row in epoch_rows(record)), EPOCHS),
-        "steps": steps_table(records),
         "observations": typed(
             (row for record in records for row in observation_rows(record)), OBSERVATIONS
         ),
@@ -108,37 +99,22 @@ def build_tables(
     }
 
 
-def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
+def _read_all(paths: Sequence[Path]) -> list[Record]:
     """Read the records, sorted by cell.
 
     Raises:
         UserError: a record is invalid, or two are of the same cell.
     """
-    read: dict[str, tuple[Path, Record]] = {}
-    for path in paths:
-        record = read_record(path)
-        if record.cell.id in read:
-            raise UserError(
-                f"{path}: holds the cell {record.cell.id}, which {read[record.cell.id][0]} holds "
-                "too; a cell may be measured once only (give repeats different numbers)"
-            )
-        read[record.cell.id] = (path, record)
-    return sorted(read.values(), key=lambda one: [*axes(one[1]).values()][1:])
+    records = [read_record(path) for path in paths]
+    _check_once(paths, [record.cell.id for record in records], "record of cell")
+    return sorted(records, key=lambda record: [*axes(record).values()][1:])
 
 
-def _read_noise_scales(paths: Sequence[Path]) -> list[NoiseScale]:
-    """Read the noise scales.
-
-    Raises:
-        UserError: a file is invalid, or two are of the same model.
-    """
-    read: dict[str, NoiseScale] = {}
-    for path in paths:
-        measured = read_noise_scale(path)
-        if measured.model in read:
-            raise UserError(f"{path}: another one is of the model {measured.model}, too")
-        read[measured.model] = measured
-    return [*read.values()]
+def _check_once(paths: Sequence[Path], names: Sequence[str], what: str) -> None:
+    first: dict[str, Path] = {}
+    for path, name in zip(paths, names, strict=True):
+        if first.setdefault(name, path) is not path:
+            raise UserError(f"{path}: duplicate {what} {name} (also in {first[name]})")
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -166,7 +142,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         failed=lost,
         cells=rows["repeats"] + lost,
     )
-    return typed(_with_speedup(with_intervals(rows, done, CURVE_KEY)), CURVES)
+    return typed(with_speedup(with_intervals(rows, done, CURVE_KEY)), CURVES)
 
 
 def _cautions(done: pd.DataFrame) -> "pd.Series[str]":
@@ -180,18 +156,36 @@ def _with_machines(flags: str) -> str:
     return join_cautions(flags, SEVERAL_MACHINES)
 
 
-def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
+def with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the curves with speed-up and efficiency relative to one node.
 
     The reference is `single`, the same loop without communication, so that a strategy gains nothing
-    by being slow on one node. Without `single` it is the curve's own point on one node. References
-    from another machine are not used; without a reference, the speed-up is NaN.
+    by being slow on one node. Without `single` it is the strategy's own point on one node.
+    `cell_id_one` is a cell of the reference. References from another machine are not used; without
+    a reference, the speed-up is NaN.
     """
-    key = [*ONE_NODE_KEY, "machine"]
-    one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
-    single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
-    own = one_node[[*key, "strategy", "base"]]
-    of_single = curves.merge(single, "left", key)["base"]
-    of_own = curves.merge(own, "left", [*key, "strategy"])["base"]
-    speedup = curves["examples_per_s"] / of_single.fillna(of_own)
-    return curves.assign(speedup=speedup, efficiency=speedup / curves["nodes"])
+    curves = one_node_reference(curves, [*ONE_NODE_KEY, "machine"], ["examples_per_s", "cell_id"])
+    speedup = curves["examples_per_s"] / curves["examples_per_s_one"]
+    return curves.assign(
+        cell_id_one=curves["cell_id_one"].fillna(""),
+        speedup=speedup,
+        efficiency=speedup / curves["nodes"],
+    )
+
+
+def one_node_reference(rows: pd.DataFrame, key: list[str], values: list[str]) -> pd.DataFrame:
+    """Return the rows with `values` of their one-node reference, in columns that end in `_one`.
+
+    References are the rows on one node that match in `key`: that of `single`, else that of the same
+    strategy.
+    """
+    one = rows[rows["nodes"] == 1].assign(rank=rows["strategy"] != SINGLE)
+    one = one[[*key, "strategy", "rank", *values]]
+    own = rows[[*key, "strategy"]].drop_duplicates()
+    pairs = own.merge(one, "inner", key, suffixes=("", "_one"))
+    pairs = pairs[~pairs["rank"] | (pairs["strategy"] == pairs["strategy_one"])]
+    best = pairs.sort_values("rank", kind="stable").drop_duplicates([*key, "strategy"])
+    best = best.drop(columns=["rank", "strategy_one"]).rename(
+        columns={name: f"{name}_one" for name in values}
+    )
+    return rows.merge(best, "left", [*key, "strategy"])

@@ -62,8 +62,27 @@ class Options(Frozen):
 NO_OPTIONS = Options()
 
 
-def _nothing_missing() -> None:
-    return None
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """A library that is built beside the project's environment, for one strategy.
+
+    Attributes:
+        name: the display name.
+        folder: where it is built. `manifest.json` there says what was built, or why nothing was,
+            and `site` has the modules.
+        why_missing: returns one line that says why it cannot be used, or None.
+        command: the command that builds it.
+    """
+
+    name: str
+    folder: Path
+    why_missing: Callable[[], str | None]
+    command: str
+
+    @property
+    def manifest(self) -> Path:
+        """The file that is written last when the library is built."""
+        return self.folder / "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +101,7 @@ class Declaration:
         whole_batches: whether every worker gets the whole global batch instead of its part of it.
         one_process: whether the nodes are devices of one process.
         packages: packages it trains with in addition to TensorFlow; records store their versions.
-        why_missing: returns one line that says what this machine lacks for it, or None.
+        library: what has to be built before it can train, or None.
     """
 
     module: str
@@ -94,7 +113,7 @@ class Declaration:
     whole_batches: bool = False
     one_process: bool = False
     packages: tuple[str, ...] = ()
-    why_missing: Callable[[], str | None] = _nothing_missing
+    library: Library | None = None
 
     @property
     def short_title(self) -> str:
@@ -123,14 +142,14 @@ class Declaration:
         return law
 
     def check_available(self) -> None:
-        """Check that this machine has what the strategy requires, before any worker starts.
+        """Check that the library of the strategy is built, before any worker starts.
 
         Raises:
-            NotPermittedError: something is missing.
+            NotPermittedError: it is not.
         """
-        missing = self.why_missing()
-        if missing:
-            raise NotPermittedError(missing)
+        library = self.library
+        if library and (reason := library.why_missing()):
+            raise NotPermittedError(reason, library.command)
 
     def worker(self) -> ModuleType:
         """Import the worker module, and TensorFlow with it.

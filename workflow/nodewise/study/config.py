@@ -24,7 +24,7 @@ from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
-from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, check_unique
+from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 
 DEFAULT = "config/study.yaml"
 CONFIGS = Path("config")
@@ -86,7 +86,6 @@ class Config(Frozen):
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
         check_unique("records", self.records)
         check_unique("curves", self.curves)
-        check_size(sum(experiment.size for experiment in self.experiments.values()))
         return self
 
     @model_validator(mode="after")

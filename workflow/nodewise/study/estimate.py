@@ -10,7 +10,6 @@ takes `1 / share` times as long. It takes still longer if the nodes need more co
 import math
 import sys
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,46 +150,31 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
     Raises:
         UserError: a dataset or a model is not known.
     """
-    registered, own = cache(work_of), cache(_own_work)  # reads the files of each model only once
+    works: dict[tuple[str, str], Work | None] = {}  # reads the files of each model only once
     found = []
     for cell in cells:
-        if cell.build:
-            work = own(own_description(cell), cell.load, cell.dataset)
-        else:
-            work = registered(cell.model, cell.dataset)
+        trained = cell.model, cell.dataset
+        if trained not in works:
+            works[trained] = work_of(cell)
+        work = works[trained]
         found.append(estimate(cell, work, machine) if work else None)
     return found
 
 
-def work_of(model: str, dataset: str) -> Work:
-    """Return the work of a model and a dataset of this project.
-
-    Raises:
-        UserError: the model has no description, or the dataset is not known.
-    """
-    known, data = facts(model), find(DATASETS, dataset)
-    return Work.of(known, data)
-
-
-def _own_work(description: Path, load: str | None, dataset: str) -> Work | None:
-    """Return the work of a user's own model.
-
-    Args:
-        description: file with the description of the model.
-        load: spec of the user's own data; None for a dataset of the registry.
-        dataset: name of the dataset.
+def work_of(cell: Cell) -> Work | None:
+    """Return the work of a cell's model on its dataset.
 
     Returns:
-        The work; None if the model has not been described or its data not been prepared yet.
+        The work; None if a user's own model has not been described, or own data not been prepared.
 
     Raises:
-        UserError: a file is damaged, or the dataset is not known.
+        UserError: a model of this project has no description, the dataset is not known, or a file
+            is damaged.
     """
-    manifest = PREPARED / dataset / "manifest.json"
-    if load and not manifest.is_file():
-        return None
-    from nodewise.data.manifest import read_manifest
+    model = read_own(own_description(cell)) if cell.build else facts(cell.model)
+    if not cell.load:
+        return Work.of(model, find(DATASETS, cell.dataset)) if model else None
+    from nodewise.data.manifest import read_manifest  # slow to import, because of NumPy
 
-    known = read_own(description)
-    data = read_manifest(manifest) if load else find(DATASETS, dataset)
-    return Work.of(known, data) if known else None
+    manifest = PREPARED / cell.dataset / "manifest.json"
+    return Work.of(model, read_manifest(manifest)) if model and manifest.is_file() else None

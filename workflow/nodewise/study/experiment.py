@@ -25,8 +25,6 @@ from nodewise.core.user_function import own_dataset_name
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 
-MOST_CELLS = 20_000
-"""Largest number of cells in a study. At half a minute each they take a week."""
 MOST_REPEATS = 100
 
 Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
@@ -101,13 +99,6 @@ class Experiment(Feeding):
     input: Input = "sharded"
 
     @property
-    def size(self) -> int:
-        """Number of cells in the grid."""
-        models = len(self.models) + len(self.own_models)
-        nodes = sum(len(axes.nodes) for axes in self.strategies.values())
-        return models * nodes * len(self.batches) * self.repeats
-
-    @property
     def most_nodes(self) -> int:
         """Largest number of nodes of all strategies."""
         return max(max(axes.nodes) for axes in self.strategies.values())
@@ -118,7 +109,6 @@ class Experiment(Feeding):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        check_size(self.size)
         self._check_models()
         for variant in self.strategies:
             self._check_strategy(variant)
@@ -221,12 +211,6 @@ class Experiment(Feeding):
 def _check_known(key: str, name: str, allowed: Collection[str]) -> None:
     if name not in allowed:
         raise ValueError(f"{key}: unknown name {name!r}; allowed: {', '.join(sorted(allowed))}")
-
-
-def check_size(cells: int) -> None:
-    """Raise a ValueError if a study has too many cells."""
-    if cells > MOST_CELLS:
-        raise ValueError(f"{cells:,} cells are not allowed, a study has at most {MOST_CELLS:,}")
 
 
 def check_unique(key: str, values: Sequence[object]) -> None:

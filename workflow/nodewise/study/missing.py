@@ -9,11 +9,10 @@ from nodewise.core.units import counted
 from nodewise.models.facts import own_description, own_models, why_refused
 from nodewise.results.calibration import read_calibration
 from nodewise.results.record import Record, recorded
-from nodewise.strategies.horovod import build as horovod_build
+from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
 
 CALIBRATION = Path("calibration", "calibration.json")
-HOROVOD = horovod_build.FOLDER / "manifest.json"
 
 Missing = dict[str, list[Path]]
 """Files of failed and refused measurements, by reason."""
@@ -22,7 +21,7 @@ Missing = dict[str, list[Path]]
 def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Missing:
     """Return the failed and refused measurements of a study.
 
-    This includes the calibration, descriptions of users' own models and the build of Horovod.
+    This includes the calibration, descriptions of users' own models and libraries of strategies.
 
     Args:
         study: the study.
@@ -45,10 +44,10 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
         refused = why_refused(description) if description.is_file() else None
         if refused is not None:
             by_reason[f"{own.model} is not described: {refused}"] = [description]
-    if any(cell.strategy == "horovod" for cell in cells) and HOROVOD.is_file():
-        missing = horovod_build.missing()
-        if missing:
-            by_reason[f"Horovod was not built: {missing}"] = [HOROVOD]
+    for name in sorted({cell.strategy for cell in cells}):
+        library = STRATEGIES[name].library
+        if library and library.manifest.is_file() and (missing := library.why_missing()):
+            by_reason[f"{library.name} was not built: {missing}"] = [library.manifest]
     return by_reason
 
 

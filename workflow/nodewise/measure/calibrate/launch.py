@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nodewise.cluster import api, process
 from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.hosts import Hosts
+from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import UserError
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import NO_RESULT, failure_of
@@ -81,12 +83,19 @@ class _LaunchJob(process.Job):
     ) -> None:
         super().__init__(
             plan.nodes,
-            partial(_have_host_work if cluster.remote else _work, plan=plan, cluster=cluster),
+            partial(_work, plan=plan, cluster=cluster),
             logs=logs,
             time_limit_s=plan.time_limit_s,
-            preload=[] if cluster.remote else ["nodewise.measure.calibrate.node"],
+            preload=["nodewise.measure.calibrate.node"],
         )
-        self._blocks, self._send, self._check = blocks, send, cluster.check
+        self._plan, self._cluster, self._blocks, self._send = plan, cluster, blocks, send
+
+    def start(self, rank: int, log: Path) -> Worker:
+        if not isinstance(self._cluster, Hosts):
+            return super().start(rank, log)
+        job = {"plan": self._plan.model_dump(mode="json"), "time_limit_s": self._plan.time_limit_s}
+        environment = ENVIRONMENT | KEEP_MEMORY
+        return self._cluster.start(rank, log, job, files=[], environment=environment)
 
     def on_message(self, rank: int, message: Message) -> None:
         self._send(message)
@@ -95,19 +104,13 @@ class _LaunchJob(process.Job):
         return self._blocks.on_meeting(name, pids)
 
     def on_poll(self) -> None:
-        self._check()
+        self._cluster.check()
 
 
 def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
     from nodewise.measure.calibrate.node import measure_node
 
     return measure_node(plan, cluster, rank, channel)
-
-
-def _have_host_work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
-    """Run worker `rank` on a host, where it does what `_work` does here."""
-    job = {"plan": plan.model_dump(mode="json"), "time_limit_s": plan.time_limit_s}
-    return cluster.relay(rank, channel, job, files=[], environment=ENVIRONMENT | KEEP_MEMORY)
 
 
 def _combine(block: Block, parts: list[dict[str, Any]], *, one_clock: bool) -> AllReduce:

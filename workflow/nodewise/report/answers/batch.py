@@ -9,7 +9,7 @@ from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
-from nodewise.report.finding import PAYS, Finding, figures_of, two_runs
+from nodewise.report.finding import PAYS, Finding, figures_of
 from nodewise.report.html import between_launches, number, text
 from nodewise.results import comparisons
 
@@ -48,7 +48,6 @@ def which_batch(study: ReportContext) -> Finding:
             "This is about throughput alone: a larger batch means fewer updates of the weights in "
             "an epoch."
         ),
-        *two_runs(study, line),
     ]
     figures = figures_of(study, large, "batches", "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]

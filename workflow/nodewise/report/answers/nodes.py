@@ -10,7 +10,7 @@ from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
-from nodewise.report.finding import DEVICES, PAYS, Finding, figures_of, two_runs
+from nodewise.report.finding import DEVICES, PAYS, Finding, figures_of
 from nodewise.report.html import between_launches, number, text
 from nodewise.results import comparisons
 
@@ -41,7 +41,6 @@ def nodes_pay(study: ReportContext) -> Finding:
         ),
         DEVICES,
         *wide_intervals(study, counting),
-        *two_runs(study, counting),
     ]
     shown = figures_of(study, best, "speedup", "ways", "time")
     cells = [best["cell_id"], best["cell_id_one"]]

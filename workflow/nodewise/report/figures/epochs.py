@@ -115,7 +115,6 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
         kinds=kinds_of(data),
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
         caption="Shaded: from the lowest to the highest launch." * several,
-        line_titles=line_titles,
     )
 
 

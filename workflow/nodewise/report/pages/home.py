@@ -18,7 +18,6 @@ from nodewise.results import comparisons
 
 # sources of points in order of preference: our own measurements first
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
-_SURE = 0.99  # probabilities from some hundred draws are capped at this
 _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
 
 
@@ -45,7 +44,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     if there is none.
     """
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    held = optima[(optima["objective"] == "efficiency") & (optima["held"] == "batch_per_worker")]
+    held = optima[(optima["job"] != "run") & (optima["held"] == "batch_per_worker")]
     pays = held[held["break_even"]]
     seen = predictions[predictions["observed_s"].notna() & predictions["curve"].isin(pays["curve"])]
     points = seen.groupby(["source", "curve"]).size()
@@ -62,14 +61,12 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
     trained = seen[seen["curve"] == curve].iloc[0]
     sentence = Markup(
-        "are needed to train {} faster than on one: {}. By the formula for {} on {}, each with a "
-        "probability of {:.2f} or more."
+        "are needed to train {} faster than on one: {}. By the formula for {} on {}."
     ).format(
         text(study.model_title(trained["model"])),
         text(join_words(each)),
         text(study.strategy_title(trained["strategy"])),
         text(_where(study, trained)),
-        min(float(line["beats_one"].min()), _SURE),
     )
     number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
     return [{"number": number_of, "text": sentence}]

@@ -5,7 +5,7 @@ points (emulated, measured, published, imported), which has the answers and erro
 that source. The coefficients of a curve, and what limits its points, are on the curve's own page.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 
@@ -25,7 +25,7 @@ from nodewise.report.fitted_curves import Curves, coefficients, fitted_curve
 from nodewise.report.html import badge, data, number, slug, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.tables import BATCH, MODEL, Column, Row, Table, table
+from nodewise.report.tables import BATCH, MODEL, Column, Table, table
 
 PAGE = "predictions.html"
 _TITLES = {
@@ -41,10 +41,11 @@ _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
 _NODES = {
     "pays": "Faster than the same strategy on one node from",
+    "knee": "Each further node adds less than half of itself from",
     "efficiency": "Efficiency of 0.5 or more up to",
-    "epoch_time": "Shortest epoch on",
-    "epoch_cost": "Cheapest epoch on",
-    "target_time": "Target accuracy soonest on",
+    "fastest": "Shortest epoch on",
+    "cheapest": "Cheapest epoch on",
+    "run": "Target accuracy soonest on",
 }
 _CHOICES = [
     Column("link", "Link", wide=True),
@@ -52,8 +53,6 @@ _CHOICES = [
     Column("error", "Mean error", "share", "predicted"),
     Column("chosen", "Chosen"),
 ]
-_LIKELY, _FEW = 0.5, 2
-_SURE = 0.995  # from this probability on, `> 99 %` is written instead of the number
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -168,48 +167,28 @@ def _answers(optima: pd.DataFrame) -> Table | None:
         return None
     rows: list[dict[str, Any]] = []
     for _, line in held.groupby(_LINE, sort=False):
-        first = line.iloc[0]
-        by_objective = {name: of.to_dict("records") for name, of in line.groupby("objective")}
-        rows.append(
-            {"link": first["link"], "batch_per_worker": int(first["batch_per_worker"])}
-            | {str(name): _best(asked) for name, asked in by_objective.items()}
-            | {"pays": _pays(by_objective.get("efficiency", []))}
-        )
+        first, runs = line.iloc[0], line[line["job"] == "run"]
+        epochs = line.drop(runs.index)
+        row = {"link": first["link"], "batch_per_worker": int(first["batch_per_worker"])}
+        for name in ("knee", "efficiency", "fastest", "cheapest"):
+            row[name] = _nodes(epochs[_is_best(epochs, name)])
+        if len(runs):
+            row["run"] = _nodes(runs[_is_best(runs, "fastest")])
+        rows.append(row | {"pays": _nodes(epochs[epochs["break_even"]])})
     known = [name for name in _NODES if any(name in row for row in rows)]
     columns = [_CURVE, BATCH, *(Column(name, _NODES[name]) for name in known)]
     return table([dict.fromkeys(known) | row for row in rows], columns)
 
 
-def _best(asked: Sequence[Row]) -> Markup:
-    """Return the best number of nodes for one question, with its probability.
-
-    `or more` is added if the best number is the largest that was asked about. If no single number
-    is likely, the range of the numbers that are nearly as good is returned instead.
-    """
-    best = next(row for row in asked if row["best"])
-    if best["objective"] == "efficiency":
-        return _nodes(best, best["sure"])
-    more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
-    near = [row["nodes"] for row in asked if row["near"]]
-    if best["probability"] >= _LIKELY or len(near) < _FEW:
-        return _nodes(best, best["probability"], more)
-    template = Markup(
-        '{} to {}{}<span class="nw-range">within 5 % of the best; no single one is likely</span>'
-    )
-    ends = (number(end, "", best["kind"]) for end in (min(near), max(near)))
-    return template.format(*ends, more)
+def _is_best(rows: pd.DataFrame, objective: str) -> "pd.Series[bool]":
+    return rows["best_for"].map(lambda names: objective in names.split(", "))
 
 
-def _pays(asked: Sequence[Row]) -> Markup:
-    """Return the break-even number of nodes, with the probability that it is faster than one."""
-    first = next((row for row in asked if row["break_even"]), None)
-    return _nodes(first, first["beats_one"]) if first else Markup("no number compared")
-
-
-def _nodes(row: Row, sure: float, more: str = "") -> Markup:
-    template = Markup('{}{}<span class="nw-range">probability {}</span>')
-    written = Markup("&gt; 99\u00a0%") if sure >= _SURE else data(sure, "share")
-    return template.format(number(row["nodes"], "", row["kind"]), more, written)
+def _nodes(rows: pd.DataFrame) -> Markup:
+    """Return the number of nodes of the first row."""
+    if rows.empty:
+        return Markup("no number compared")
+    return number(rows["nodes"].iloc[0], "", rows["kind"].iloc[0])
 
 
 def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:

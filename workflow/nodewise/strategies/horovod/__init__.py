@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodewise.core.exchanges import RING
-from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Library
 from nodewise.strategies.horovod import build
 
 STRATEGIES.add(
@@ -15,6 +15,11 @@ STRATEGIES.add(
         exchange=replace(RING, hidden_share=0.2),
         needs="Horovod, built from its source",
         packages=("horovod",),
-        why_missing=build.why_missing,
+        library=Library(
+            name="Horovod",
+            folder=build.FOLDER,
+            why_missing=build.missing,
+            command=f"nodewise build-horovod --out {build.FOLDER}",
+        ),
     ),
 )

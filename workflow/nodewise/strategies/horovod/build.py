@@ -98,12 +98,6 @@ def build(out: Path) -> str | None:
     return None
 
 
-def why_missing() -> str | None:
-    """Return one line that says why cells cannot use Horovod and how to build it, or None."""
-    reason = missing()
-    return reason and f"{reason}; what would permit it: nodewise build-horovod --out {FOLDER}"
-
-
 def missing(out: Path = FOLDER) -> str | None:
     """Return None if `out/site` has Horovod for the installed packages, else one line why not."""
     try:

@@ -154,7 +154,7 @@ def _make_variables(model: keras.Model, batch: api.Batch) -> None:
         lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), batch
     )
     try:
-        model._symbolic_build(data_batch=symbols)  # private, but `fit` calls it, too
+        model._symbolic_build(data_batch=symbols)  # noqa: SLF001 (as `fit` does)
     except (RuntimeError, ValueError) as error:
         raise RefusedError(
             f"Keras cannot build the model for {_TITLE}: {reason_of(error.__context__ or error)}"

@@ -1,0 +1,331 @@
+"""Answer how many nodes to use, from one table of numbers of nodes.
+
+Step times by a fit, and equally likely draws of them, give the time, cost, energy, speed-up and
+efficiency of a job on each number of nodes. An objective is an expression on this table. The best
+number of nodes is where it is least, by the fit and in each draw.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nodewise.core.units import counted, write_number, write_plain
+from nodewise.predict.fit import TAILS, interval_of
+from nodewise.predict.law import Floats
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+
+FAR = 2
+"""Predictions beyond this multiple of the most measured nodes are extrapolated."""
+HALF = 0.5
+"""At the knee, a further node adds less than this share of itself to the speed-up."""
+_KNOWN = 0.5  # least share of draws in which steps take time, for an answer
+_ALIKE = 1e-9  # relative differences below this are rounding errors
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is trained, and under which conditions.
+
+    Attributes:
+        name: `epoch`, `run` (to an accuracy) or another name for readers.
+        examples: examples of an epoch, or of what `name` says.
+        steps: law of the steps of a run to an accuracy. It assumes synchronous training.
+        price: price of a node-hour, in `currency`; None for costs in node-hours.
+        currency: unit of the price.
+        watts: power of a node.
+        startup_s: seconds before training starts. Times and costs include them.
+        deadline_s: seconds that the job may take.
+        budget: what the job may cost.
+        least_efficiency: lowest efficiency that is acceptable.
+        node: word for a node.
+        step_known: whether step times are in seconds. If not, only those of the job are.
+    """
+
+    name: str = "epoch"
+    examples: float = 1.0
+    steps: StepsToAccuracy | None = None
+    price: float | None = None
+    currency: str = "currency"
+    watts: float | None = None
+    startup_s: float = 0.0
+    deadline_s: float | None = None
+    budget: float | None = None
+    least_efficiency: float = 0.5
+    node: str = "node"
+    step_known: bool = True
+
+    @property
+    def relative(self) -> bool:
+        """Whether steps are known only up to a factor. Values are then relative to one node."""
+        return self.steps is not None and self.steps.relative
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each quantity of the table."""
+        if self.relative:
+            one = f"× of one {self.node}"
+            return {"time": one, "cost": one, "energy": one}
+        cost = f"{self.node}-hours" if self.price is None else self.currency
+        return {"time": "s", "cost": cost, "energy": "Wh"}
+
+    def steps_at(self, global_batch: Floats, draws: int) -> Floats:
+        """Return the steps of the job by the fit and by draws, (1 + draws, points)."""
+        if self.steps is None:
+            return np.broadcast_to(self.examples / global_batch, (1 + draws, len(global_batch)))
+        return np.vstack([self.steps.evaluate(global_batch), self.steps.draw(global_batch, draws)])
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best number of nodes for an objective.
+
+    Attributes:
+        objective: its name.
+        at: index of the best number; None if no number is allowed, as with a deadline.
+        nodes: the best number.
+        probability: share of the draws in which it is the best. None if it was not measured,
+            because the law may not hold there.
+        range: 90 % of the draws have their best number within this range; None if none is allowed.
+    """
+
+    objective: str
+    at: int | None = None
+    nodes: int | None = None
+    probability: float | None = None
+    range: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Times, costs and gains of a job on numbers of nodes.
+
+    All quantities have shape (1 + draws, points). The first row is by the fit, the others are
+    equally likely.
+
+    Attributes:
+        job: the job.
+        nodes: numbers of nodes, ascending from 1, (points,).
+        batch: examples per node and step, (points,).
+        step_s: step times in seconds.
+        measured: whether the number of nodes and the batch are in the measured range, (points,).
+        far: whether the prediction is an extrapolation, (points,).
+        most_measured: the most measured nodes.
+    """
+
+    job: Job
+    nodes: Floats
+    batch: Floats
+    step_s: Floats
+    measured: NDArray[np.bool_]
+    far: NDArray[np.bool_]
+    most_measured: int
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether the measurements determine the time of one node, to which others compare."""
+        timed = (self.step_s > 0).all(axis=1)
+        return bool(self.step_s[0, 0] > 0 and timed.mean() >= _KNOWN)
+
+    @property
+    def _counted(self) -> Floats:
+        """The step times without the draws in which a step takes no time."""
+        timed = (self.step_s > 0).all(axis=1) | (np.arange(len(self.step_s)) == 0)
+        return self.step_s[timed] if self.known else self.step_s
+
+    @cached_property
+    def time(self) -> Floats:
+        """Seconds of the job, with its start-up."""
+        counted = self._counted
+        steps = self.job.steps_at(self.nodes * self.batch, len(counted) - 1)
+        seconds = counted * steps + self.job.startup_s
+        if self.job.relative:
+            seconds = seconds / (seconds[:, :1] if self.known else np.nan)
+        return np.asarray(seconds)
+
+    @property
+    def cost(self) -> Floats:
+        """Nodes × hours × price; without a price in node-hours."""
+        hours = self.time if self.job.relative else self.time / _HOUR_S
+        return np.asarray(hours * self.nodes * (self.job.price or 1.0))
+
+    @property
+    def energy(self) -> Floats:
+        """Energy of the job in Wh."""
+        hours = self.time if self.job.relative else self.time / _HOUR_S
+        return np.asarray(hours * self.nodes * (self.job.watts or np.nan))
+
+    @property
+    def speedup(self) -> Floats:
+        """How many times as fast as on one node the job is done; NaN if one node is unknown."""
+        return self.time[:, :1] / self.time if self.known else np.full(self.time.shape, np.nan)
+
+    @property
+    def efficiency(self) -> Floats:
+        """Speed-up per node."""
+        return np.asarray(self.speedup / self.nodes)
+
+    def chance(self) -> Floats:
+        """Return the share of draws that meet the deadline and the budget, (points,)."""
+        return np.asarray(_allowed(self)[1:].mean(axis=0))
+
+    def best(self, objective: str) -> Best:
+        """Return the best number of nodes for an objective of `OBJECTIVES`."""
+        if not self.known:
+            return Best(objective)
+        values = OBJECTIVES[objective](self)
+        least = values.min(axis=1, keepdims=True)
+        alike = values <= least + _ALIKE * np.abs(least)
+        chosen, possible = np.argmax(alike, axis=1), np.isfinite(least[:, 0])  # the fewest nodes
+        drawn = chosen[1:][possible[1:]]
+        if not possible[0] or not len(drawn):
+            return Best(objective)
+        at = int(chosen[0])
+        low, high = np.quantile(self.nodes[drawn], TAILS, method="nearest").astype(int).tolist()
+        share = float((drawn == at).sum() / (len(chosen) - 1)) if self.measured[at] else None
+        return Best(objective, at, int(self.nodes[at]), share, (low, high))
+
+    def objectives(self) -> list[str]:
+        """Return the objectives for which the conditions of the job suffice."""
+        needed = {"deadline": self.job.deadline_s, "budget": self.job.budget}
+        needed["energy"] = self.job.watts
+        return [name for name in OBJECTIVES if needed.get(name, 1.0) is not None]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per number of nodes: its quantities with 90 % intervals, and its basis.
+
+        `kind` is `fitted` in the measured range, `extrapolated` far beyond, else `predicted`.
+        `chance` is that of meeting the deadline and the budget.
+        """
+        columns: dict[str, object] = {
+            "nodes": self.nodes.astype(int),
+            "batch_per_worker": self.batch,
+        }
+        for name in ("step_s", "time", "cost", "energy", "speedup", "efficiency"):
+            values: Floats = getattr(self, name)
+            low, high = interval_of(values[1:])
+            # an unidentified coefficient can be 0 in the fit, at the edge of the draws
+            ends = np.minimum(low, values[0]), np.maximum(high, values[0])
+            columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
+        kind = np.where(self.far, "extrapolated", np.where(self.measured, "fitted", "predicted"))
+        table = pd.DataFrame(columns).assign(chance=self.chance(), kind=kind)
+        if not self.job.step_known:
+            table[["step_s", "step_s_low", "step_s_high"]] = np.nan
+        return table
+
+    def sentence(self, objective: str = "knee") -> str:
+        """Return the answer for an objective in at most 30 words."""
+        node, best = self.job.node, self.best(objective)
+        if not self.known:
+            return f"Unknown: the measurements say too little about one {node}."
+        if best.at is None:
+            at = int(np.argmax(self.chance()))
+            closest = counted(int(self.nodes[at]), node)
+            return (
+                f"No number of {node}s compared keeps the {objective}. {closest} come closest: "
+                f"{self.write('time', at)}, {self.write('cost', at)} (chance {self.sure(at)})."
+            )
+        beyond = f" (measured up to {self.most_measured})" if self._beyond(best.at) else ""
+        first = f"{counted(int(self.nodes[best.at]), node)}{beyond}"
+        if objective == "knee":
+            return f"{first}: {self._gain(best.at)}."
+        chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
+        told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
+        return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
+
+    def _beyond(self, at: int) -> bool:
+        return bool(self.nodes[at] > self.most_measured)
+
+    def _gain(self, at: int) -> str:
+        """Say what the knee gains and costs, and what further nodes add."""
+        node, faster = self.job.node, float(self.speedup[0, at])
+        adds = f"each further {node} adds less than half of itself"
+        if at == len(self.nodes) - 1:
+            adds = "the most that were compared"
+        if at == 0:
+            return adds
+        price = float(self.nodes[at]) / faster
+        return f"{faster:.1f} times as fast for {price:.1f} times the price; {adds}"
+
+    def write(self, quantity: str, at: int, end: str = "") -> str:
+        """Return a value of `time`, `cost` or `energy` with its unit.
+
+        Args:
+            quantity: the column of the table.
+            at: index of the number of nodes.
+            end: `_low` or `_high` for an end of the interval.
+        """
+        value, unit = float(self.table[f"{quantity}{end}"].iloc[at]), self.job.units[quantity]
+        if unit.startswith("×"):
+            return write_number(value, "×")
+        return write_number(value, "s") if unit == "s" else f"{write_plain(value)} {unit}"
+
+    def sure(self, at: int) -> str:
+        """Return the chance of a number of nodes; draws are too few for 0 % and 100 %."""
+        chance = float(self.chance()[at])
+        if not 0.01 <= chance <= 0.99:
+            return "< 1 %" if chance < 0.01 else "> 99 %"
+        return f"{chance:.0%}".replace("%", " %")
+
+
+def _allowed(answers: Answers) -> NDArray[np.bool_]:
+    """Return where the deadline and the budget are met, (1 + draws, points)."""
+    job = answers.job
+    in_time = answers.time <= (np.inf if job.deadline_s is None else job.deadline_s)
+    return np.asarray(in_time & (answers.cost <= (np.inf if job.budget is None else job.budget)))
+
+
+def _knee(answers: Answers) -> Floats:
+    """Return values that are least at the knee, (1 + draws, points).
+
+    The knee is the largest number of nodes that still pays: between the number compared before it
+    and itself, each node added at least half a node's worth to the speed-up (the time on one node
+    over the time on n nodes). Each further node adds less than half of itself. Half is where the
+    price of what is gained has doubled. It is one node if none adds as much.
+    """
+    added = np.diff(answers.speedup, axis=1) / np.diff(answers.nodes)
+    pays = np.column_stack([np.ones(len(added), bool), added >= HALF])
+    return np.where(pays, -answers.nodes, np.inf)
+
+
+def _efficient(answers: Answers) -> Floats:
+    enough = answers.efficiency >= (1 - _ALIKE) * answers.job.least_efficiency
+    return np.where(enough, -answers.nodes, np.inf)
+
+
+OBJECTIVES: Mapping[str, Callable[[Answers], Floats]] = {
+    "knee": _knee,
+    "fastest": lambda answers: answers.time,
+    "cheapest": lambda answers: answers.cost,
+    "deadline": lambda answers: np.where(_allowed(answers), answers.cost, np.inf),
+    "budget": lambda answers: np.where(_allowed(answers), answers.time, np.inf),
+    "energy": lambda answers: answers.energy,
+    "efficiency": _efficient,
+}
+"""What the best number of nodes minimises, (1 + draws, points), from the quantities of the table.
+Infinite where a number is not allowed."""
+TITLES: Mapping[str, str] = {
+    "knee": "knee",
+    "fastest": "fastest",
+    "cheapest": "cheapest",
+    "deadline": "cheapest within the deadline",
+    "budget": "fastest within the budget",
+    "energy": "least energy",
+    "efficiency": "still efficient",
+}
+
+
+def best_batch(answers: Sequence[Answers], objective: str) -> Answers | None:
+    """Return the answers of the batch at whose best number the objective is least; None if none."""
+    found = [(each.best(objective).at, each) for each in answers]
+    values = [
+        (float(OBJECTIVES[objective](a)[0, at]), i)
+        for i, (at, a) in enumerate(found)
+        if at is not None
+    ]
+    return found[min(values)[1]][1] if values else None
