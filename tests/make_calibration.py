@@ -7,7 +7,7 @@ import numpy as np
 
 import make_records as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
-from nodewise.measure.calibrate.plan import PAYLOADS
+from nodewise.measure.calibrate import PAYLOADS
 from nodewise.predict.all_reduce_law import Bytes, Messages
 from nodewise.results.calibration import Calibration, Stream
 

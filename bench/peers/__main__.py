@@ -129,7 +129,6 @@ def provenance_of(asked: argparse.Namespace) -> Provenance:
     """Return the provenance. PyTorch's version comes from its own interpreter."""
     found = provenance(
         config=None,
-        lock=Path("requirements.lock"),
         packages=[
             package for way in asked.ways if way != DDP for package in STRATEGIES[way].packages
         ],

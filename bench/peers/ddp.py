@@ -14,12 +14,13 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import api, lock, process
-from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster import api, lock
+from nodewise.cluster.channel import Channel
 from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.local import Local
 from nodewise.core.cell import Cluster, Frozen
-from nodewise.measure.cell import NO_RESULT, check_replicas, failure_of
+from nodewise.measure.block_job import BlockJob
+from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.environment import settle_environment
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 
@@ -71,29 +72,15 @@ def run(job: Job) -> dict:
         cluster.open(),
         tempfile.TemporaryDirectory() as logs,
     ):
-        from nodewise.measure import quiet_machine
-
-        blocks = quiet_machine.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
-        replicas: set[str] = set()
-
-        class Launch(process.Job):
-            def on_message(self, rank: int, message: Message) -> None:
-                replicas.add(message["replica"])
-
-            def on_meeting(self, name: str, pids: list[int]) -> bool:
-                if name == "warm":
-                    check_replicas(replicas)
-                return blocks.on_meeting(name, pids)
-
-            def on_poll(self) -> None:
-                cluster.check()
-
-        parts = Launch(
+        launch = BlockJob(
+            cluster,
             job.nodes,
             partial(become_worker, job=job, cluster=cluster),
             logs=Path(logs),
             time_limit_s=job.time_limit_s,
-        ).run()
+            most_blocks=MAX_BLOCKS,
+        )
+        parts = launch.run()
         about = {
             "kind": cluster.kind,
             "network": cluster.network,
@@ -109,7 +96,7 @@ def run(job: Job) -> dict:
             "all_reduce_s": parts[0]["all_reduce_s"],
             "payload_bytes": parts[0]["payload_bytes"],
             "sent_bytes": None,
-            "outside": blocks.seen[-1].outside,
+            "outside": launch.blocks[-1].outside,
         }
 
 

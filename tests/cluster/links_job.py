@@ -5,7 +5,6 @@ python links_job.py flood          nodes 0 and 1 send more to node 2 than slow l
 python links_job.py latency MS     round-trip time of a byte between two nodes
 python links_job.py refused        the reason why no private network is permitted, or null
 python links_job.py shared         whether two processes talk, in a private network or not
-python links_job.py ports          the free ports when port 2223 is taken
 python links_job.py look           the output of nodewise doctor
 """
 
@@ -148,17 +147,11 @@ def shared():
     return {"private": private, "heard": heard}
 
 
-def ports():
-    namespace.enter_private_network()
-    with socket.create_server(("127.0.0.1", api.FIRST_PORT + 1)):
-        return namespace.free_ports(3)
-
-
 def look():
     return doctor.report(machine_checks.look(), 0.2)
 
 
-WORK = (transfer, flood, latency, refused, shared, ports, look)
+WORK = (transfer, flood, latency, refused, shared, look)
 
 if __name__ == "__main__":
     print(json.dumps({work.__name__: work for work in WORK}[sys.argv[1]]()))

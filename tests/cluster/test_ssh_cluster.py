@@ -240,13 +240,12 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert (found.kind, found.cluster.label) == ("measured", "the hosts")
     assert [host.label for host in found.cluster.hosts] == ["node1", "the second", "node3"]
     assert not any(word in path.read_text() for word in ('"one', ssh_hosts.NET, str(hosts)))
-    slow, fast, also_slow = (stream.bits_per_s for stream in found.streams)
+    fast, slow, also_slow = (stream.bits_per_s for stream in found.streams)
     assert [slow, also_slow] == pytest.approx([1e6 * RATE_MBIT] * 2, rel=0.15)
-    assert found.streams[1].ends == ["node1", "node3"] and fast > 5 * slow
+    assert found.streams[0].ends == ["node3", "node1"] and fast > 5 * slow
     assert "the slowest link: " in said and "the second" in said
     (launch,) = (one for one in found.launches if one.nodes == 2)
-    assert 0 < launch.transfer.round_trip_s < 0.01
-    assert launch.transfer.bits_per_s == pytest.approx(1e6 * RATE_MBIT, rel=0.15)
+    assert 0 < found.streams[1].round_trip_s < 0.01
     longest = max(launch.all_reduces, key=lambda block: block.payload_bytes)
     assert longest.payload_bytes >= 4_000_000
     assert longest.seconds_each * RATE_MBIT / 8 == pytest.approx(

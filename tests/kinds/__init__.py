@@ -1,26 +1,122 @@
-"""Small models of many kinds, one a file: `build()` compiles one, `load()` returns (train, None).
+"""Small models of many kinds: a table of their names, builders and data.
 
-The training set is (x, y), (x, y, sample_weight) or (x,). Beside the model `build()` may return
-options of `fit`; a kind with callbacks has EPOCHS, and a test set.
-
-What a kind may say of itself, where more than one worker does not equal one process:
-
-- PER_WORKER: why a worker's gradient depends on which examples it has, or on its random numbers.
-- UNSEEDED: they come from Keras' own generator, of which a thread has one.
-- OWN_STEP: its loss is none of Keras, and it does not divide it by the number of replicas.
-- TOLERANCE: of the rounding of its numbers, in units of the largest weight.
+A builder returns a compiled model, or a model and options of `fit`. A function for data returns
+(train, test); the training set is (x, y), (x, y, sample_weight) or (x,), and the test set may be
+None. This module does not import Keras, so that tests can be collected quickly.
 """
 
-import numpy as np
-
-EXAMPLES = 72
-
-
-def numbers(*shape, seed=1):
-    """Return random numbers, float32, one row an example."""
-    return np.random.default_rng(seed).normal(size=(EXAMPLES, *shape)).astype("float32")
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
 
 
-def integers(high, *shape, seed=2):
-    """Return random numbers from 0 up to below `high`, int64, one row an example."""
-    return np.random.default_rng(seed).integers(0, high, (EXAMPLES, *shape))
+@dataclass(frozen=True)
+class Kind:
+    """What there is to know of a kind.
+
+    Attributes:
+        module: module of this package with its builder, which has the name of the kind.
+        data: function of `kinds.data` that returns its data.
+        per_worker: why a worker's gradient depends on which examples it has, or on its random
+            numbers; empty if it does not.
+        unseeded: whether its random numbers come from Keras' own generator, of which a thread has
+            one.
+        own_step: whether its loss is none of Keras, and it does not divide it by the number of
+            replicas.
+        tolerance: of the rounding of its numbers, in units of the largest weight.
+        epochs: number of epochs, for kinds with callbacks.
+    """
+
+    module: str
+    data: str = "sums"
+    per_worker: str = ""
+    unseeded: bool = False
+    own_step: bool = False
+    tolerance: float = 1e-5
+    epochs: int = 1
+
+
+DRAWS, MASKS = "random numbers", "masks"
+
+KINDS = {
+    # losses and labels
+    "regression": Kind("plain"),
+    "binary": Kind("plain", "signs"),
+    "one_hot": Kind("plain", "one_hot"),
+    "multi_label": Kind("plain", "labels"),
+    "class_weight": Kind("plain", "column"),
+    "sample_weights": Kind("plain", "weighted"),
+    "mean_of_weights": Kind("plain", "weighted_sums", per_worker="sample weights"),
+    "summed": Kind("plain"),
+    "own_sum": Kind("plain"),
+    "own_mean": Kind("plain"),
+    "ignored": Kind("plain", "ignored", per_worker=MASKS),
+    "last_batch": Kind("plain", "not_full"),
+    "regularized": Kind("custom", per_worker="losses that layers add"),
+    # optimizers
+    "averaged": Kind("plain"),
+    "ema": Kind("plain"),
+    "ema_scaled": Kind("plain"),
+    "two_optimizers": Kind("plain"),
+    "unregistered": Kind("custom"),
+    "callbacks": Kind("custom", "tested_sums", epochs=5),
+    # types of numbers
+    "bfloat16": Kind("plain", tolerance=1e-3),
+    "bfloat16_weights": Kind("plain", tolerance=0.016),  # two steps of the last bit
+    "half": Kind("plain", "small_sums", tolerance=1e-3),
+    "loss_scaling": Kind("plain", tolerance=1e-3),
+    # layers
+    "batch_normalization": Kind("plain", "pictures", per_worker="batch statistics"),
+    "synchronized": Kind("plain", "classes"),
+    "spectral": Kind("plain"),
+    "dropout": Kind("plain", "classes", per_worker=DRAWS),
+    "frozen_dropout": Kind("plain", "classes", per_worker=DRAWS),
+    "unseeded": Kind("custom", per_worker=DRAWS, unseeded=True),
+    "augmented": Kind("plain", "pictures", per_worker=DRAWS),
+    "variational": Kind("custom", "same", per_worker=DRAWS),
+    "frozen": Kind("plain", "named_sums"),
+    "lora": Kind("plain", "classes"),
+    "own_variable": Kind("custom"),
+    "stateful": Kind("plain", "series"),
+    "segmentation": Kind("plain", "pixels"),
+    "application": Kind("plain", "large_pictures"),
+    # words
+    "embedding": Kind("plain", "words"),
+    "tokens": Kind("plain", "tokens"),
+    "masked": Kind("plain", "padded_tokens", per_worker=MASKS),
+    "masked_input": Kind("plain", "padded"),
+    "attention": Kind("plain", "word_per_word", per_worker=MASKS),
+    "hub": Kind("plain", "hub"),
+    "ragged": Kind("custom", "ragged"),
+    "text": Kind("plain", "text"),
+    # several inputs
+    "two_inputs": Kind("plain", "two_inputs"),
+    "siamese": Kind("plain", "pairs"),
+    "adapted": Kind("plain", "table"),
+    # code of one's own
+    "own_loss": Kind("custom", own_step=True),
+    "own_train_step": Kind("custom", "same", own_step=True),
+    "accumulating": Kind("custom", own_step=True),
+    "decorated": Kind("custom", own_step=True),
+    "nested_logs": Kind("custom", own_step=True),
+    "drawn": Kind("custom", per_worker="random numbers of TensorFlow"),
+    "unseen": Kind("custom", own_step=True),
+    "gan": Kind("custom", "noise"),
+    "inner_models": Kind("custom", "same", own_step=True),
+    "x_alone": Kind("custom", "alone", own_step=True),
+}
+
+
+def builder(name):
+    """Return the function that builds a kind's model."""
+    return getattr(importlib.import_module(f"kinds.{KINDS[name].module}"), name)
+
+
+def load(name):
+    """Return the data of a kind: (train, test)."""
+    return getattr(importlib.import_module("kinds.data"), KINDS[name].data)()
+
+
+def spec(name):
+    """Return the spec of a kind's builder, as for a user's own model."""
+    return f"{Path(__file__).with_name(f'{KINDS[name].module}.py')}:{name}"

@@ -1,6 +1,5 @@
-"""A calibration of two real emulated nodes measures their share, their link and their bytes."""
+"""A calibration measures the share, links and all-reduces of emulated nodes or hosts."""
 
-import json
 import os
 import signal
 import subprocess
@@ -8,89 +7,198 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import get_args
 
 import psutil
 import pytest
+import yaml
 
+import make_calibration as make
 from nodewise.cluster import cgroup
-from nodewise.cluster.kinds.emulated import Emulated, Link, Node
-from nodewise.measure.calibrate import _run
-from nodewise.measure.calibrate.plan import Block, Plan
-from nodewise.measure.environment import settle_environment
-from nodewise.results.calibration import Collective, Launch
+from nodewise.core.errors import UserError
+from nodewise.measure import calibrate as measuring
+from nodewise.results.calibration import Calibration, read_calibration
+from nodewise.results.record import Failure
+from nodewise.study.config import read_config
 from traces import GONE_WITHIN_S, needs_emulated_nodes, runs, workers_in_timed_steps
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
+SHARE, RATE_MBIT = 0.2, 50
+CLUSTER = {"kind": "emulated", "node": {"cpu": SHARE}, "link": {"rate_mbit": RATE_MBIT}}
+HOSTS = {"kind": "ssh", "hosts": [f"host{number}" for number in range(1, 6)], "name": "five"}
 
-CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=50))
-SMALL, LARGE = 4_000, 1_000_000
-PLAN = Plan(
-    cluster=CLUSTER,
-    nodes=2,
-    repeat=0,
-    busy_s=1.0,
-    pairs=[(0, 1)],
-    stream_bytes=6_000_000,
-    stream_s=60.0,
-    blocks=[
-        Block(collective=collective, payload_bytes=size, repeats=repeats, expected_s=expected_s)
-        for collective in get_args(Collective)
-        for size, repeats, expected_s in ((SMALL, 10, 0.2), (LARGE, 3, 0.6))
+
+def write_study(folder: Path, most=8, cluster=CLUSTER, straggler=False) -> Path:
+    experiment = {
+        "title": "Steps",
+        "study": "ntua",
+        "models": ["fashion_cnn"],
+        "strategies": {"multi_worker_mirrored": {"nodes": [2, most] if most > 2 else [2]}},
+        "batches": [32],
+        "extent": {"warmup_steps": 1, "steps": 4},
+    }
+    slow = experiment | {
+        "strategies": {"multi_worker_mirrored": {"nodes": [5]}},
+        "cluster": CLUSTER | {"slow_node": {"rank": 1, "cpu": 0.1}},
+    }
+    experiments = {"steps": experiment} | ({"slow": slow} if straggler else {})
+    study = {"name": "s", "title": "S", "cluster": cluster, "experiments": experiments}
+    path = folder / "s.yaml"
+    path.write_text(yaml.safe_dump(study))
+    return path
+
+
+def calibrate(folder, **study) -> tuple[Calibration, list[float]]:
+    """Calibrate a study; return what was written, and the progress."""
+    shares = []
+    measuring.calibrate(
+        write_study(folder, **study),
+        output=folder / "out.json",
+        logs=folder / "logs",
+        progress=shares.append,
+        on_wait=print,
+    )
+    return read_calibration(folder / "out.json"), shares
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """Replace launches by made-up ones; return the list of their plans."""
+    planned = []
+
+    def launch(settings, plan, logs, on_wait):
+        planned.append(plan)
+        (one,) = make.calibration((plan.nodes,), repeats=1).launches
+        streams = (make.stream("node1", "node2"),) if plan.streams and plan.nodes > 2 else ()
+        return measuring.Outcome(
+            status="ok", launch=one, streams=streams, kind="emulated soft", network="a"
+        )
+
+    monkeypatch.setattr(measuring, "_launch", launch)
+    monkeypatch.setattr(measuring.cgroup, "cores", lambda: 2)
+    return planned
+
+
+def test_every_number_of_nodes_is_launched_once_before_any_is_repeated(tmp_path, plans):
+    written, shares = calibrate(tmp_path)
+    counts = [plan.nodes for plan in plans]
+    assert sorted(counts[:4]) == sorted(counts[4:]) == [1, 2, 4, 8]
+    assert counts[:4] != sorted(counts[:4]) and counts[:4] != counts[4:]
+    assert [launch.nodes for launch in written.launches] == counts
+    assert (written.status, written.kind, written.streams) == ("ok", "emulated soft", [])
+    assert written.provenance.network == "a"
+    assert shares == sorted(shares) and shares[-1] == 1
+    assert all(plan.streams == (plan.nodes == 2) for plan in plans)
+
+
+@pytest.mark.parametrize(
+    ("most", "cluster", "counts"),
+    [
+        (4, CLUSTER, {1, 2, 4}),
+        (3, CLUSTER, {1, 2, 3}),
+        (8, CLUSTER | {"node": {"cpu": 0.5}}, {1, 2, 4}),
+        (2, HOSTS, {2, 4, 5}),
     ],
-    time_limit_s=60,
 )
+def test_the_numbers_of_nodes_follow_from_the_study_and_the_cores(
+    tmp_path, plans, most, cluster, counts
+):
+    written, _ = calibrate(tmp_path, most=most, cluster=cluster)
+    assert {plan.nodes for plan in plans} == counts
+    if cluster == HOSTS:
+        assert {plan.nodes for plan in plans if plan.streams} == {5}
+        assert len(written.streams) == 2
+        assert "host1" not in (tmp_path / "out.json").read_text()
+
+
+def test_a_straggler_is_calibrated_as_the_cluster_that_it_disturbs(tmp_path):
+    study = read_config(write_study(tmp_path, most=4, straggler=True))
+    cluster, most = study.calibrated_cluster()
+    assert cluster.slow_node is None and most == 5
+
+
+@pytest.mark.parametrize("cluster", [{"kind": "local"}, {"kind": "slurm"}])
+def test_a_study_without_links_is_a_mistake(tmp_path, monkeypatch, cluster):
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    with pytest.raises(UserError, match=r"s\.yaml: cluster"):
+        calibrate(tmp_path, cluster=cluster)
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, HOSTS])
+def test_a_refusal_is_a_result_of_emulated_nodes_and_a_mistake_with_hosts(
+    tmp_path, monkeypatch, cluster
+):
+    failure = Failure(reason="no CPU cgroup", rank=None, log_tail=[])
+    refused = measuring.Outcome(status="refused", failure=failure)
+    monkeypatch.setattr(measuring, "_launch", lambda *told: refused)
+    (tmp_path / "out.json").write_text("the last result")
+    if cluster == HOSTS:
+        with pytest.raises(UserError, match="refused: no CPU cgroup; logs"):
+            calibrate(tmp_path, most=4, cluster=cluster)
+        assert (tmp_path / "out.json").read_text() == "the last result"
+    else:
+        written, _ = calibrate(tmp_path, cluster=cluster)
+        assert (written.status, written.failure) == ("refused", failure)
+
+
+def leave(settings, plan, logs, on_wait):
+    """Imitate a launch that ends without an outcome."""
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_launch_that_ends_without_an_outcome_fails_the_calibration(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "_outcome", leave)
+    written, _ = calibrate(tmp_path)
+    assert written.status == "failed"
+    assert "exit code 1" in written.failure.reason
+
+
+# --- real nodes ---
 
 
 @pytest.fixture(scope="module")
-def launch(tmp_path_factory) -> Launch:
-    """Return a launch on a quiet machine; warn if none of six launches was quiet."""
-    settle_environment()
-    for _ in range(6):
-        said = list(_run(PLAN, tmp_path_factory.mktemp("logs")))
-        assert "launch" in said[-1], said[-1]
-        shares = [message["progress"] for message in said if "progress" in message]
-        assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
-        seen = Launch.model_validate_json(json.dumps(said[-1]["launch"]))
-        if not seen.conditions.outside:
-            break
-    else:
-        warnings.warn(f"no launch at rest: {seen.conditions.outside}", stacklevel=2)
-    return seen
+def launches(tmp_path_factory):
+    """Return the launches of one and of two emulated nodes, by number of nodes."""
+    folder = tmp_path_factory.mktemp("calibration")
+    config, out = write_study(folder, most=2), folder / "out.json"
+    words = ["calibrate", "--config", config, "--out", out, "--logs", folder, "--repeats", "1"]
+    subprocess.run([sys.executable, "-m", "nodewise", *words], check=True, timeout=250)
+    written = read_calibration(out)
+    assert written.failure is None
+    for launch in written.launches:
+        if launch.conditions.outside:
+            warnings.warn(f"not quiet: {launch.conditions.outside}", stacklevel=2)
+    return {launch.nodes: launch for launch in written.launches}
 
 
-def test_busy_nodes_have_their_share(launch):
-    assert [busy.share for busy in launch.busy] == pytest.approx([0.2, 0.2], rel=0.1)
-
-
-def test_the_link_has_its_rate_less_the_headers(launch):
-    left = 50e6 * launch.transfer.payload_share
-    assert 0.9 < launch.transfer.payload_share < 0.98
-    seen = launch.conditions  # The host takes time from senders as it takes time from the cores.
+@pytest.mark.slow
+@pytest.mark.alone
+@needs_emulated_nodes
+def test_two_emulated_nodes_have_their_share_and_the_link_its_rate(launches):
+    one, two = launches[1], launches[2]
+    assert [busy.share for busy in one.busy + two.busy] == pytest.approx([SHARE] * 3, rel=0.1)
+    assert (one.transfer, one.all_reduces) == (None, [])
+    seen = two.conditions  # the host takes time from senders as it takes time from the cores
     taken = seen.stolen_s / (seen.window_s * psutil.cpu_count())
-    assert launch.transfer.bits_per_s == pytest.approx(left, rel=0.05 + taken)
-
-
-@pytest.mark.parametrize("collective", get_args(Collective))
-def test_two_nodes_send_the_payload_and_take_the_time_of_the_wire(launch, collective):
-    small, large = (block for block in launch.all_reduces if block.collective == collective)
-    assert (small.payload_bytes, large.payload_bytes) == (SMALL, LARGE)
+    left = 1e6 * RATE_MBIT * two.transfer.payload_share
+    assert 0.9 < two.transfer.payload_share < 0.98
+    assert two.transfer.bits_per_s == pytest.approx(left, rel=0.05 + taken)
+    assert 0 < two.transfer.round_trip_s < 0.1
+    small, *_, large = two.all_reduces
+    assert small.payload_bytes == 4_000 and large.payload_bytes >= 4_000_000
+    assert small.repeats > large.repeats
     for sent in large.bytes_sent:
-        assert sent / large.repeats == pytest.approx(LARGE, rel=0.01)
-    wire_s = LARGE * 8 / 50e6
+        assert sent / large.repeats == pytest.approx(large.payload_bytes, rel=0.01)
+    wire_s = large.payload_bytes * 8 / (1e6 * RATE_MBIT)
     assert 0.95 * wire_s < large.seconds_each < 2 * wire_s
-    assert small.seconds_each < large.seconds_each / 3
-
-
-def test_what_the_launch_ran_under_is_recorded(launch):
-    assert launch.conditions.window_s > 2
-    assert launch.conditions.reference_before_us > 0
 
 
 def groups_of(launcher: int) -> list[Path]:
     return list(cgroup.find_base().glob(f"nodewise-{launcher}-*"))
 
 
+@pytest.mark.slow
+@pytest.mark.alone
+@needs_emulated_nodes
 def test_nothing_is_left_of_a_killed_calibration(tmp_path):
     command = ["-m", "nodewise", "calibrate", "--config", "config/emulated.yaml"]
     out = tmp_path / "out.json"

@@ -15,7 +15,11 @@ CELL = "smoke_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0"
 
 
 @pytest.mark.parametrize(
-    "command", [["measure-cell", CELL], ["measure-noise-scale", "fashion_mlp"]]
+    "command",
+    [
+        ["measure-cell", CELL],
+        pytest.param(["measure-noise-scale", "fashion_mlp"], marks=pytest.mark.slow),
+    ],
 )
 def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path, command):
     registry = make_datasets.write_registry(tmp_path / "registry.yaml", make_datasets.entry())

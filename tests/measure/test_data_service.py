@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import make_records as make
 import projects
-from nodewise.cluster.kinds.local import Local
-from nodewise.core.cell import Cell, Extent
 from nodewise.core.errors import UserError
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
@@ -23,24 +22,7 @@ EXAMPLES = BLOCKS * 1000 - 300  # The last block is incomplete.
 service = tf.data.experimental.service
 
 
-def fed_by(preprocessing_nodes, **changes):
-    values = {
-        "study": "horovod",
-        "experiment": "fed",
-        "model": "fashion_mlp",
-        "dataset": "fashion_mnist",
-        "strategy": "single",
-        "cluster": Local(),
-        "input": "service",
-        "preprocessing_nodes": preprocessing_nodes,
-        "batch": 50,
-        "nodes": 1,
-        "repeat": 0,
-        "extent": Extent(steps=2),
-        "seed": 1,
-        "time_limit_s": 60,
-    }
-    return Cell(**(values | changes))
+FED = make.cell(input="service", preprocessing_nodes=2, batch=50)
 
 
 @pytest.fixture
@@ -63,7 +45,7 @@ def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
     y = saved(tmp_path / "y.npy", (rows % 7).astype(np.uint8))
     recipe = Recipe(None, preprocess=lambda x: tf.cast(x, tf.int32) + 1)
     stream = pipeline.batches(
-        fed_by(2), Dataset(None, (x, y), (x, y)), recipe, 0, warm_up=5, service=address
+        FED, Dataset(None, (x, y), (x, y)), recipe, 0, warm_up=5, service=address
     )
     seen = []
     for x, y in itertools.islice(stream, 6 * EXAMPLES // 50):
@@ -85,7 +67,7 @@ def test_structures_of_any_numbers_arrive_together(tmp_path, address):
         saved(tmp_path / "weight.npy", (rows % 100 + 0.5).astype("float32")),
     )
     stream = pipeline.batches(
-        fed_by(2), Dataset(None, train, None), Recipe(None), 0, warm_up=0, service=address
+        FED, Dataset(None, train, None), Recipe(None), 0, warm_up=0, service=address
     )
     x, y, weight = next(stream)
     for kind in kinds:
@@ -100,7 +82,7 @@ def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
     x = names if what == "strings" else Ragged(np.ones(100), (np.arange(101),))
     data = Dataset(None, (x, np.ones(100)), None)
     with pytest.raises(UserError, match=f"input: service cannot read {what}; allowed here"):
-        pipeline.batches(fed_by(2), data, Recipe(None), 0, warm_up=0, service=address)
+        pipeline.batches(FED, data, Recipe(None), 0, warm_up=0, service=address)
 
 
 @pytest.fixture(scope="module")

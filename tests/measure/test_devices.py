@@ -18,29 +18,23 @@ from nodewise.measure import devices
         ("-1", []),
         ("NoDevFiles", []),
         ("", []),
+        (None, ["0", "1"]),  # the driver's GPUs are counted
     ],
 )
-def test_what_the_variable_names_may_be_used(monkeypatch, variable, found):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+def test_what_the_variable_names_may_be_used(monkeypatch, tmp_path, variable, found):
+    monkeypatch.setattr(devices, "_NVIDIA", tmp_path)
+    for address in ("0000:07:00.0", "0000:0b:00.0"):
+        (tmp_path / address).mkdir()
+    if variable is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert devices.gpus_of_host() == found
 
 
-def test_without_the_variable_the_drivers_gpus_are_counted(monkeypatch, tmp_path):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices, "_NVIDIA", tmp_path / "gpus")
-    assert devices.gpus_of_host() == []
-    for address in ("0000:07:00.0", "0000:0b:00.0"):
-        (tmp_path / "gpus" / address).mkdir(parents=True)
-    assert devices.gpus_of_host() == ["0", "1"]
-
-
-def test_each_worker_of_a_host_gets_a_gpu_of_its_own():
+def test_each_worker_of_a_host_gets_a_gpu_of_its_own_and_too_few_are_refused():
     assert [devices.gpu_of_worker(["3", "5"], place, 2) for place in (0, 1)] == ["3", "5"]
-    assert devices.gpu_of_worker(["0", "1"], 0, 1) == "0"
     assert devices.gpu_of_worker([], 1, 2) == NO_GPU
-
-
-def test_fewer_gpus_than_workers_is_refused():
     with pytest.raises(RefusedError, match=r"1 and 2; cluster\.devices_per_node: at most 1"):
         devices.gpu_of_worker(["0"], 0, 2)
 

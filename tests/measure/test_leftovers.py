@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -33,7 +34,6 @@ NODES = 3
 CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL}.json"
 LOGS = f"results/leftovers/logs/{CELL}"
-CALIBRATION = "results/leftovers/calibration/calibration.json"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
 ENDLESS, SHORT = 1_000_000, 3
 BY_HAND = (
@@ -93,18 +93,6 @@ def project(prepared, tmp_path):
     assert_nothing_left(project, before)
 
 
-@pytest.fixture
-def crashed(project):
-    """Yield such a copy for tests that kill something; check that the next run succeeds, too."""
-    before = traces(str(project))
-    yield project
-    assert_nothing_left(project, before)
-    declare(project, SHORT)
-    projects.snakemake(project, RECORD)
-    assert read_record(project / RECORD).status == "ok"
-    assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
-
-
 def assert_nothing_left(project: Path, before: dict[str, set[str]]) -> None:
     assert_gone(before, str(project))
     # A killed writer may leave its temporary file, which nothing reads.
@@ -122,11 +110,6 @@ def temporary(project: Path) -> Path:
     return folder
 
 
-def is_snakemakes(path: Path) -> bool:
-    """Return whether a path is the empty folder that Snakemake keeps while it runs."""
-    return path.name.startswith("snakemake") and not any(path.iterdir())
-
-
 def hidden(project: Path) -> set[str]:
     """Return the names of hidden files below the results."""
     return {path.name for path in (project / "results").rglob(".*")}
@@ -134,10 +117,6 @@ def hidden(project: Path) -> set[str]:
 
 def start(project: Path, *command: str):
     return projects.start(project, *command, TMPDIR=str(temporary(project)))
-
-
-def start_snakemake(project: Path):
-    return projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
 
 
 def workers(project: Path) -> list[psutil.Process]:
@@ -165,10 +144,12 @@ def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(pr
             said += run.stdout.readline()
         time.sleep(1)
         assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}-*"))  # It has no node yet.
+        released = datetime.now(UTC)
         holder.communicate("\n")
     said += projects.finish(run)
     assert run.returncode == 0, said
-    assert read_record(project / RECORD).status == "ok", said
+    record = read_record(project / RECORD)
+    assert record.status == "ok" and record.started_at >= released, said
 
 
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
@@ -212,13 +193,20 @@ def test_a_killed_launcher_takes_everything_along(project):
     assert not (project / RECORD).exists()
 
 
-def test_a_killed_snakemake_takes_everything_along(crashed):
-    run = start_snakemake(crashed)
-    workers(crashed)
+def test_a_killed_snakemake_takes_everything_along_and_the_next_run_succeeds(project):
+    before = traces(str(project))
+    run = projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
+    workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
-    assert not (crashed / RECORD).exists()
-    projects.snakemake(crashed, "--unlock")
+    assert not (project / RECORD).exists()
+    projects.snakemake(project, "--unlock")
+    assert_nothing_left(project, before)
+    declare(project, SHORT)
+    projects.snakemake(project, RECORD)
+    assert read_record(project / RECORD).status == "ok"
+    left = [path for path in temporary(project).iterdir() if not path.name.startswith("snakemake")]
+    assert not left  # an empty folder of Snakemake stays while it runs
 
 
 def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
@@ -229,33 +217,6 @@ def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     os.killpg(run.pid, signal.SIGINT)
     run.communicate(timeout=20)
     assert not (project / RECORD).exists()
-
-
-def test_a_killed_snakemake_takes_its_calibration_along(project):
-    run = projects.start_snakemake(project, CALIBRATION, TMPDIR=str(temporary(project)))
-    workers_in_timed_steps(str(project), 1, projects.TIMEOUT_S)
-    run.kill()
-    run.communicate(timeout=GONE_WITHIN_S)
-    assert not (project / CALIBRATION).exists()
-    projects.snakemake(project, "--unlock")
-
-
-def test_a_full_disk_is_one_clear_line(project):
-    declare(project, SHORT)
-    run = start_on_a_full_disk(project, *BY_HAND)
-    said = projects.finish(run)
-    assert run.returncode == 2, said
-    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
-    assert "Traceback" not in said
-
-
-def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(crashed):
-    declare(crashed, SHORT)
-    command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
-    run = start_on_a_full_disk(crashed, *command)
-    said = projects.finish(run)
-    assert run.returncode == 1, said
-    assert said.splitlines()[-1] == FILLING
 
 
 FILLING = "results/leftovers/filling"
@@ -270,10 +231,12 @@ exit $code
 """
 
 
-def start_on_a_full_disk(project: Path, *command: str):
-    """Run `command` with the study's folder on a full disk; then list its files except logs.
-
-    The disk is a tmpfs mount that only this child process sees.
-    """
+def test_a_full_disk_is_one_clear_line(project):
+    declare(project, SHORT)
+    # a tmpfs mount that only this child process sees
     alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
-    return start(project, *alone, "sh", "-c", FULL_DISK, "sh", *command)
+    run = start(project, *alone, "sh", "-c", FULL_DISK, "sh", *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
+    assert "Traceback" not in said

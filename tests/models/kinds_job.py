@@ -1,24 +1,24 @@
 """Train small models of many kinds: as Keras does, and with strategies on several workers.
 
-`main(out, kinds, case)` trains each of `kinds` (modules of tests/kinds) on all whole global batches
+`main(out, kinds, case)` trains each of `kinds` (names in `kinds.KINDS`) on all whole global batches
 of its data, always in the same order. Worker RANK saves OUT/KIND~RANK.npz: the final weights, and
 the loss that a Keras history would show. OUT/KIND.txt says why a kind was refused or failed.
 """
 
 import contextlib
-import importlib
 import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import kinds as kind_table
 from local_job import run_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
-from nodewise.measure.cell import check_replicas
+from nodewise.measure.block_job import check_replicas
 from nodewise.strategies import STRATEGIES
 
 GLOBAL_BATCH, SEED = 12, 3
@@ -139,14 +139,13 @@ def train(
         keep_what_is_there_once(STRATEGIES[case.strategy].worker())
     for number, kind in enumerate(kinds):
         channel.send({"kind": number})
-        module = importlib.import_module(f"kinds.{kind}")
         match case:
             case Fit():
-                weights, loss = fit(module, case)
+                weights, loss = fit(kind, case)
             case Averaged():
-                weights, loss = averaged(module, case.models)
+                weights, loss = averaged(kind, case.models)
             case Case():
-                trained = by(case, rank, cluster, module, channel)
+                trained = by(case, rank, cluster, kind, channel)
                 if trained is None:
                     return {}
                 weights, loss = trained
@@ -178,29 +177,31 @@ def keep_what_is_there_once(module: Any) -> None:
             setattr(module, name, kept(getattr(module, name)))
 
 
-def building(module: Any, batch: int) -> Callable[[], Any]:
+def building(kind: str, batch: int) -> Callable[[], Any]:
     """Return the function that builds the kind's model, as for a user's own model.
 
     The few `build` functions with a parameter get the number of examples per batch.
     """
     from nodewise.models import user_model
 
-    if inspect.signature(module.build).parameters:
-        return partial(module.build, batch)
-    return user_model.building(f"{module.__file__}:build")
+    build = kind_table.builder(kind)
+    if inspect.signature(build).parameters:
+        return partial(build, batch)
+    return user_model.building(kind_table.spec(kind))
 
 
-def given_to_fit(module: Any, batch: int) -> tuple[Any, dict[str, Any]]:
+def given_to_fit(kind: str, batch: int) -> tuple[Any, dict[str, Any]]:
     """Return the kind's model and its options for `fit`."""
-    made = module.build(batch) if inspect.signature(module.build).parameters else module.build()
+    build = kind_table.builder(kind)
+    made = build(batch) if inspect.signature(build).parameters else build()
     return made if isinstance(made, tuple) else (made, {})
 
 
-def examples(module: Any) -> Any:
+def examples(kind: str) -> Any:
     """Return the kind's training examples as one batch, as `fit` passes it to train_step."""
     import tensorflow as tf
 
-    data = tf.nest.map_structure(tensor, module.load()[0])
+    data = tf.nest.map_structure(tensor, kind_table.load(kind)[0])
     return data[0] if len(data) == 1 else data
 
 
@@ -234,7 +235,7 @@ def part(data: Any, step: int, worker: int, workers: int) -> Any:
     return tf.nest.map_structure(lambda array: array[start : start + own], data)
 
 
-def fit(module: Any, how: Fit) -> tuple[list[Any], float]:
+def fit(kind: str, how: Fit) -> tuple[list[Any], float]:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -243,17 +244,17 @@ def fit(module: Any, how: Fit) -> tuple[list[Any], float]:
 
     own = GLOBAL_BATCH // how.first_of
     keras.utils.set_random_seed(SEED)
-    model, options = given_to_fit(module, own)
+    model, options = given_to_fit(kind, own)
     if how != Fit():
         for optimizer in optimizers_of(model):
             optimizer.apply = partial(changed, optimizer.apply, how)
-    data, test = module.load()
+    data, test = kind_table.load(kind)
     if how.first_of > 1 or count(data) % GLOBAL_BATCH:
         rows = np.arange(steps(data) * GLOBAL_BATCH).reshape(-1, GLOBAL_BATCH)[:, :own].ravel()
         data = tf.nest.map_structure(lambda array: tf.gather(array, rows), data)
     named = dict(zip(("x", "y", "sample_weight"), data, strict=False))
     if options.get("callbacks"):
-        options |= {"epochs": module.EPOCHS, "validation_data": test}
+        options |= {"epochs": kind_table.KINDS[kind].epochs, "validation_data": test}
     history = model.fit(**named, batch_size=own, shuffle=False, verbose=0, **options).history
     return model.weights, history.get("loss", [0.0])[-1]
 
@@ -271,7 +272,7 @@ def changed(
         apply(given, trainable_variables)
 
 
-def averaged(module: Any, size: int) -> tuple[list[Any], float]:
+def averaged(kind: str, size: int) -> tuple[list[Any], float]:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -282,9 +283,9 @@ def averaged(module: Any, size: int) -> tuple[list[Any], float]:
     models = []
     for worker in range(size):
         keras.utils.set_random_seed(SEED)
-        models.append(building(module, GLOBAL_BATCH // size)())
+        models.append(building(kind, GLOBAL_BATCH // size)())
         api.own_masks(models[-1], worker)
-    data = examples(module)
+    data = examples(kind)
 
     def average(of: Callable[[Any], list[Any]]) -> None:
         for same in zip(*map(of, models), strict=True):
@@ -303,7 +304,7 @@ def averaged(module: Any, size: int) -> tuple[list[Any], float]:
 
 
 def by(
-    case: Case, rank: int, cluster: Local, module: Any, channel: Channel
+    case: Case, rank: int, cluster: Local, kind: str, channel: Channel
 ) -> tuple[list[Any], float] | None:
     """Return the weights and the loss after training in this worker; None for a server."""
     import tensorflow as tf
@@ -320,7 +321,7 @@ def by(
                 if not isinstance(one, tf.RaggedTensor)
                 else tf.RaggedTensorSpec((None, None), one.dtype)
             ),
-            examples(module),
+            examples(kind),
         )
     options = entry.checked(dict(case.options), case.nodes)
     job = api.Job(
@@ -328,7 +329,7 @@ def by(
         case.nodes,
         GLOBAL_BATCH,
         SEED,
-        building(module, GLOBAL_BATCH // nodes),
+        building(kind, GLOBAL_BATCH // nodes),
         options=options,
         addresses=tuple(cluster.addresses()),
         batch=spec,
@@ -340,7 +341,7 @@ def by(
         return None
     trained = entry.worker().Strategy(job)
     initial = trained.state()
-    data = examples(module)
+    data = examples(kind)
     worker = 0 if case.same_examples else rank
     batches = [part(data, step, worker, nodes) for step in range(steps(data))]
     for batch in batches[:2]:  # The effect of these steps is undone by `restore` below.
@@ -353,15 +354,14 @@ def by(
             trained.split_step(batches[0])
     trained.restore(initial)
     trained.barrier()  # Otherwise a slow worker would pull what others have already pushed.
-    epochs = getattr(module, "EPOCHS", 1)
-    called = callbacks(trained, module, len(batches), rank, nodes, channel)
+    epochs = kind_table.KINDS[kind].epochs
+    called = callbacks(trained, kind, len(batches), rank, nodes, channel)
     for epoch in range(epochs):
         trained.model.reset_metrics()
         for batch in batches:
             logs = api.plain(trained.step(batch))
         if called:
-            then = called.end if epoch + 1 == epochs else called.between
-            then(epoch, logs)
+            called.end_epoch(epoch, logs)
     trained.agree()
     if trained.model.optimizer.built:
         trained.model.optimizer.finalize_variable_values(trained.model.trainable_variables)
@@ -369,7 +369,7 @@ def by(
 
 
 def callbacks(
-    trained: Any, module: Any, steps: int, rank: int, workers: int, channel: Channel
+    trained: Any, kind: str, steps: int, rank: int, workers: int, channel: Channel
 ) -> Any:
     """Return the callbacks of a worker's model, already begun; None if it has none."""
     import numpy as np
@@ -380,7 +380,7 @@ def callbacks(
 
     if not fit_options.of(trained.model).callbacks:
         return None
-    test = module.load()[1]
+    test = kind_table.load(kind)[1]
 
     def tested() -> tuple[dict[str, float], int]:
         model = trained.trained()
@@ -392,7 +392,7 @@ def callbacks(
         trained.model,
         channel,
         workers=workers,
-        epochs=module.EPOCHS,
+        epochs=kind_table.KINDS[kind].epochs,
         steps=steps,
         validate=tested,
     )

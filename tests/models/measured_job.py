@@ -10,14 +10,14 @@ from nodewise.study.single import Options, cell_of
 
 BATCH = 6
 FILE = """
-from kinds import {kind} as kind
+import kinds
 
 def build():
-    return kind.build({batch})
+    return kinds.builder({kind!r})({batch})
 
 def load():
     import tensorflow as tf
-    train, test = kind.load()
+    train, test = kinds.load({kind!r})
     if test is None:
         test = tf.nest.map_structure(lambda array: array[:21], train)
     return train, test if {tested} else None

@@ -4,7 +4,6 @@ The profiler does not count Einsum, which attention uses where it has no dropout
 operations are added, computed from the shapes in the graph.
 """
 
-import importlib
 import math
 from functools import cache
 
@@ -14,6 +13,7 @@ import tensorflow as tf
 from keras import layers, ops
 from tensorflow.compat.v1 import profiler
 
+import kinds
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.models import graph_flops
@@ -250,11 +250,10 @@ def specs_of(train, examples):
 
 @pytest.mark.parametrize("kind", ["gan", "own_train_step", "two_inputs", "x_alone"])
 def test_any_compiled_model_is_described_by_its_graph(kind):
-    module = importlib.import_module(f"kinds.{kind}")
-    data = module.load()[0]
+    data = kinds.load(kind)[0]
     data = data[0] if len(data) == 1 else data  # as `fit` passes it to train_step
     batches = [specs_of(data, examples) for examples in (4, 8)]
-    described = architecture_of(module.build(), kind, ["text"], batches)
+    described = architecture_of(kinds.builder(kind)(), kind, ["text"], batches)
     (layer,) = described.layers
     assert described.trainable == described.total > 0
     assert layer.uncounted == []
@@ -329,11 +328,10 @@ def test_two_outputs_without_anything_in_common_are_described():
 
 
 def test_ragged_rows_are_said_to_be_counted_with_one_value():
-    module = importlib.import_module("kinds.ragged")
     batches = [
         (tf.RaggedTensorSpec((None, None), tf.int64), tf.TensorSpec((n,), tf.int64)) for n in (4, 8)
     ]
-    (layer,) = architecture_of(module.build(), "mine", ["text"], batches).layers
+    (layer,) = architecture_of(kinds.builder("ragged")(), "mine", ["text"], batches).layers
     assert graph_flops.UNKNOWN_ROWS in layer.uncounted
 
 

@@ -6,7 +6,7 @@
 The following holds for weights and losses after all steps:
 
 - Strategies that exchange gradients, and those of tf.distribute, equal `fit` on the global batch.
-  If a worker's gradient depends on which examples it has (PER_WORKER), they equal
+  If a worker's gradient depends on which examples it has (`per_worker`), they equal
   MultiWorkerMirroredStrategy.
 - Weights averaged after every step equal the average of models that Keras trains, each on its part.
 - One worker with parameter servers equals `fit`. Several workers that have the same examples and
@@ -15,10 +15,8 @@ The following holds for weights and losses after all steps:
   same weights, those of the servers.
 """
 
-import ast
 import json
 import time
-from pathlib import Path
 
 import kinds_job
 import measured_job
@@ -27,23 +25,8 @@ import pytest
 from kinds_job import Averaged, Case, Fit
 
 import make_horovod
+from kinds import KINDS
 
-
-def said(path):
-    """Return the constants of a kind's module; importing the module would import Keras."""
-    return {
-        line.targets[0].id: line.value.value
-        for line in ast.parse(path.read_text()).body
-        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)
-    }
-
-
-KINDS = {
-    path.stem: said(path)
-    for path in sorted((Path(__file__).parents[1] / "kinds").glob("*.py"))
-    if path.stem != "__init__"
-}
-TOLERANCE = 1e-5  # relative to the largest weight: float32 rounding
 NATIVE = ("mirrored", "multi_worker_mirrored")
 SERVED = ("parameter_server", "async_sgd")
 # Each thread has its own generator for layers without a seed; models in one thread share it.
@@ -161,24 +144,24 @@ def trained(tmp_path_factory, run_job):
 def kinds_of(case):
     """Return the kinds that a case trains; some references are needed for a few kinds only."""
     few = isinstance(case, Fit) and case.factor > 1
-    return [kind for kind, told in KINDS.items() if "OWN_STEP" in told or not few]
+    return [name for name, kind in KINDS.items() if kind.own_step or not few]
 
 
 def reference(case, kind):
     """Return the case whose result must be equal; None if only the workers must agree."""
     nodes, dense = case.nodes, case.strategy in DENSE
-    per_worker = KINDS[kind].get("PER_WORKER")
+    per_worker = KINDS[kind].per_worker
     served = case.strategy in SERVED and nodes > 1
     alone = case.strategy == "parameter_server" or per_worker == "random numbers"
-    unseeded = "UNSEEDED" in KINDS[kind] and case.strategy in APART
+    unseeded = KINDS[kind].unseeded and case.strategy in APART
     if per_worker == OUT_OF_REACH or unseeded or (served and alone):
         return None
     if case.strategy == "parameter_averaging":
         # Models with callbacks use SGD, for which averaging weights equals averaging gradients.
-        return Fit() if "EPOCHS" in KINDS[kind] else Averaged(nodes)
+        return Fit() if KINDS[kind].epochs > 1 else Averaged(nodes)
     if served:
         return Fit(dense=dense, times=nodes, first_of=nodes)
-    if case.strategy in NATIVE and "OWN_STEP" in KINDS[kind]:
+    if case.strategy in NATIVE and KINDS[kind].own_step:
         return Fit(factor=nodes)
     if per_worker and nodes > 1:
         return case_of("multi_worker_mirrored", nodes)
@@ -199,7 +182,7 @@ def workers(folder, kind):
 
 def differences(found, expected, kind, *, with_loss=True):
     """Return how workers differ from the expected arrays; empty if they do not."""
-    limit = KINDS[kind].get("TOLERANCE", TOLERANCE)
+    limit = KINDS[kind].tolerance
     largest = max(np.abs(array).max() for name, array in expected[0].items() if name != "loss")
     differ = []
     for worker in found:

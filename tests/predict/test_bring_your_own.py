@@ -531,5 +531,6 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     assert 0 <= row["nodes"][3]["chance"] <= 1
     code, output, _ = run("optimum", tmp_path / "fit.json", *given)
     assert code == 0 and "Cost [EUR]" in output and "Chance" in output
+    assert "Cost [node-hours]" in run("optimum", tmp_path / "fit.json")[1]
     for wrong in (("--deadline", "soon"), ("--efficiency", 2), ("--target", TEMPLATE)):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

@@ -260,6 +260,13 @@ def test_a_deadline_is_answered_with_the_chance_of_each_number():
     assert found.table["chance"].tolist() == pytest.approx([0, 0, 0.6])
 
 
+def test_a_deadline_or_budget_that_is_missed_names_the_closest_number():
+    found = synthetic((1, 1.9, 3.5, 5.6, 7.0), deadline_s=1.0)
+    assert found.best("deadline").nodes is None and "16 nodes" in found.sentence("deadline")
+    found = synthetic((1, 1.9, 3.5, 5.6, 7.0), budget=0.1)
+    assert found.best("budget").nodes is None and "1 node " in found.sentence("budget")
+
+
 def test_an_uncertain_critical_batch_makes_the_best_number_uncertain():
     draws = np.array([[1.0, 64.0], [1.0, 6400.0]])
     values = VALUES | {"seconds_per_byte": 4e-11}

@@ -70,10 +70,11 @@ def test_the_slowest_link_between_hosts_is_named(study):
         make.stream("node1", "node3", 10.0),
         make.stream("node2", "node3"),
     ]
-    changes = {"cluster": hosts, "kind": "measured", "streams": streams}
-    page = Texts(page_of(study, make.calibration((2, 3)).model_copy(update=changes))).plain
+    made = make.calibration((2, 3))
+    launches = [one.model_copy(update={"transfer": None}) for one in made.launches]
+    changes = {"cluster": hosts, "kind": "measured", "streams": streams, "launches": launches}
+    page = Texts(page_of(study, made.model_copy(update=changes))).plain
     assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in page
-    assert "between each pair of hosts" in page
 
 
 def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):

@@ -124,7 +124,7 @@ def calibrate(
             logs=logs or results / "logs" / "calibration",
             repeats=repeats,
             progress=progress,
-            on_wait=lambda: typer.echo("a cell is being measured on these nodes; waiting for it"),
+            on_wait=tell_waiting,
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
@@ -248,6 +248,7 @@ def measure_noise_scale(
         raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
     check_writable(out)  # Report this before TensorFlow is loaded, which takes seconds.
     settle_environment()
+    from nodewise.data import quiet_tensorflow  # noqa: F401 (before anything else imports it)
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 
     with share_done(f"{model}: noise scale") as progress:

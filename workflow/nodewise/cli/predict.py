@@ -307,6 +307,11 @@ def best_nodes(
             mark = " (the fastest batch)" if row["best_batch"] else ""
             typer.echo(f"{row['curve']}{mark}: {row['answer']}")
             print_whole(predict_tables.answers_table(answers, marks=True))
+        if global_batch is None and target is None and critical_batch is None:
+            typer.echo(
+                "More nodes at one batch per node make the global batch larger, which may need "
+                "more epochs. Give --target or --critical-batch to count them."
+            )
     _print_notes(fitted, as_json=as_json)
 
 

@@ -74,7 +74,7 @@ def answers_table(answers: Answers, nodes: Collection[int] = (), *, marks: bool 
         "Best": not marks,
     }
     columns = {title: write for title, write in columns.items() if not hidden.get(title)}
-    table = plain_table(*columns, texts=_TEXTS)
+    table = plain_table(*map(escape, columns), texts=_TEXTS)
     for i, row in enumerate(table_rows(answers)):
         if row["nodes"] in shown_nodes:
             table.add_row(*(write(row, i) for write in columns.values()))

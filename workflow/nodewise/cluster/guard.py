@@ -51,7 +51,8 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
 
     def register(pid: int) -> None:
         workers.append(pid)
-        os.write(writing, f"{pid}\n".encode())
+        with suppress(BrokenPipeError):  # somebody has killed the guard
+            os.write(writing, f"{pid}\n".encode())
 
     try:
         yield register

@@ -140,12 +140,11 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
 
 
 def _calibrate(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
-    from nodewise.measure.calibrate.node import measure_node
-    from nodewise.measure.calibrate.plan import Plan
+    from nodewise.measure.calibrate import Plan, measure_node
 
-    plan = Plan.model_validate_json(json.dumps(job["plan"]))
+    plan = Plan.model_validate(job["plan"])
     cluster = OneHost(addresses, gpus=NO_GPU, threads=threads_of_worker(job["workers_here"]))
-    return measure_node(plan, cluster, rank, channel)
+    return measure_node(rank, channel, plan=plan, cluster=cluster)
 
 
 def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:

@@ -5,7 +5,6 @@ Imports TensorFlow.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import keras
 
@@ -45,7 +44,7 @@ class Callbacks:
     ) -> None:
         self._options = fit_options.of(model)
         self._model, self._channel, self._workers = model, channel, workers
-        self._validate = validate if any(map(_watches_tests, self._options.callbacks)) else None
+        self._epochs, self._validate = epochs, validate
         self._list = keras.callbacks.CallbackList(
             list(self._options.callbacks), model=model, epochs=epochs, steps=steps, verbose=0
         )
@@ -57,28 +56,17 @@ class Callbacks:
             self._list.on_train_begin()
             self._list.on_epoch_begin(0)
 
-    def between(self, ended: int, logs: dict[str, float]) -> None:
-        """Call the callbacks at the end of an epoch and at the start of the next.
+    def end_epoch(self, number: int, logs: dict[str, float]) -> None:
+        """Call the callbacks at the end of an epoch and at the start of the next, if there is one.
 
         Args:
-            ended: the number of the epoch that ended, counted from 0.
+            number: the number of the epoch that ended, counted from 0.
             logs: the worker's own last logs of that epoch.
 
         Raises:
             UserError: a callback failed, or monitors something that is not in the logs.
             RefusedError: a callback wants to end the training.
         """
-        self._end(ended, logs)
-        with self._user_errors():
-            self._list.on_epoch_begin(ended + 1)
-
-    def end(self, ended: int, logs: dict[str, float]) -> None:
-        """Call the callbacks at the end of the last epoch and of the training; see `between`."""
-        self._end(ended, logs)
-        with self._user_errors():
-            self._list.on_train_end()
-
-    def _end(self, ended: int, logs: dict[str, float]) -> None:
         means = self._mean((logs, 1))
         if self._validate:
             tested = self._mean(self._validate())
@@ -91,12 +79,16 @@ class Callbacks:
                     f"epoch: {', '.join(sorted(means))}"
                 )
         with self._user_errors():
-            self._list.on_epoch_end(ended, means)
-        if self._model.stop_training:
-            raise RefusedError(
-                f"a callback stops the training after epoch {ended + 1}; callbacks may only change "
-                "the learning rate, measure fewer epochs instead"
-            )
+            self._list.on_epoch_end(number, means)
+            if self._model.stop_training:
+                raise RefusedError(
+                    f"a callback stops the training after epoch {number + 1}; callbacks may only "
+                    "change the learning rate, measure fewer epochs instead"
+                )
+            if number + 1 < self._epochs:
+                self._list.on_epoch_begin(number + 1)
+            else:
+                self._list.on_train_end()
 
     def _mean(self, own: Scores) -> dict[str, float]:
         """Return the mean of all workers' logs, weighted by their numbers of examples."""
@@ -111,10 +103,3 @@ class Callbacks:
 
     def _user_errors(self) -> AbstractContextManager[None]:
         return user_errors(self._options.place) if self._options.place else nullcontext()
-
-
-def _watches_tests(callback: Any) -> bool:  # noqa: ANN401
-    """Return whether a callback may use validation logs; true unless it is known not to."""
-    if isinstance(callback, keras.callbacks.LearningRateScheduler):
-        return False
-    return str(getattr(callback, "monitor", "val_")).startswith("val_")

@@ -5,38 +5,29 @@ Only the workers import TensorFlow.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
 from nodewise.cluster import api, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.hosts import Hosts
-from nodewise.cluster.worker_state import Worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_error
 from nodewise.core.user_function import source_files
+from nodewise.measure.block_job import BlockJob
 from nodewise.measure.combine import combine
-from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
 from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
-from nodewise.results.record import (
-    DataSource,
-    Failure,
-    Provenance,
-    Record,
-    WeightsSource,
-    record_json,
-)
+from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
 from nodewise.study.memory_fit import check_fits
 
@@ -94,35 +85,42 @@ def measure(
     settle_environment()
     check_writable(output)
     source, pretrained = _checked_inputs(cell, manifest, weights, config)
-    cluster = cluster_of(cell)
-    record = _RecordWriter(
-        output,
-        cell,
-        cluster,
-        provenance(
-            config=config,
-            lock=Path("requirements.lock"),
-            command=command,
-            packages=STRATEGIES[cell.strategy].packages,
-        ),
-        data=data_source(source) if source.train_examples else None,
-        weights=pretrained.source if pretrained else None,
-    )
+    cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
+    made = provenance(config=config, command=command, packages=strategy.packages)
+    period, result, failure = Period(), None, None
+    status: Literal["ok", "failed", "refused"] = "ok"
     try:
         source.check_usable()
-        _check_examples(cell, source.train_examples)
+        if cell.global_batch > source.train_examples:
+            raise RefusedError(
+                f"a global batch of {cell.global_batch} is larger than the "
+                f"{source.train_examples} examples"
+            )
         if not cluster.remote:
             check_fits(cell, memory.machine_bytes())
         with cluster.to_itself(on_wait) as waited_s:
-            began, record.period = command_began() + waited_s, Period()
-            STRATEGIES[cell.strategy].check_available()
+            began, period = command_began() + waited_s, Period()
+            strategy.check_available()
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-        return record.write(status, failure=failure)
-    return record.write("ok", result=result)
+    nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+    record = Record(
+        cell=cell,
+        kind=cluster.kind,
+        status=status,
+        started_at=period.started_at,
+        finished_at=period.finished_at(),
+        data=data_source(source) if source.train_examples else None,
+        weights=pretrained.source if pretrained else None,
+        provenance=made if status == "refused" else made.model_copy(update=nodes),
+        result=result,
+        failure=failure,
+    )
+    write_text(output, record_json(record))
+    return record
 
 
 def _checked_inputs(
@@ -141,53 +139,7 @@ def _checked_inputs(
     return source, pretrained
 
 
-@dataclass
-class _RecordWriter:
-    """Writes the record of a cell, however it ends.
-
-    Attributes:
-        period: begins when the processes of the cell may start.
-    """
-
-    output: Path
-    cell: Cell
-    cluster: api.Cluster
-    provenance: Provenance
-    data: DataSource | None
-    weights: WeightsSource | None
-    period: Period = field(default_factory=Period)
-
-    def write(
-        self, status: str, *, result: Measurement | None = None, failure: Failure | None = None
-    ) -> Record:
-        made, cluster = self.provenance, self.cluster
-        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        record = Record.model_validate(
-            {
-                "cell": self.cell,
-                "kind": cluster.kind,
-                "status": status,
-                "started_at": self.period.started_at,
-                "finished_at": self.period.finished_at(),
-                "data": self.data,
-                "weights": self.weights,
-                "provenance": made if status == "refused" else made.model_copy(update=nodes),
-                "result": result,
-                "failure": failure,
-            }
-        )
-        write_text(self.output, record_json(record))
-        return record
-
-
-def _check_examples(cell: Cell, examples: int) -> None:
-    if cell.global_batch > examples:
-        raise RefusedError(
-            f"a global batch of {cell.global_batch} is larger than the {examples} examples"
-        )
-
-
-def failure_of(error: BaseException) -> tuple[str, Failure]:
+def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Failure]:
     """Return the status, `refused` or `failed`, and the reason for an error in `NO_RESULT`."""
     match error:
         case process.WorkerError():
@@ -215,7 +167,7 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         first_timed_step_s=job.reached["first_step"] - began,
     )
     try:
-        return combine(task.cell, parts, start_up, job.blocks.seen)
+        return combine(task.cell, parts, start_up, job.blocks)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
         raise process.WorkerError(reason, None, []) from error
@@ -249,69 +201,36 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     return data_service.serve(task, rank, channel)
 
 
-class _CellJob(process.Job):
+class _CellJob(BlockJob):
     """The processes of a cell."""
 
     def __init__(self, task: Task, progress: Progress, logs: Path) -> None:
-        from nodewise.measure import quiet_machine  # imports NumPy
-
-        cell, cluster = task.cell, task.cluster
+        cell, cluster, weights = task.cell, task.cluster, task.weights
         super().__init__(
+            cluster,
             cell.processes,
             partial(run_process, task=task),
             logs=logs,
             time_limit_s=cell.time_limit_s,
             preload=_PRELOAD,
+            # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
+            most_blocks=MAX_BLOCKS if cell.extent.epochs is None else 1,
+            host_job={
+                "cell": cell.model_dump(mode="json"),
+                "manifest": project_path(task.manifest),
+                "weights": project_path(weights) if weights else None,
+                "token": task.token,
+            },
+            host_files=_files(task) if cluster.remote else [],
         )
-        # whole epochs are not repeated: they are long, and accuracy needs no quiet machine
-        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
-        self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
-        self._task = task
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
-        self._replicas: set[str] = set()
         self._progress = progress
-
-    def start(self, rank: int, log: Path) -> Worker:
-        cluster = self._task.cluster
-        if not isinstance(cluster, Hosts):
-            return super().start(rank, log)
-        cell, weights = self._task.cell, self._task.weights
-        job = {
-            "cell": cell.model_dump(mode="json"),
-            "manifest": project_path(self._task.manifest),
-            "weights": project_path(weights) if weights else None,
-            "time_limit_s": cell.time_limit_s,
-            "token": self._task.token,
-        }
-        files, environment = _files(self._task), ENVIRONMENT | KEEP_MEMORY
-        return cluster.start(rank, log, job, files=files, environment=environment)
 
     def on_message(self, rank: int, message: Message) -> None:
         if "progress" in message:
             self._progress(message["progress"])
         elif "replica" in message:
-            self._replicas.add(message["replica"])
-        elif not self.blocks.seen:  # only events of the first block
+            super().on_message(rank, message)
+        elif not self.blocks:  # only events of the first block
             event = message["event"]
             self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
-
-    def on_meeting(self, name: str, pids: list[int]) -> bool:
-        if name == "warm":
-            check_replicas(self._replicas)
-        return self.blocks.on_meeting(name, pids)
-
-    def on_poll(self) -> None:
-        self._task.cluster.check()
-
-
-def check_replicas(digests: set[str]) -> None:
-    """Check that all workers sent the same digest of their weights after two steps.
-
-    Raises:
-        RefusedError: the digests differ.
-    """
-    if len(digests) > 1:
-        raise RefusedError(
-            "the replicas differ after two steps: the model changes weights other than by its "
-            "optimizer, so that a strategy cannot see it"
-        )

@@ -6,12 +6,14 @@ Imports TensorFlow.
 import json
 import os
 import time
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel
 from nodewise.core.units import counted
+from nodewise.measure.task import Task
 
 
 def start_in_node(
@@ -33,19 +35,36 @@ def start_in_node(
     compute_with(cluster.threads)
 
 
-def idle_through_blocks(channel: Channel) -> float:
-    """Run the idle loop of a node that takes part in barriers but does not train.
+def serve_in_node(
+    task: Task, rank: int, channel: Channel, start: Callable[[], object]
+) -> dict[str, float]:
+    """Run node `rank`, which does not train, until the launcher ends this process.
+
+    Meets the other processes like `worker.train_cell`, and also sends `{"event": "ready"}`.
+
+    Args:
+        task: the task of the cell.
+        rank: the rank of this process.
+        channel: the connection to the launcher.
+        start: starts what serves the other nodes, and returns it.
 
     Returns:
-        The CPU seconds of this process during the last block.
+        The CPU seconds of this process during the last block, from "warm" to "timed".
     """
+    start_in_node(task.cluster, rank, channel, task.cell.workers)
+    _SERVING.append(start())
+    channel.send({"event": "ready", "at": time.monotonic()})
+    task.cluster.limit_link(rank)
     again, spent = True, 0.0
     while again:
         channel.meet("warm")
         before = time.process_time()
         again = channel.meet("timed")
         spent = time.process_time() - before
-    return spent
+    return {"cpu_s": spent}
+
+
+_SERVING: list[object] = []  # keeps servers alive: one ends when nothing refers to it
 
 
 def compute_with(threads: int) -> None:

@@ -20,16 +20,11 @@ from nodewise.strategies import STRATEGIES
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
 
+_LOCK = Path("requirements.lock")
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
 
-def provenance(
-    *,
-    config: Path | None,
-    lock: Path,
-    command: str,
-    packages: Sequence[str] = (),
-) -> Provenance:
+def provenance(*, config: Path | None, command: str, packages: Sequence[str] = ()) -> Provenance:
     """Describe the code, configuration, versions and machine of this process.
 
     The result names no person, host or folder. Call this before anything is measured, because the
@@ -38,7 +33,6 @@ def provenance(
 
     Args:
         config: the study, if there is one.
-        lock: the file of the pinned versions.
         command: the command that repeats the measurement.
         packages: the strategy's own packages, if any.
     """
@@ -46,7 +40,7 @@ def provenance(
         commit=_git("rev-parse", "HEAD"),
         dirty=_dirty(),
         config_sha256=file_sha256(config) if config and config.is_file() else None,
-        lock_sha256=file_sha256(lock) if lock.is_file() else None,
+        lock_sha256=file_sha256(_LOCK) if _LOCK.is_file() else None,
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=processor(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=cgroup.whole_cores(),

@@ -1,8 +1,6 @@
-"""Watch the machine during a block of timed steps, and decide whether to repeat the block."""
+"""Watch the machine during a block of timed steps."""
 
-import math
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,8 +12,6 @@ from nodewise.cluster.reference_step import reference_us
 from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.measurement import Conditions
-
-_ROOM = 2  # a repeated block, with its warm-up, takes at most this many times as long as the last
 
 
 class Watch:
@@ -47,48 +43,6 @@ class Watch:
             host_cores=psutil.cpu_count() or 1,
         )
         return seen.model_copy(update={"outside": failed})
-
-
-class Blocks:
-    """The blocks of one launch: one, or up to `limit` if the machine is not quiet.
-
-    A block is not repeated if the rest of `time_limit_s`, which begins now, may be too short for
-    it: the measurement would be lost.
-    """
-
-    def __init__(self, cluster: Cluster, *, limit: int, time_limit_s: float = math.inf) -> None:
-        self.seen: list[Conditions] = []
-        self._cluster = cluster
-        self._limit = limit
-        self._ends = time.monotonic() + time_limit_s
-
-    def on_meeting(self, name: str, pids: Sequence[int]) -> bool:
-        """Act when all workers have met; return whether they must repeat the block.
-
-        They meet when each is in its node ("placed"), before a block ("warm") and after it
-        ("timed").
-        """
-        if name == "placed":
-            self._cluster.connect(pids)
-        elif name == "warm":
-            self.begin()
-        elif name == "timed":
-            return self.end()
-        return False
-
-    def begin(self) -> None:
-        """Limit the nodes to their share from now on, and start to watch."""
-        self._began = time.monotonic()
-        self._watch = Watch(self._cluster)
-        self._cluster.throttle()
-
-    def end(self) -> bool:
-        """Let the nodes run without a limit; return whether the block must be repeated."""
-        self.seen.append(self._watch.conditions())
-        self._cluster.unleash()
-        now = time.monotonic()
-        fits = now + _ROOM * (now - self._began) < self._ends
-        return bool(self.seen[-1].outside) and len(self.seen) < self._limit and fits
 
 
 class _Machine(NamedTuple):

@@ -6,8 +6,6 @@ that has trained before keeps the memory that it had.
 
 import json
 import os
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from nodewise.cluster.api import NO_GPU
 from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
+from nodewise.measure.fresh_process import EndedEarlyError, run_fresh
 from nodewise.results.model_description import Memory
 
 BATCHES = (4, 16, 64, 256, 1024)
@@ -70,33 +69,22 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
     Raises:
         UserError: the process failed.
     """
-    fresh = get_context("spawn")
-    receiver, sender = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_train, args=(cell, manifest, sender))
-    process.start()
-    sender.close()
     try:
-        seen: dict[str, int] | str = json.loads(receiver.recv_bytes())
-    except EOFError:
-        process.join()
-        raise UserError(
-            f"{cell.model}: the process that trained a batch of {cell.batch} ended with exit code "
-            f"{process.exitcode}; what it printed is above"
-        ) from None
-    process.join()
-    if isinstance(seen, str):
-        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {seen}")
-    return seen
+        sizes = json.loads(run_fresh(_sizes_or_reason, cell, manifest))
+    except EndedEarlyError as error:
+        sizes = f"{error}; what it printed is above"
+    if isinstance(sizes, str):
+        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {sizes}")
+    return dict(sizes)
 
 
-def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
-    """Send the sizes, or a one-line reason why there are none."""
+def _sizes_or_reason(cell: Cell, manifest: Path | None) -> str:
+    """Return, as JSON, the sizes or a one-line reason why there are none."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     try:
-        answer: dict[str, int] | str = _sizes(cell, manifest)
+        return json.dumps(_sizes(cell, manifest))
     except Exception as error:
-        answer = reason_of(error)
-    sender.send_bytes(json.dumps(answer).encode())
+        return json.dumps(reason_of(error))
 
 
 def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:

@@ -14,7 +14,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
@@ -28,11 +27,11 @@ from nodewise.data.pipeline import (
     rows_read,
     steps_per_epoch,
 )
-from nodewise.measure import data_service, energy
+from nodewise.measure import data_service
 from nodewise.measure.callbacks import Callbacks, Scores
-from nodewise.measure.node import device, idle_through_blocks, start_in_node
+from nodewise.measure.node import device, serve_in_node, start_in_node
+from nodewise.measure.stopwatch import Stopwatch
 from nodewise.measure.task import Task
-from nodewise.measure.traffic import traffic
 from nodewise.models import fit_options
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
@@ -42,8 +41,6 @@ EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _FIRST_STEPS = 2  # enough to see whether replicas stay equal
 _LEAST_STEPS = _FIRST_STEPS + 1 + 2  # of any cell: first, warm-up and timed steps
-_PROGRESS_S = 0.5
-_METERS_S = 20.0
 
 
 def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
@@ -111,22 +108,15 @@ def _parameters(weights: Iterable[keras.Variable]) -> int:
     return sum(math.prod(weight.shape) for weight in weights)
 
 
-def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
-    """Hold parameters as node `rank`, until the launcher ends this process.
+def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float]:
+    """Hold parameters as node `rank`; see `serve_in_node`."""
 
-    Meets the other processes like `train_cell`, and also sends `{"event": "ready"}`.
+    def start() -> object:
+        data = load(task.manifest)
+        job = _job(task, data, recipe_of(task.cell, data), rank)
+        return STRATEGIES[task.cell.strategy].worker().Server(job)
 
-    Returns:
-        The CPU seconds of this process during the last block, from "warm" to "timed".
-    """
-    cell, cluster = task.cell, task.cluster
-    start_in_node(cluster, rank, channel, cell.workers)
-    data = load(task.manifest)
-    job = _job(task, data, recipe_of(cell, data), rank)
-    STRATEGIES[cell.strategy].worker().Server(job)
-    channel.send({"event": "ready", "at": time.monotonic()})
-    cluster.limit_link(rank)
-    return {"cpu_s": idle_through_blocks(channel)}
+    return serve_in_node(task, rank, channel, start)
 
 
 def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
@@ -149,46 +139,6 @@ def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
     )
 
 
-class Clock:
-    """Times consecutive steps and reports the progress of the training."""
-
-    def __init__(self, send: Callable[[Message], None], expected_steps: int) -> None:
-        self.step_us: list[int] = []
-        self.input_us: list[int] = []
-        self._send = send
-        self._expected = expected_steps
-        self._meters = energy.Meters()
-        self._progress_at = self._metered_at = time.perf_counter()
-
-    def joules(self) -> float | None:
-        """Return the joules that the machine has used since this was created; None if unmetered."""
-        return self._meters.joules()
-
-    def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
-        """Train `steps` steps; return their number, their total seconds and the last logs."""
-        logs: dict[str, float] = {}
-        started = time.perf_counter()
-        for done in strategy.train(stream, steps):
-            now = time.perf_counter()
-            if not self.step_us:
-                self._send({"event": "first_step", "at": time.monotonic() - sum(done.step_s[1:])})
-            logs = done.logs
-            self.step_us += [round(seconds * 1e6) for seconds in done.step_s]
-            self.input_us += [round(seconds * 1e6) for seconds in done.input_s]
-            if now - self._progress_at > _PROGRESS_S:
-                self._progress_at = now
-                self._send({"progress": len(self.step_us) / self._expected})
-            if now - self._metered_at > _METERS_S:
-                self._metered_at = now
-                self.joules()  # often enough that no meter wraps around twice between readings
-        elapsed = time.perf_counter() - started
-        return {"steps": steps, "seconds": elapsed, "logs": logs}
-
-
-def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
-    return cell.extent.steps or (cell.extent.epochs or 0) * steps_per_epoch
-
-
 def _block(
     cell: Cell,
     strategy: Strategy,
@@ -196,76 +146,29 @@ def _block(
     steps_per_epoch: int,
     send: Callable[[Message], None],
     *,
-    callbacks: Callbacks | None = None,
+    callbacks: Callbacks | None,
 ) -> dict[str, Any]:
-    """Train the timed steps, then the split steps, whose parts are timed separately."""
-    result = _timed(cell, strategy, stream, steps_per_epoch, send, callbacks=callbacks)
-    result["observed"] = strategy.observations()
-    result["split"] = _split(strategy, stream, cell.extent.split_steps)
-    return result
-
-
-def _timed(
-    cell: Cell,
-    strategy: Strategy,
-    stream: Iterator[Batch],
-    steps_per_epoch: int,
-    send: Callable[[Message], None],
-    *,
-    callbacks: Callbacks | None = None,
-) -> dict[str, Any]:
-    """Train the timed steps. Time that callbacks take before and between epochs is not counted."""
+    """Train the timed steps, then the split steps. The callbacks are not timed."""
+    count, steps = cell.extent.epochs or 1, cell.extent.steps or steps_per_epoch
+    stopwatch = Stopwatch(strategy, send, count * steps)
     if callbacks:
         callbacks.begin()
     strategy.model.reset_metrics()  # untimed: slow if variables are mirrored
-    before = _bytes_on_wire(strategy)
-    clock = Clock(send, _timed_steps(cell, steps_per_epoch))
-    began = _clocks(clock)
     epochs: list[dict[str, Any]] = []
-    for number in range(cell.extent.epochs or 1):
-        steps = cell.extent.steps or steps_per_epoch
+    stopwatch.start()
+    for number in range(count):
         if number > 0:
             strategy.model.reset_metrics()
-        epochs.append(clock.train(strategy, stream, steps))
-        if callbacks and number + 1 < (cell.extent.epochs or 1):  # not counted by the clocks
-            ended, seen = _clocks(clock), _bytes_on_wire(strategy)
-            callbacks.between(number, epochs[-1]["logs"])
-            before += _bytes_on_wire(strategy) - seen
-            began += _clocks(clock) - ended
-    elapsed, spent, energy_j = _clocks(clock) - began
-    after = _bytes_on_wire(strategy) - before
-    if callbacks and cell.extent.epochs:
-        callbacks.end(cell.extent.epochs - 1, epochs[-1]["logs"])
-    sent, received, retransmitted = after.tolist()
-    return {
+        epochs.append(stopwatch.train(stream, steps))
+        if callbacks and cell.extent.epochs:
+            with stopwatch.pause():
+                callbacks.end_epoch(number, epochs[-1]["logs"])
+    stopwatch.stop()
+    return stopwatch.result() | {
         "epochs": epochs,
-        "step_us": clock.step_us,
-        "input_us": clock.input_us,
-        "elapsed_s": elapsed,
-        "cpu_s": spent,
-        "energy_j": None if math.isnan(energy_j) else energy_j,
-        "bytes_sent": sent,
-        "bytes_received": received,
-        "bytes_retransmitted": retransmitted,
+        "observed": strategy.observations(),
+        "split": _split(strategy, stream, cell.extent.split_steps),
     }
-
-
-def _clocks(clock: Clock) -> NDArray[np.float64]:
-    """Return the seconds, CPU seconds and joules so far; joules are NaN without a meter."""
-    seconds, cpu = time.perf_counter(), time.process_time()
-    joules = clock.joules()
-    return np.array([seconds, cpu, math.nan if joules is None else joules])
-
-
-def _bytes_on_wire(strategy: Strategy) -> NDArray[np.int64]:
-    """Return the bytes sent, received and retransmitted so far.
-
-    Collective; call it between two steps.
-    """
-    strategy.barrier()  # a step may return before its last bytes are sent
-    seen = traffic()
-    strategy.barrier()  # otherwise bytes of a faster worker's next step could be counted
-    return np.array([seen.sent, seen.received, seen.retransmitted])
 
 
 def _callbacks(

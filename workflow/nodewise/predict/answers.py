@@ -224,7 +224,8 @@ class Answers:
         if not self.known:
             return f"Unknown: the measurements say too little about one {node}."
         if best.at is None:
-            at = int(np.argmax(self.chance()))
+            least = self.cost if objective == "budget" else self.time
+            at = int(np.argmin(least[0]))
             closest = counted(int(self.nodes[at]), node)
             return (
                 f"No number of {node}s compared keeps the {objective}. {closest} come closest: "

@@ -87,7 +87,7 @@ def optimum_rows(
 ) -> list[tuple[Answers, Row]]:
     """Return the answers for each curve and batch, each with its row of the JSON output.
 
-    `best_batch` marks the batch of a curve at which the fastest number is fastest.
+    `best_batch` marks the one of several batches of a curve at which the fastest number is fastest.
 
     Args:
         file: the fits.
@@ -124,7 +124,7 @@ def optimum_rows(
         of_curve = [(answers, row) for answers, row in rows if row["curve"] == curve.name]
         fastest = best_batch([answers for answers, _ in of_curve], "fastest")
         for answers, row in of_curve:
-            row["best_batch"] = answers is fastest
+            row["best_batch"] = len(of_curve) > 1 and answers is fastest
     return rows
 
 

@@ -28,7 +28,6 @@ from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
-from nodewise.results.peers import EXCHANGES_FILE
 from nodewise.results.peers import FILE as PEERS
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
@@ -73,7 +72,7 @@ def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
         **_copies(results / "tables", "tables", [f"{name}.*" for name in study.tables]),
         **_copies(results / "overhead", "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(results, "tables", [CHANGES]),
-        **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
+        **_copies(PEERS.parent, "tables", [PEERS.name]),
         **_copies(results / "charts", "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
         **{calibration_file(one): json_text(one) for one in study.calibrations},

@@ -42,8 +42,8 @@ class Transfer(Frozen):
     """One TCP stream from one node to another, measured by the receiver.
 
     `segment_bytes` is the payload of a full frame of `frame_bytes`, which includes the Ethernet
-    header. `round_trip_s` is the median round trip of one byte, measured before the stream; None if
-    unknown.
+    header. `round_trip_s` is the shortest round trip of a packet, as the kernel saw it; in older
+    files it is the median round trip of one byte. None if unknown.
     """
 
     payload_bytes: int = Field(ge=1)
@@ -98,8 +98,8 @@ class AllReduce(Frozen):
 class Launch(Frozen):
     """One launch of `nodes` new worker processes.
 
-    Launches of two nodes have a `transfer` from node 0 to node 1. Launches of two or more nodes
-    have `all_reduces`. `discarded` holds the conditions of earlier launches that were repeated
+    Launches of two emulated nodes have a `transfer` from node 0 to node 1. Launches of two or more
+    nodes have `all_reduces`. `discarded` holds the conditions of measurements that were repeated
     because they were outside the quiet-machine thresholds.
     """
 
@@ -125,9 +125,7 @@ class Launch(Frozen):
 class Calibration(Frozen):
     """One calibration. It has launches if `status` is ok, and else a failure.
 
-    `streams` are the streams between hosts, measured one after another before the launches: between
-    all pairs of hosts, or only between neighbours if there are many hosts. Emulated nodes have
-    none.
+    `streams` are the streams between hosts, measured one after another. Emulated nodes have none.
     """
 
     schema_version: Literal[1] = 1

@@ -1,4 +1,4 @@
-"""Schemas of benchmark results: `Results` of `bench/peers`, `Exchanges` of `bench/all_reduce.py`.
+"""Schemas of the results of the benchmark `bench/peers`.
 
 All intervals are 90 % intervals. The unit of repetition is a round, in which all ways (strategies
 and peers) are measured one right after another. Ratios are taken within a round. Because
@@ -13,18 +13,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
 from pydantic import Field
 
 from nodewise.core.cell import Cluster, Frozen
-from nodewise.core.intervals import median_interval, pooled_factors
+from nodewise.core.intervals import pooled_factors
 from nodewise.core.units import counted
-from nodewise.results.calibration import Collective
 from nodewise.results.record import Kind, Provenance
 
 PEERS = ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # the published comparison
-EXCHANGES_FILE = Path("data/bench/all_reduce.json")
 LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
 
 
@@ -170,41 +167,6 @@ class Results(Frozen):
     added: list[Added]
     added_ratios: list[Ratio]
     all_reduces: list[AllReduce]
-
-
-class Exchange(Frozen):
-    """All-reduces of `payload_bytes` by one collective, relative to the 2(n−1)/n·S bytes of a ring.
-
-    `wire_s` is the time that these bytes take on the link, in seconds. `ratio` is the measured time
-    over `wire_s`. `sent` is the number of bytes that a node sent over those of the ring.
-    """
-
-    collective: Collective
-    nodes: int
-    payload_bytes: int
-    wire_s: float
-    ratio: Interval
-    sent: float
-
-
-class Exchanges(Frozen):
-    """One run of `bench/all_reduce.py`. `level` is the upper limit of the ratios."""
-
-    schema_version: Literal[1] = 1
-    kind: Kind
-    started_at: datetime
-    finished_at: datetime
-    cluster: Cluster
-    level: float = LEVELS["all_reduce"]
-    provenance: Provenance
-    found: list[Exchange] = Field(min_length=1)
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the median and its interval from one value per round, for many rounds."""
-    series = pd.Series(values)
-    low, high = median_interval(series)
-    return _interval(float(series.median()), low, high, len(series))
 
 
 def intervals(groups: Sequence[Sequence[float]]) -> list[Interval]:

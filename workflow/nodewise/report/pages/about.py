@@ -96,10 +96,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
             for name, (there, what) in {
                 CHANGES: (not study.changes.empty, "what changed between two runs"),
                 peers.FILE.name: (peers.FILE.is_file(), "launches against Horovod and PyTorch"),
-                peers.EXCHANGES_FILE.name: (
-                    peers.EXCHANGES_FILE.is_file(),
-                    "all-reduces without training",
-                ),
             }.items()
             if there
         ],

@@ -160,17 +160,14 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
 def _streams(streams: pd.DataFrame, kind: str) -> dict[str, Any]:
     """Return the table of streams between more than two hosts, with the slowest and the fastest.
 
-    `streams` is sorted, the slowest first. `neighbours` says that not all pairs of hosts had a
-    stream.
+    `streams` is sorted, the slowest first.
     """
     slowest, fastest = streams.iloc[0], streams.iloc[-1]
-    hosts = len({*streams["sender"], *streams["receiver"]})
     return {
         "table": table(streams, _stream_columns(kind)),
         "slowest": number(slowest["achieved_bit_s"], "bit/s", kind),
         "fastest": number(fastest["achieved_bit_s"], "bit/s", kind),
         "between": f"{slowest['sender']} and {slowest['receiver']}",
-        "neighbours": len(streams) < hosts * (hosts - 1) / 2,
     }
 
 

@@ -12,15 +12,10 @@ from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MODEL, NODES, Column, table
-from nodewise.results.calibration import COLLECTIVES
 from nodewise.results.peers import (
-    EXCHANGES_FILE,
     FILE,
     PEERS,
     Added,
-    AllReduce,
-    Exchange,
-    Exchanges,
     Interval,
     Ratio,
     Results,
@@ -72,16 +67,6 @@ _ALL_REDUCES = [
     Column("reached", "Target met"),
     _KIND,
 ]
-_EXCHANGES = [
-    Column("way", "All-reduce"),
-    NODES,
-    Column("payload", "Payload", "B", kind_from="kind"),
-    Column("wire_s", "On the wire", "s", "predicted"),
-    _ends("ratio", "All-reduce ÷ wire", "×"),
-    Column("sent", "Bytes sent ÷ ring's", "×", kind_from="kind"),
-    Column("reached", "Target met"),
-    _KIND,
-]
 _FITS = [
     MODEL,
     Column("way", "Against"),
@@ -91,15 +76,12 @@ _FITS = [
 
 
 @page("peers")
-def pages(
-    study: ReportContext, file: Path = FILE, exchanges: Path = EXCHANGES_FILE
-) -> Iterator[Page]:
+def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     """Yield the page, if there is a comparison to show.
 
     Args:
         study: the study.
         file: the results of the comparison.
-        exchanges: the results of all-reduces without training, which are shown if the file exists.
     """
     if not file.is_file():
         return
@@ -109,7 +91,6 @@ def pages(
         "added": table(_added(study, found), _ADDED) if found.added else None,
         "steps": table(_steps(study, found), _STEPS),
         "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
-        "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
         "interval": f"{100 * INTERVAL:g}\u00a0%",
         "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
@@ -199,38 +180,17 @@ def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
 def _all_reduces(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     level = found.levels["all_reduce"]
     return [
-        _all_reduce(one, level) | {"way": _way(study, one.way), "kind": kind_label(one.kind)}
+        {
+            "way": _way(study, one.way),
+            "nodes": one.nodes,
+            "payload": one.payload_bytes,
+            "wire_s": one.wire_s,
+            "reached": _reached(one.ratio, level),
+            "kind": kind_label(one.kind),
+            **_ends_of(ratio=one.ratio),
+        }
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
     ]
-
-
-def _all_reduce(one: AllReduce | Exchange, level: float) -> dict[str, Any]:
-    return {
-        "nodes": one.nodes,
-        "payload": one.payload_bytes,
-        "wire_s": one.wire_s,
-        "reached": _reached(one.ratio, level),
-        **_ends_of(ratio=one.ratio),
-    }
-
-
-def _exchanges(file: Path) -> dict[str, Any]:
-    found = read_json(Exchanges, file)
-    rows = [
-        _all_reduce(one, found.level)
-        | {"way": COLLECTIVES[one.collective], "sent": one.sent, "kind": kind_label(found.kind)}
-        for one in found.found
-    ]
-    return {
-        "file": file.as_posix(),
-        "url": f"tables/{file.name}",
-        "table": table(rows, _EXCHANGES),
-        "cluster": found.cluster.label,
-        "rounds": found.found[0].ratio.rounds,
-        "measured": f"{found.started_at:%Y-%m-%d}",
-        "cpu": found.provenance.cpu,
-        "commit": (found.provenance.commit or "unknown")[:12],
-    }
 
 
 def _fits(study: ReportContext, found: Results) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every step is counted, and sent bytes count for the steps that caused them."""
+"""Every step is timed, and bytes, CPU time and wall time count for the steps that caused them."""
 
 import contextlib
 import itertools
@@ -6,28 +6,21 @@ import socket
 import threading
 import time
 
+import pytest
 import tensorflow as tf
 
-from nodewise.cluster.kinds.local import Local
-from nodewise.core.cell import Cell, Extent
-from nodewise.measure import worker as train
+from nodewise.measure import stopwatch
+from nodewise.measure.stopwatch import Stopwatch
 from nodewise.measure.traffic import Traffic
 from nodewise.strategies import api
 
 STEPS, SENT_PER_STEP = 3, 5_000
 
 
-class Model:
-    """A model without metrics."""
-
-    def reset_metrics(self):
-        pass
-
-
 class Late:
     """A strategy whose steps queue bytes that only a barrier certainly sends."""
 
-    model, train = Model(), api.Strategy.train
+    train = api.Strategy.train
 
     def __init__(self, wire):
         self.wire, self.queue = wire, b""
@@ -52,38 +45,35 @@ def connection():
             yield one
 
 
-def cell():
-    return Cell(
-        study="ntua",
-        experiment="steps",
-        model="fashion_mlp",
-        dataset="fashion_mnist",
-        strategy="single",
-        cluster=Local(),
-        batch=8,
-        nodes=1,
-        repeat=0,
-        extent=Extent(steps=STEPS),
-        seed=1,
-        time_limit_s=60,
-    )
-
-
 def stream():
     return itertools.repeat((tf.zeros([8, 4]), tf.zeros(8)))
 
 
-def test_bytes_still_queued_when_the_last_step_returns_are_counted():
+def ignore(message):
+    pass
+
+
+def test_bytes_still_queued_when_the_last_step_returns_count_and_those_of_a_pause_do_not():
     with connection() as wire:
-        seen = train._timed(cell(), Late(wire), stream(), 4, lambda message: None)
-    assert seen["bytes_sent"] == STEPS * SENT_PER_STEP
-    assert len(seen["input_us"]) == len(seen["step_us"]) == STEPS
+        late = Late(wire)
+        watch = Stopwatch(late, ignore, 2 * STEPS)
+        watch.start()
+        watch.train(stream(), STEPS)
+        with watch.pause():
+            late.step(None)
+            time.sleep(0.5)
+        watch.train(stream(), STEPS)
+        watch.stop()
+    seen = watch.result()
+    assert seen["bytes_sent"] == 2 * STEPS * SENT_PER_STEP
+    assert len(seen["input_us"]) == len(seen["step_us"]) == 2 * STEPS
+    assert sum(seen["step_us"]) / 1e6 <= seen["elapsed_s"] < sum(seen["step_us"]) / 1e6 + 0.5
 
 
 class Hasty:
     """One of two workers; each step sends bytes to the other one and waits for nobody."""
 
-    model, train = Model(), api.Strategy.train
+    train = api.Strategy.train
 
     def __init__(self, meeting, received, other):
         self.meeting, self.received, self.other = meeting, received, other
@@ -108,11 +98,14 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
     def work(rank):
         me.rank = rank
         strategy = Hasty(meeting, received, 1 - rank)
-        timed = train._timed(cell(), strategy, stream(), 4, lambda message: None)
-        counted[rank] = timed["bytes_received"]
+        watch = Stopwatch(strategy, ignore, STEPS)
+        watch.start()
+        watch.train(stream(), STEPS)
+        watch.stop()
+        counted[rank] = watch.result()["bytes_received"]
         strategy.step(None)
 
-    monkeypatch.setattr(train, "traffic", traffic)
+    monkeypatch.setattr(stopwatch, "traffic", traffic)
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
     for thread in threads:
         thread.start()
@@ -124,8 +117,6 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
 class AtOnce:
     """A strategy that trains its steps in two chunks, of which the first takes longer."""
 
-    model = Model()
-
     def train(self, stream, steps):
         yield api.Steps({"loss": 6.0}, input_s=[0.1, 0.2], step_s=[3.0, 4.0])
         yield api.Steps({"loss": 5.0}, input_s=[0.0], step_s=[0.5])
@@ -133,12 +124,13 @@ class AtOnce:
 
 def test_steps_trained_at_once_are_counted_one_by_one():
     sent = []
-    clock = train.Clock(sent.append, STEPS)
+    watch = Stopwatch(AtOnce(), sent.append, STEPS)
     before = time.monotonic()
-    epoch = clock.train(AtOnce(), iter(()), STEPS)
-    assert clock.step_us == [3_000_000, 4_000_000, 500_000]
-    assert clock.input_us == [100_000, 200_000, 0]
+    epoch = watch.train(iter(()), STEPS)
+    seen = watch.result()
+    assert seen["step_us"] == [3_000_000, 4_000_000, 500_000]
+    assert seen["input_us"] == [100_000, 200_000, 0]
     assert (epoch["steps"], epoch["logs"]) == (STEPS, {"loss": 5.0})
     (first,) = sent
     assert first["event"] == "first_step"
-    assert before - 4 <= first["at"] <= time.monotonic() - 4  # The second step ended 4 s later.
+    assert first["at"] == pytest.approx(before - 4, abs=1)  # the second step ended 4 s later

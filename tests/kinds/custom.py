@@ -1,0 +1,447 @@
+"""Kinds of models with code of one's own; a builder has the name of its kind."""
+
+import keras
+import tensorflow as tf
+from keras import layers, ops
+
+
+class Small(layers.Layer):
+    def call(self, x, training=False):
+        if training:
+            self.add_loss(0.1 * ops.mean(ops.square(x)))
+        return x
+
+
+def regularized():
+    """Losses that layers add: an activity regularizer, a sum over the examples, and `add_loss`."""
+    model = keras.Sequential(
+        [
+            keras.Input((8,)),
+            layers.Dense(8, activation="tanh", activity_regularizer="l2"),
+            Small(),
+            layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+class Falling(keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step):
+        return 0.1 / (1.0 + 0.2 * ops.cast(step, "float32"))
+
+
+class Signs(keras.optimizers.Optimizer):
+    def update_step(self, gradient, variable, learning_rate):
+        rate = ops.cast(learning_rate, variable.dtype)
+        self.assign_sub(variable, rate * ops.tanh(ops.cast(gradient, variable.dtype)))
+
+
+class Logarithmic(keras.losses.Loss):
+    def call(self, y_true, y_pred):
+        return ops.mean(ops.log(1.0 + ops.square(y_true - y_pred)), axis=-1)
+
+
+class Largest(keras.metrics.Metric):
+    def __init__(self):
+        super().__init__(name="largest")
+        self.largest = self.add_variable((), "zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        found = ops.max(ops.abs(y_true - y_pred))
+        self.largest.assign(ops.maximum(self.largest, found))
+
+    def result(self):
+        return self.largest
+
+
+class Scaled(layers.Layer):
+    def __init__(self, start):
+        super().__init__()
+        self.start = start
+
+    def build(self, shape):
+        self.scale = self.add_weight(
+            shape=shape[-1:], initializer=lambda s, dtype: ops.full(s, 2.0)
+        )
+
+    def call(self, x):
+        return self.start + x * self.scale
+
+
+def unregistered():
+    """A schedule, optimizer, loss, metric and layer of one's own, none of which could be saved."""
+    model = keras.Sequential(
+        [keras.Input((8,)), Scaled(0.1), layers.Dense(8, activation="tanh"), layers.Dense(1)]
+    )
+    model.compile(Signs(Falling()), Logarithmic(), metrics=[Largest()])
+    return model
+
+
+class Halve(keras.callbacks.Callback):
+    """Halves the learning rate when the training loss of an epoch is above a limit."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        optimizer = self.model.optimizer
+        if logs["loss"] > 0.05:
+            optimizer.learning_rate = 0.5 * keras.ops.convert_to_numpy(optimizer.learning_rate)
+
+
+def callbacks():
+    """Callbacks that change the learning rate, by the epoch and by the loss of test examples."""
+    model = keras.Sequential(
+        [
+            keras.Input((8,)),
+            layers.Dense(16, activation="tanh"),
+            layers.BatchNormalization(trainable=False),
+            layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", metrics=["mae"])
+    callbacks = [
+        keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * (0.9 if epoch else 0.5)),
+        keras.callbacks.ReduceLROnPlateau(monitor="val_mae", patience=1, min_delta=0.2),
+        Halve(),
+    ]
+    return model, {"callbacks": callbacks}
+
+
+class Noise(layers.Layer):
+    def call(self, x, training=False):
+        return x + 0.5 * keras.random.normal(ops.shape(x)) if training else x
+
+
+def unseeded():
+    """Random numbers without a seed, which a generator of Keras draws that no model has."""
+    model = keras.Sequential(
+        [keras.Input((8,)), layers.Dense(8, activation="tanh"), Noise(), layers.Dense(1)]
+    )
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+class Sampling(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.seed_generator = keras.random.SeedGenerator(5)
+
+    def call(self, inputs):
+        mean, log_variance = inputs
+        added = -0.5 * ops.mean(1 + log_variance - ops.square(mean) - ops.exp(log_variance))
+        self.add_loss(0.1 * added)
+        drawn = keras.random.normal(ops.shape(mean), seed=self.seed_generator)
+        return mean + ops.exp(0.5 * log_variance) * drawn
+
+
+def variational():
+    """A variational autoencoder: it draws random numbers, and adds a loss."""
+    x = keras.Input((8,))
+    hidden = layers.Dense(8, activation="tanh")(x)
+    drawn = Sampling()([layers.Dense(2)(hidden), layers.Dense(2)(hidden)])
+    model = keras.Model(x, layers.Dense(8)(layers.Dense(8, activation="tanh")(drawn)))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+class Growing(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.steps = tf.Variable(0.0, trainable=False)
+
+    def call(self, x, training=False):
+        if training:
+            self.steps.assign_add(1.0)
+        return x * (1.0 + 0.2 * self.steps)
+
+
+def own_variable():
+    """A variable of TensorFlow, which Keras does not know of: a layer counts its steps."""
+    model = keras.Sequential(
+        [keras.Input((8,)), layers.Dense(8, activation="tanh"), Growing(), layers.Dense(1)]
+    )
+    model.compile(keras.optimizers.SGD(0.02), "mse")
+    return model
+
+
+class Mean(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = layers.Embedding(20, 4), layers.Dense(3)
+
+    def call(self, words):
+        there = tf.sequence_mask(words.row_lengths(), dtype="float32")[..., None]
+        vectors = self.embedding(words.to_tensor())
+        return self.out(tf.reduce_sum(vectors * there, 1) / tf.reduce_sum(there, 1))
+
+
+def ragged():
+    """Sentences of several lengths as a ragged tensor."""
+    model = Mean()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1), loss)
+    return model
+
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = layers.Dense(8, activation="tanh"), layers.Dense(1)
+
+    def call(self, x):
+        return self.out(self.inner(x))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return ops.mean(ops.square(y - y_pred)) + 0.1 * ops.mean(ops.abs(y_pred))
+
+
+def own_loss():
+    """A compute_loss of its own."""
+    model = Own()
+    model.compile(keras.optimizers.SGD(0.1))
+    return model
+
+
+class OwnStep(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = layers.Dense(16, activation="tanh"), layers.Dense(8)
+        self.tracker = keras.metrics.Mean(name="loss")
+
+    def call(self, x):
+        return self.out(self.inner(x))
+
+    @property
+    def metrics(self):
+        return [self.tracker]
+
+    def train_step(self, data):
+        x, _ = data
+        with tf.GradientTape() as tape:
+            made = self(x, training=True)
+            loss = tf.reduce_mean(tf.square(made - x)) + 0.1 * tf.reduce_mean(tf.abs(made))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.tracker.update_state(loss)
+        return {"loss": self.tracker.result()}
+
+
+def own_train_step():
+    """A train_step of its own, with two losses and a metric of its own."""
+    model = OwnStep()
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return model
+
+
+class Accumulating(keras.Model):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.steps = tf.Variable(0, trainable=False)
+        self.sums = [
+            tf.Variable(tf.zeros(weight.shape), trainable=False)
+            for weight in self.trainable_variables
+        ]
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            error = tf.reduce_mean(tf.square(y - self(x, training=True)))
+        for total, gradient in zip(
+            self.sums, tape.gradient(error, self.trainable_variables), strict=True
+        ):
+            total.assign_add(gradient)
+        self.steps.assign_add(1)
+        tf.cond(tf.equal(self.steps % 2, 0), self.apply_sums, lambda: None)
+        return {"error": error}
+
+    def apply_sums(self):
+        sums = [tf.identity(total) for total in self.sums]
+        self.optimizer.apply(sums, self.trainable_variables)
+        for total in self.sums:
+            total.assign(tf.zeros_like(total))
+
+
+def accumulating():
+    """A train_step that adds up gradients, and applies them in a branch every second time."""
+    x = keras.Input((8,))
+    model = Accumulating(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    model.compile(keras.optimizers.SGD(0.05))
+    return model
+
+
+class Decorated(keras.Model):
+    @tf.function
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            error = tf.reduce_mean(tf.square(y - self(x, training=True)))
+        weights = self.trainable_variables
+        factor = 1.0
+        for _ in tf.range(2):
+            factor *= 0.5
+        gradients = [factor * gradient for gradient in tape.gradient(error, weights)]
+        self.optimizer.apply(gradients, weights)
+        return {"error": error}
+
+
+def decorated():
+    """A train_step that is a tf.function itself, written in Python that TensorFlow converts."""
+    x = keras.Input((8,))
+    model = Decorated(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    model.compile(keras.optimizers.SGD(0.2))
+    return model
+
+
+class Guided(keras.Model):
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predicted = self(x, training=True)
+            loss = tf.reduce_mean(tf.square(y - predicted))
+        weights = self.trainable_variables
+        self.optimizer.apply(tape.gradient(loss, weights), trainable_variables=weights)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, predicted)
+        logs = {metric.name: metric.result() for metric in self.metrics}
+        return logs | {"rate": self.optimizer.learning_rate, "outputs": predicted, "nothing": None}
+
+
+def nested_logs():
+    """A train_step as in Keras' guide: its logs have a dict of all compiled metrics."""
+    x = keras.Input((8,))
+    model = Guided(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    metrics = ["mae", keras.metrics.R2Score(class_aggregation=None)]
+    model.compile(keras.optimizers.SGD(0.1), metrics=metrics)
+    return model
+
+
+class Noisy(keras.Model):
+    def train_step(self, data):
+        x, y = data
+        noise = tf.random.normal(tf.shape(x))
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(y=y, y_pred=self(x + noise, training=True))
+        weights = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": tf.reduce_mean(noise)}  # for a test to compare
+
+
+def drawn():
+    """A train_step that draws by `tf.random`, whose generators nothing can set back."""
+    x = keras.Input((8,))
+    model = Noisy(x, layers.Dense(1)(x))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+class Unseen(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.out = layers.Dense(1)
+
+    def call(self, x):
+        return self.out(x)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(y - self(x, training=True)))
+        weights = self.trainable_variables
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return {"error": loss}  # fit shows its own loss, which is 0 here
+
+
+def unseen():
+    """A train_step that changes weights without an optimizer, by what its examples are."""
+    model = Unseen()
+    model.compile(keras.optimizers.SGD(0.1))
+    return model
+
+
+class Gan(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.generator = keras.Sequential([layers.Dense(8, activation="tanh"), layers.Dense(8)])
+        self.judge = keras.Sequential([layers.Dense(8, activation="tanh"), layers.Dense(1)])
+
+    def compile(self):
+        super().compile()
+        self.of_generator = keras.optimizers.Adam(0.01, epsilon=1e-4)
+        self.of_judge = keras.optimizers.Adam(0.02, epsilon=1e-4)
+        self.entropy = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def train_step(self, data):
+        real, noise = data
+        ones, zeros = tf.ones([real.shape[0], 1]), tf.zeros([real.shape[0], 1])
+        with tf.GradientTape() as tape:
+            wrong = self.entropy(ones, self.judge(real))
+            wrong += self.entropy(zeros, self.judge(self.generator(noise)))
+        judge = self.judge.trainable_variables
+        self.of_judge.apply_gradients(zip(tape.gradient(wrong, judge), judge, strict=True))
+        with tf.GradientTape() as tape:
+            seen = self.entropy(ones, self.judge(self.generator(noise)))
+        made = self.generator.trainable_variables
+        self.of_generator.apply_gradients(zip(tape.gradient(seen, made), made, strict=True))
+        return {"judge": wrong, "generator": seen}
+
+
+def gan():
+    """Two optimizers: a generator and a discriminator that take turns."""
+    model = Gan()
+    model.compile()
+    return model
+
+
+class Pair(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.encoder = keras.Sequential([keras.Input((8,)), layers.Dense(4, activation="tanh")])
+        self.decoder = keras.Sequential([keras.Input((4,)), layers.Dense(8)])
+        self.encoder.compile(keras.optimizers.Adam(0.01, epsilon=1e-4))
+        self.decoder.compile(keras.optimizers.SGD(0.1, momentum=0.9))
+
+    def call(self, x):
+        return self.decoder(self.encoder(x))
+
+    def train_step(self, data):
+        x, _ = data
+        with tf.GradientTape(persistent=True) as tape:
+            error = tf.reduce_mean(tf.square(self(x, training=True) - x))
+        for part in (self.encoder, self.decoder):
+            weights = part.trainable_variables
+            gradients = tape.gradient(error, weights)
+            part.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        return {"error": error}
+
+
+def inner_models():
+    """Two compiled models inside of one, whose train_step uses their optimizers."""
+    model = Pair()
+    model.compile()
+    return model
+
+
+class Autoencoder(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = layers.Dense(4, activation="tanh"), layers.Dense(8)
+
+    def call(self, x):
+        return self.decoder(self.encoder(x))
+
+    def train_step(self, x):
+        with tf.GradientTape() as tape:
+            error = tf.reduce_mean(tf.square(self(x, training=True) - x))
+        weights = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(error, weights), weights, strict=True))
+        return {"error": error}
+
+
+def x_alone():
+    """Inputs without targets: a train_step gets x alone, which is in no tuple."""
+    model = Autoencoder()
+    model.compile(keras.optimizers.SGD(0.1))
+    return model

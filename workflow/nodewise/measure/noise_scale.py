@@ -1,0 +1,155 @@
+"""Measure the gradient noise scale of a model during a short training on real examples.
+
+Imports TensorFlow. The training runs in this process and uses all cores, because nothing is timed.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.cluster import lock
+from nodewise.cluster.guard import end_with_parent
+from nodewise.cluster.worker import reason_of
+from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError, UserError
+from nodewise.core.files import check_writable, write_text
+from nodewise.core.schema import json_text
+from nodewise.data import Dataset, check_arrays, load
+from nodewise.measure.inputs import check_inputs
+from nodewise.measure.period import Period
+from nodewise.measure.provenance import command, data_source, provenance
+from nodewise.models.training import Recipe, recipe_of
+from nodewise.models.weights import read_weights
+from nodewise.results.noise_scale import NoiseScale, Point, group_squares
+from nodewise.strategies.api import Job, flat
+from nodewise.strategies.replica import Replica
+
+STEPS = (0, 50, 200)
+"""The numbers of training steps after which the noise scale is measured."""
+SMALL_BATCH, BIG_BATCH, GROUPS = 32, 512, 4
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+
+
+def measure_noise_scale(
+    cell: Cell,
+    manifest: Path,
+    weights: Path | None,
+    *,
+    output: Path,
+    config: Path,
+    progress: Callable[[float], None],
+    on_wait: Callable[[], None],
+) -> NoiseScale:
+    """Train the model of `cell` for some steps, measure its gradients and write the result.
+
+    The model trains on one node with batches of 32, whatever the cell's settings are. No cell is
+    measured on this machine at the same time.
+
+    Args:
+        cell: names the model, the dataset and the seed.
+        manifest: the manifest of the prepared dataset.
+        weights: the manifest of pretrained weights, if the model starts from them.
+        output: the file to write.
+        config: the study that declares the cell.
+        progress: called with the share that is done.
+        on_wait: called if a cell is being measured on this machine.
+
+    Raises:
+        UserError: a manifest cannot be read or is not permitted, there are too few examples, or
+            training failed or diverged.
+        OSError: the result cannot be written.
+    """
+    check_writable(output)
+    pretrained = read_weights(weights) if weights else None
+    source = check_arrays(manifest)
+    check_inputs(cell, source, pretrained, config)
+    if source.train_examples < BIG_BATCH:
+        raise UserError(
+            f"{source.dataset}: has {source.train_examples} examples; measuring the noise scale "
+            f"takes {BIG_BATCH}"
+        )
+    made = provenance(
+        config=config,
+        command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
+    )
+    with lock.to_itself(on_wait):
+        period = Period()
+        try:
+            data = load(manifest)
+            points = list(_points(cell, data, pretrained.file if pretrained else None, progress))
+        except (UserError, OSError):
+            raise
+        except Exception as error:  # of the model's code, called by TensorFlow and Keras
+            raise UserError(f"{cell.model}: {reason_of(error)}") from error
+    result = NoiseScale(
+        model=cell.model,
+        started_at=period.started_at,
+        finished_at=period.finished_at(),
+        data=data_source(source),
+        weights=pretrained.source if pretrained else None,
+        provenance=made,
+        seed=cell.seed,
+        small_batch=SMALL_BATCH,
+        big_batch=BIG_BATCH,
+        points=points,
+    )
+    write_text(output, json_text(result))
+    return result
+
+
+def _points(
+    cell: Cell, data: Dataset, weights: Path | None, progress: Callable[[float], None]
+) -> Iterator[Point]:
+    """Yield the measurement after each number of steps."""
+    recipe = recipe_of(cell, data)
+    replica = Replica(Job(0, 1, SMALL_BATCH, cell.seed, partial(recipe.built, weights)))
+    mean_gradient = tf.function(partial(_mean_gradient, replica.model), autograph=False)
+    stream = _batches(data, recipe, cell.seed)
+    batches = BIG_BATCH // SMALL_BATCH
+    whole = STEPS[-1] + len(STEPS) * GROUPS * batches
+    trained = 0
+    for number, step in enumerate(STEPS, 1):
+        for batch in itertools.islice(stream, step - trained):
+            replica.step(batch)
+            end_with_parent()
+        trained = step
+        gradients = (_gradient(mean_gradient, batch, cell.model, step) for batch in stream)
+        small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)
+        yield Point(step=step, small_squares=list(small), big_squares=list(big))
+        progress((step + number * GROUPS * batches) / whole)
+
+
+def _mean_gradient(model: keras.Model, batch: Batch) -> tf.Tensor:
+    """Return the mean gradient over a batch, (parameters,)."""
+    x, y = batch
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x, y, model(x, training=True), training=True)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return flat([tf.convert_to_tensor(gradient) for gradient in gradients])
+
+
+def _gradient(
+    mean_gradient: Callable[[Batch], tf.Tensor], batch: Batch, model: str, step: int
+) -> NDArray[np.float32]:
+    gradient: NDArray[np.float32] = mean_gradient(batch).numpy()
+    if not np.isfinite(gradient).all():
+        raise RefusedError(f"{model}: its gradient is not finite after {step} steps of training")
+    return gradient
+
+
+def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
+    """Yield small preprocessed batches: all examples in random order, again and again."""
+    rng = np.random.default_rng(seed)
+    each = len(data.y_train) // SMALL_BATCH
+    while True:
+        order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
+        for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # sorted for faster disk access
+            x = recipe.preprocess(tf.constant(data.x_train[rows]))
+            yield recipe.augment(x), tf.constant(data.y_train[rows])
