@@ -43,7 +43,7 @@ def best_at_global_batch(
     - Averaging: √((τc₁G − 2Sβ)/2α)
     - Halving-doubling: ln2·(c₁G − 2Sβ)/2α
     - Tree: ln2·c₁G/2(α + Sβ)
-    - Star: √(c₁G/2(α + Sβ))
+    - Star: √(c₁G/(2α + (1 + w)Sβ))
     - Compressed: √(c₁G/(α + ρS(β + k)))
     """
     if not _is_sum(law):
@@ -76,7 +76,7 @@ def best_at_worker_batch(
     It is the n at which t(n)/n is least.
 
     There is no interior optimum: t(n)/n approaches a limit
-    as n grows: 2α for a ring, 2α/τ with averaging, 2(α + Sβ) for a star, α + ρS(β + k) for
+    as n grows: 2α for a ring, 2α/τ with averaging, 2α + (1 + w)Sβ for a star, α + ρS(β + k) for
     compressed gradients, and 0 for all others. The result is infinity if one node takes longer than
     the limit, else 1.
 
@@ -109,7 +109,7 @@ def break_even(law: Law, p: Values, batch: ArrayLike, payload: ArrayLike) -> Flo
     - Ring: 2Sβ/(A − 2α), or infinity (never) if A ≤ 2α, because each node then costs more time for
       messages than it saves.
     - Averaging: the same with α/τ and β/τ.
-    - Star: 1 (every further node pays) if A > 2(α + Sβ), else infinity.
+    - Star: 1 (every further node pays) if A > 2α + (1 + w)Sβ, else infinity.
     - Compressed gradients: 1 if A + k·S > α + ρSβ, else infinity.
     """
     if not _is_sum(law):
@@ -140,7 +140,7 @@ def best_to_accuracy(
     The number of steps is proportional to 1 + ν/n, where ν is the critical batch divided by b
     (S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162).
 
-    - Star: √(ν(A − κ)/κ) with κ = 2(α + Sβ)
+    - Star: √(ν(A − κ)/κ) with κ = 2α + (1 + w)Sβ
     - Ring: the larger root of 2αn³ − (νP − Q)n + 2νQ with P = A − 2α + 2Sβ and Q = 2Sβ, or 1 if one
       node is as fast
     """

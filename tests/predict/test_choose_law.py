@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nodewise.predict import choose_law
 from nodewise.predict.curve_groups import USUAL_LAWS, CurveGroup
+from nodewise.predict.fit_curves import BY, CLEARLY, Choice, choose
 from nodewise.predict.judge import LARGEST, try_held_out
 from nodewise.predict.law import LAWS, Law
 from nodewise.predict.laws.ring import RingAllReduce
@@ -37,7 +37,7 @@ def points_of(law: Law, nodes=NODES, noise=0.0, seed=0) -> Points:
 
 def test_a_law_that_ran_is_found_from_whole_steps():
     tree = LAWS.make("tree")
-    found = choose_law.choose(CHOICE, points_of(tree))
+    found = choose(CHOICE, points_of(tree))
     assert found.law == tree
     assert found.errors[CHOICE.index(tree)] < 0.01
     assert found.errors[0] > 0.05
@@ -46,29 +46,29 @@ def test_a_law_that_ran_is_found_from_whole_steps():
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_expected_is_not_given_up_for_noise(seed):
     noisy = points_of(RING, nodes=(1, 2, 4, 8, 16, 32), noise=0.03, seed=seed)
-    assert choose_law.choose(RING.alternatives(), noisy).law == RING
+    assert choose(RING.alternatives(), noisy).law == RING
 
 
 @pytest.mark.parametrize("name", USUAL_LAWS)
 def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
     """Noise may hide a law that differs little from the expected one, not one that differs much."""
     truth = LAWS.make(name)
-    found = choose_law.choose(CHOICE, points_of(truth, noise=0.02))
+    found = choose(CHOICE, points_of(truth, noise=0.02))
     expected, right = found.errors[0], found.errors[CHOICE.index(truth)]
-    if right < min(choose_law.CLEARLY * expected, expected - choose_law.BY):
+    if right < min(CLEARLY * expected, expected - BY):
         assert found.law != RING
     else:
         assert found.law == RING
 
 
 def test_three_node_counts_choose_nothing():
-    found = choose_law.choose(CHOICE, points_of(STAR, nodes=(1, 2, 8)))
+    found = choose(CHOICE, points_of(STAR, nodes=(1, 2, 8)))
     assert (found.law, found.errors, str(found)) == (RING, (), "")
 
 
 def test_computing_that_hides_communication_is_found():
     hidden = RingAllReduce(overlap=4)
-    found = choose_law.choose(RING.alternatives(), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32)))
+    found = choose(RING.alternatives(), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32)))
     assert found.law == hidden
     assert "overlap 4 " in str(found)
 
@@ -97,5 +97,5 @@ def test_what_is_left_out_has_no_part_in_the_choice():
 
 
 def test_a_choice_names_its_laws():
-    choice = choose_law.Choice((RING, replace(RING, overlap=2.0)), RING, (0.021, 0.3))
+    choice = Choice((RING, replace(RING, overlap=2.0)), RING, (0.021, 0.3))
     assert str(choice) == "Ring all-reduce 2.10 %, Ring all-reduce, overlap 2 30.0 %"

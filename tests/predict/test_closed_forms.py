@@ -37,7 +37,7 @@ LAWS = [
 ]
 FAR = 1e9  # nodes, instead of infinity
 MANY = 1e6  # end of the search
-LEFT_OUT = {"compute_deviation_s", "jitter_s", "jitter_share", "input_per_example_s"}
+LEFT_OUT = {"compute_deviation_s", "jitter_s", "jitter_share", "input_per_example_s", "turns_share"}
 
 
 def between(low, high):

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import lsq_linear
 
-from nodewise.predict.fit import fit
+from nodewise.predict.fit import Prior, fit
 from nodewise.predict.law import LAWS, At
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
-from nodewise.predict.least_squares import least_squares
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Line, Points
 
@@ -27,6 +25,7 @@ TRUTH = {
     "input_per_example_s": 0.0,
     "latency_s": 3e-4,
     "seconds_per_byte": 1 / 58e6,
+    "turns_share": 1.0,
 }
 PAYLOAD = 5e6
 
@@ -154,7 +153,7 @@ def test_what_is_not_identified_is_said():
 
 
 def test_what_is_known_beforehand_counts():
-    known = {("seconds_per_byte", ""): (1 / 58e6, 1 / 58e8)}
+    known = {("seconds_per_byte", ""): Prior(1 / 58e6, 1 / 58e8)}
     alone = points(nodes=(1,), batches=(64,))
     fitted = fit(RingAllReduce(), alone, priors=known)
     assert fitted.value("seconds_per_byte", "") == pytest.approx(1 / 58e6, rel=0.01)
@@ -229,25 +228,9 @@ def test_batches_that_differ_by_rounding_are_one_line():
     assert of.tolist() == [0, 0, 1]
 
 
-@given(
-    st.integers(0, 2**32 - 1),
-    st.lists(st.booleans(), min_size=1, max_size=12),
-    st.integers(1, 6),
-    st.floats(0, 0.95),
-)
-def test_least_squares_are_those_of_scipy_with_bounds(seed, signed, columns, alike):
-    """Some columns of the matrix are nearly equal."""
-    rng = np.random.default_rng(seed)
-    count = len(signed)
-    data = rng.normal(size=(2 * count, count))
-    data = alike * data[:, :1] + (1 - alike) * data
-    matrix = np.vstack([data, np.diag(rng.uniform(0.01, 1, count))])
-    right = rng.normal(size=(len(matrix), columns))
-    found = least_squares(matrix, right, np.array(signed))
-    bounds = (np.where(signed, -np.inf, 0), np.inf)
-    expected = [lsq_linear(matrix, column, bounds, "bvls").x for column in right.T]
-    assert found == pytest.approx(np.array(expected), abs=1e-6 * max(1, np.abs(expected).max()))
-
-
-def test_least_squares_of_what_only_falls_are_0():
-    assert least_squares(np.eye(3), -np.ones((3, 2)), np.zeros(3, bool)).tolist() == [[0] * 3] * 2
+def test_no_coefficient_is_below_its_bound():
+    bound = 1.2 / 58e6
+    known = {("seconds_per_byte", ""): Prior(1 / 58e6, 1 / 58e7, bound)}
+    fitted = fit(RingAllReduce(), points(), priors=known)
+    assert fitted.value("seconds_per_byte", "") >= bound
+    assert fitted.interval("seconds_per_byte", "")[0] >= bound

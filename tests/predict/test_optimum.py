@@ -26,6 +26,7 @@ VALUES = {
     "compute_per_example_s": 2e-4,
     "latency_s": 5e-4,
     "seconds_per_byte": 2e-9,
+    "turns_share": 1.0,
 }
 MEASURED = list(itertools.product((1, 2, 3, 4), (32, 64, 512)))
 CURVE = Curve(
@@ -73,6 +74,7 @@ COEFFICIENTS = st.fixed_dictionaries(
         "compute_per_example_s": st.floats(1e-6, 1e-2),
         "latency_s": st.floats(1e-5, 1e-2),
         "seconds_per_byte": st.floats(1e-11, 1e-7),
+        "turns_share": st.just(1.0),
     }
 )
 

@@ -17,13 +17,13 @@ from nodewise.predict.fit import fit
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
+from nodewise.predict.known_links import calibrated_links, learned_priors, link_priors
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.optimum import find_answers, prediction_rows
 from nodewise.predict.options import Options
 from nodewise.predict.points import Points
-from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
@@ -350,8 +350,9 @@ def test_a_pipeline_knows_the_rate_of_its_link():
     made = tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate"))
     groups = find_groups(points_of(*made))
     known, unknown = (link_priors(group, {}) for group in groups)
-    ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
-    assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
+    (beta,) = [prior for (name, _), prior in known.items() if name == "seconds_per_byte"]
+    assert beta.mean == pytest.approx(8 / 500e6, rel=0.06) and beta.spread == beta.mean / 10
+    assert beta.least == pytest.approx(8 / 500e6, rel=0.03)
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
 
 
@@ -371,7 +372,9 @@ def test_a_calibration_of_hosts_tells_their_link_to_every_law_over_it():
         for group in find_groups(points_of(*tables(*rows)))
     }
     told = {
-        at: {name: mean for (name, _), (mean, _) in priors.items() if name != "input_per_example_s"}
+        at: {
+            name: prior.mean for (name, _), prior in priors.items() if name != "input_per_example_s"
+        }
         for at, priors in groups.items()
     }
     ring = told.pop(("ring", "two"))
@@ -391,7 +394,7 @@ def test_workers_that_share_emulated_machines_have_the_calibrated_link_between_t
     at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
     shared = "0.2 core, 100 Mbit/s, 2 workers in each machine"
     alone, sharing = (
-        {name: mean for (name, _), (mean, _) in link_priors(group, calibrated).items()}
+        {name: prior.mean for (name, _), prior in link_priors(group, calibrated).items()}
         for rows in (
             launches(cluster=found.cluster.label, **at),
             launches(cluster=shared, per_machine=2, **at),
@@ -555,9 +558,9 @@ def test_fits_of_one_link_share_what_the_link_is():
         return points, CurveGroup(law, "lan", pd.DataFrame())
 
     points, of_rich = group(rich, [1, 2, 3, 4])
-    learned = learned_priors(of_rich, fit(rich, points))
+    learned = learned_priors(of_rich, fit(rich, points), {})
     few, of_poor = group(poor, [2])
-    assert learned_priors(of_poor, fit(poor, few, draws=0)) == {}
+    assert learned_priors(of_poor, fit(poor, few, draws=0), {}) == {}
     alone, shared = fit(poor, few), fit(poor, few, priors=learned)
     for name in ("latency_s", "seconds_per_byte"):
         low, high = shared.interval(name, "lan")

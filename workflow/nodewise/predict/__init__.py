@@ -6,9 +6,9 @@ curve passes through them:
 - **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
   `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, `laws/` has
   one file per law, and `functions` the functions that have no closed form.
-- **Fitting**: `fit_curves` fits all curves. `curve_groups` decides which points are fitted
-  together, `priors` collects what is known before the fit, `choose_law` selects the law, and `fit`
-  estimates the coefficients with `least_squares`.
+- **Fitting**: `fit_curves` fits all curves and selects their laws. `curve_groups` decides which
+  points are fitted together, `known_links` collects what is known before the fit, and `fit`
+  estimates the coefficients.
 - **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
   published curves.
 - **Answers**: `curve_predictions` draws step times, by the law or like `similar_curves` among the

@@ -11,7 +11,6 @@ import pandas as pd
 
 from nodewise.core.intervals import pooled_factors
 from nodewise.predict.all_reduce_law import FittedAllReduce, fit_all_reduces
-from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Floats
 from nodewise.results.calibration import AllReduce, Calibration, Collective
 from nodewise.results.table_files import typed
@@ -289,7 +288,7 @@ def _predictions(times: pd.DataFrame) -> pd.DataFrame:
     """Return one row per payload: prediction and observation at the held-out node count."""
     held, observed = (times[times["role"] == role] for role in ("held out", "observed"))
     rows = held.merge(observed, on=["nodes", "payload_bytes"], suffixes=("", "_observed"))
-    errors = relative_error(rows["wall_s"], rows["wall_s_observed"])
+    errors = (rows["wall_s"] / rows["wall_s_observed"] - 1).abs()
     rows = rows.rename(columns={"seconds": "predicted_s"}).assign(
         observed_s=rows["seconds_observed"],
         observed_wall_s=rows["wall_s_observed"],

@@ -20,10 +20,9 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.predict.curve_groups import curves_of, group_of
-from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit import DRAWS, Fit, coefficients_of
 from nodewise.predict.fit_curves import FittedGroup, fit_curves
 from nodewise.predict.law import LAWS, Parameter, law_text
-from nodewise.predict.least_squares import coefficients_of
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.quantities import Count, Finite

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.predict.choose_law import choose
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
-from nodewise.predict.fit import Fit, fit
+from nodewise.predict.fit import Fit, Priors, fit
+from nodewise.predict.fit_curves import choose
 from nodewise.predict.law import LAWS, Floats
-from nodewise.predict.least_squares import Priors
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Points
 from nodewise.results.columns import OVERHEAD
@@ -138,7 +137,7 @@ def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[d
     for line, held in asked.rows.groupby(at):
         alone = replace(rest, rows=groups[line]).points(parts=False)
         for name in baselines():
-            fitted = fit(LAWS[name](), alone, draws=0)
+            fitted = fit(LAWS[name](), alone, draws=0, rounds=1)
             rows += _rows(fitted, replace(asked, rows=held), scenario, own=False)
     return rows
 

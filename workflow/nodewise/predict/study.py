@@ -10,7 +10,6 @@ import pandas as pd
 
 from nodewise.predict import (
     bottleneck,
-    choose_law,
     judge,
     optimum,
     savings,
@@ -18,7 +17,7 @@ from nodewise.predict import (
 )
 from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import DRAWS, Fit
-from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
+from nodewise.predict.fit_curves import Choice, FittedGroup, fit_curves, groups_to_fit, named
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import At, Law, Parameter
 from nodewise.predict.parts_law import PartsLaw
@@ -111,7 +110,7 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
     return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
 
-def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
+def choice_rows(group: CurveGroup, chosen: Choice) -> list[dict[str, Any]]:
     """Return rows of `choices`: one per plausible law; none if there are too few points."""
     first = group.first
     return [
@@ -122,7 +121,7 @@ def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, 
             "strategy": first["strategy"],
             "law": law.name,
             "settings": law_settings(law),
-            "title": choose_law.named(law),
+            "title": named(law),
             "error": error,
             "chosen": law == chosen.law,
         }

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
+from nodewise.predict.fit_curves import BY, LEAST_NODE_COUNTS
 from nodewise.predict.fit_queries import CURVE
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.predict.law import LAWS
