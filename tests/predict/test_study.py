@@ -182,7 +182,8 @@ def test_a_known_truth_is_found_and_judged_right():
     assert (own["trained"], own["points"]) == ("1, 2, 3 → 4", 2)
     baselines = judged[~judged["own"] & (judged["scenario"] == LARGEST)]
     assert (baselines["median_error"] > own["median_error"]).all()
-    assert len(baselines) == 6
+    assert set(baselines["law"]) == {"amdahl", "ernest", "pollux", "usl"}
+    assert len(baselines) == 4
 
 
 def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
