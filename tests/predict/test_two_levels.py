@@ -94,6 +94,14 @@ def test_nothing_outside_of_what_was_measured_is_surer_than_19_in_20(run):
             assert "(measured up to 4)" in row["answer"]
             assert "> 99 %" not in row["answer"]
     assert {one["chance"] for one in run(measured, *options, *asked, "1h")[0]["nodes"]} == {1, 0.95}
+    for objective in ("knee", "fastest", "efficiency"):
+        (row,) = run(measured, *options, "--objective", objective)
+        assert best(row, objective)["nodes"] > 4
+        assert "(measured up to 4)" in row["answer"]
+    (row,) = run(measured, "optimum", "--nodes", "1,4,64", *asked, "140s")
+    assert row["nodes"][-1]["chance"] == 0.95
+    assert row["answer"].startswith("64 devices (measured up to 4)")
+    assert row["answer"].endswith("chance 95 %.")
 
 
 def test_objectives_include_start_up_and_the_price(run):
