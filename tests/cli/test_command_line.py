@@ -39,7 +39,11 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
 def test_an_interrupted_command_says_so_in_one_line(tmp_path):
     config = tmp_path / "config.yaml"
     os.mkfifo(config)
-    with subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE) as command:
+    # A command inherits an ignored SIGINT, for example from tests that run in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    command = subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE)
+    signal.signal(signal.SIGINT, before)
+    with command:
         with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
             command.send_signal(signal.SIGINT)
         # Closing the pipe wakes a command that began to read before it noticed the signal.

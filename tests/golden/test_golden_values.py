@@ -10,9 +10,9 @@ import pytest
 pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes long.
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
-# On some curves the cost of this baseline is so flat that rounding decides where its fit stops.
-# Processors round differently, so the limits are wide.
-FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 1e-2}
+# Processors round differently, and a fit ends where a step no longer improves it. Where the cost is
+# flat (Pollux' law, fits to few points from which a law is chosen) the ends lie further apart.
+FITTED, FLAT = {"rtol": 1e-2, "atol": 2e-3}, {"rtol": 1e-2, "atol": 2e-2}
 
 
 @pytest.mark.parametrize("name", golden.TABLES)
@@ -29,8 +29,9 @@ def fits():
 @pytest.mark.parametrize("name", golden.FITS)
 def test_the_fits_of_the_committed_records_are_unchanged(fits, name):
     expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
-    flat = expected.get("law", pd.Series("", expected.index)) == FLAT
-    for rows, close in ((~flat, CLOSE), (flat, ROUGHLY)):
+    flat = expected.get("law", pd.Series("", expected.index)) == "pollux"
+    flat |= name == "choices"
+    for rows, close in ((~flat, FITTED), (flat, FLAT)):
         pd.testing.assert_frame_equal(fits[name][rows], expected[rows], check_dtype=False, **close)
 
 

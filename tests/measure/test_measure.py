@@ -80,8 +80,8 @@ MODEL_FILE = """
 import keras
 
 def build():
-    net = [keras.Input({shape}), keras.layers.Flatten(), keras.layers.Dense(3)]
-    model = keras.Sequential(net)
+    net = [keras.Input({shape}), keras.layers.Flatten(), keras.layers.Dense(9)]
+    model = keras.Sequential([*net, keras.layers.Dense(3)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD({rate}), loss)
     return model

@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 
 # Objects that a process can create only once: later kinds reuse those of the first kind.
-ONCE = ("Ring", "Ranks", "Horovod", "_start", "Peers", "_on_devices")
+ONCE = ("RingAllReduce", "Ranks", "Horovod", "_start", "Peers", "_on_devices")
 
 
 def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:

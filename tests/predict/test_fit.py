@@ -54,7 +54,7 @@ def truth(nodes, batch, law=None, **values):
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".known_links", ".optimum"]
+    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".known_links"]
 )
 def test_examples_in_docstrings_say_what_comes_out(module):
     done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))

@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from nodewise.core.errors import UserError
+
 HEADER = (
     "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,global_batch,"
     "quantity,value,unit"
@@ -31,18 +33,18 @@ def run(ask):
     return partial(ask, HEADER)
 
 
-def best(rows, objective):
-    return next(row for row in rows if row["objective"] == objective)
+def best(row, objective):
+    return next(found for found in row["best"] if found["objective"] == objective)
 
 
 def test_over_several_machines_only_full_ones_are_compared(run):
     measured = weak("a", (1, 2, 4, 12))
-    row = best(run(measured, "optimum", "--nodes", "1-32"), "epoch_time")
+    (row,) = run(measured, "optimum", "--nodes", "1-32")
     assert [one["nodes"] for one in row["nodes"]] == [*range(1, 9), 12, 16, 24, 32]
-    rows = run(measured, "predict", "--nodes", "20", "--objective", "efficiency")
+    rows = run(measured, "predict", "--nodes", "20")
     # A number that is asked for explicitly is answered.
     assert [row["nodes"] for row in rows] == [20]
-    assert 0 < rows[0]["value"] < 1
+    assert 0 < rows[0]["efficiency"] < 1
 
 
 def test_predictions_of_a_table_and_of_numbers_of_nodes_agree(run, tmp_path):
@@ -73,18 +75,33 @@ def test_intervals_of_a_law_widen_beyond_twice_what_was_measured(ask):
 
 
 def test_nothing_outside_of_what_was_measured_is_surer_than_19_in_20(run):
-    rows = run(
-        weak("a", (1, 2, 4)), "optimum", "--nodes", "1-64", "--efficiency", "0.05", "--price", 2
-    )
-    for row in rows:
-        assert row["extrapolated"] == (row["best"] > 8)
+    options = ("optimum", "--nodes", "1-64", "--efficiency", "0.05", "--price", 2)
+    asked = ("--examples", 50_000, "--deadline")
+    measured = weak("a", (1, 2, 4))
+    for more in ((), (*asked, "1h"), (*asked, "110s")):
+        (row,) = run(measured, *options, *more)
         for one in row["nodes"]:
-            if one["nodes"] > 4:
-                assert max(one["probability"], one["beats_one"]) <= 0.95
-        if row["best"] > 4:
-            assert "> 0.99" not in row["answer"].split(").")[0]
-    assert " devices" in rows[0]["answer"]
-    assert " node" not in rows[0]["answer"]
+            assert (one["kind"] == "extrapolated") == (one["nodes"] > 8)
+            assert (one["kind"] == "fitted") == (one["nodes"] <= 4)
+            if more and one["nodes"] > 4:
+                assert one["chance"] <= 0.95
+        for found in row["best"]:
+            assert (found["probability"] is None) == (found["nodes"] > 4)
+        assert " device" in row["answer"]
+        assert " node" not in row["answer"]
+        if more != (*asked, "1h"):
+            assert best(row, "deadline" if more else "knee")["nodes"] > 4
+            assert "(measured up to 4)" in row["answer"]
+            assert "> 99 %" not in row["answer"]
+    assert {one["chance"] for one in run(measured, *options, *asked, "1h")[0]["nodes"]} == {1, 0.95}
+    for objective in ("knee", "fastest", "efficiency"):
+        (row,) = run(measured, *options, "--objective", objective)
+        assert best(row, objective)["nodes"] > 4
+        assert "(measured up to 4)" in row["answer"]
+    (row,) = run(measured, "optimum", "--nodes", "1,4,64", *asked, "140s")
+    assert row["nodes"][-1]["chance"] == 0.95
+    assert row["answer"].startswith("64 devices (measured up to 4)")
+    assert row["answer"].endswith("chance 95 %.")
 
 
 def test_objectives_include_start_up_and_the_price(run):
@@ -99,38 +116,37 @@ def test_objectives_include_start_up_and_the_price(run):
         "--deadline",
         "2h",
     )
-    rows = run(weak("a", (1, 2, 4, 8, 16)), *options)
-    slow = run(weak("a", (1, 2, 4, 8, 16)), *options, "--startup", "10min")
-    one, later = best(rows, "epoch_time")["nodes"][0], best(slow, "epoch_time")["nodes"][0]
-    assert one["value"] == pytest.approx(500)
-    assert later["value"] == pytest.approx(1100)
-    cost = best(slow, "epoch_cost")["nodes"][1]
-    assert cost["value"] == pytest.approx(8 * 2 * (600 + 50_000 / (100 * 8**0.9)) / 3600, rel=0.01)
-    assert best(slow, "deadline")["best"] == 1
+    (row,) = run(weak("a", (1, 2, 4, 8, 16)), *options)
+    (slow,) = run(weak("a", (1, 2, 4, 8, 16)), *options, "--startup", "10min")
+    assert row["nodes"][0]["time"] == pytest.approx(500)
+    assert slow["nodes"][0]["time"] == pytest.approx(1100)
+    cost = 8 * 2 * (600 + 50_000 / (100 * 8**0.9)) / 3600
+    assert slow["nodes"][1]["cost"] == pytest.approx(cost, rel=0.01)
+    assert best(slow, "deadline")["nodes"] == 1
 
 
 def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run, tmp_path):
     steps = tmp_path / "steps.csv"
     steps.write_text("global_batch,steps\n64,4000\n512,1000\n1024,700")
     ask = ("optimum", "--nodes", "1,2,4,8", "--target", steps)
-    row = best(run(strong("a", (1, 2, 4)), *ask), "target_time")
-    assert (row["best"], row["answer"]) == (
-        None,
-        "unknown: needs --examples, to know the seconds of a step.",
-    )
-    known = best(run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200), "target_time")
+    needs_examples = "curve a: needs --examples, the examples of an epoch"
+    with pytest.raises(UserError, match=needs_examples):
+        run(strong("a", (1, 2, 4)), *ask)
+    (known,) = run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200)
+    assert known["job"] == "run"
     # An epoch of 65 minutes on one device has 100 steps; the target takes about 1000.
-    assert known["nodes"][0]["value"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
+    assert known["nodes"][0]["time"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
     no_batch = [row.replace(",512,", ",,") for row in strong("a", (1, 2, 4))]
-    row = best(run(no_batch, *ask, "--examples", 51_200), "target_time")
-    assert "need batches" in row["answer"]
-    row = best(run(weak("a", (1, 2, 4)), "optimum", "--deadline", "1h"), "deadline")
-    assert "needs --examples" in row["answer"]
+    with pytest.raises(UserError, match="curve a: steps to an accuracy need batches"):
+        run(no_batch, *ask, "--examples", 51_200)
+    with pytest.raises(UserError, match=needs_examples):
+        run(weak("a", (1, 2, 4)), "optimum", "--deadline", "1h")
 
 
 def test_a_curve_without_batches_is_asked_beyond_what_was_measured(run):
-    rows = run(
+    (row,) = run(
         [row.replace(",512,", ",,") for row in strong("a", (8, 16))], "optimum", "--nodes", "8-64"
     )
-    assert best(rows, "epoch_time")["nodes"][-1]["nodes"] == 64
-    assert "examples" not in best(rows, "epoch_time")["answer"]
+    assert row["nodes"][-1]["nodes"] == 64
+    assert row["nodes"][-1]["time"] > 0
+    assert "examples" not in row["answer"]

@@ -64,7 +64,7 @@ def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_formula_is_th
 def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
     page = text_of(study, "predictions.md")
     judged = page[page.index("How wrong were the formulas?") :]
-    titles = ("Amdahl", "USL", "Ernest", "Pollux", "Power law", "Straight line")
+    titles = ("Amdahl", "USL", "Ernest", "Pollux")
     for title in ("the strategy's own formula", *titles):
         assert title in judged
     for head in ("Median error", "Mean error", "Worst error", "Inside the 90 % interval"):

@@ -274,6 +274,7 @@ def test_charts_on_the_screen_are_drawn_first(watched):
     names = figures.evaluate_all("(all) => all.map((one) => one.dataset.name)")
     order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
     assert page.evaluate(order) == names
+    page.goto("about:blank")  # Otherwise the browser stays on the page and scrolls.
     page = watched.open(f"{RESULTS}#{names[-2]}")
     assert page.evaluate(order)[0] in names[-3:]
 

@@ -134,7 +134,7 @@ def test_compression_spares_bytes(pictures, label, ratio):
 def test_float16_goes_the_way_of_dense(pictures):
     dense, float16 = pictures["dense"][0], pictures["float16"][0]
     way = np.linalg.norm(dense["weights"] - dense["initial"])
-    assert np.linalg.norm(float16["weights"] - dense["weights"]) < 0.01 * way
+    assert np.linalg.norm(float16["weights"] - dense["weights"]) < 0.02 * way
 
 
 @pytest.mark.parametrize("label", PICTURES)

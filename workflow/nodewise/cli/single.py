@@ -148,7 +148,6 @@ def table(record: Path) -> "Table":
 
     row = build_tables([record])["cells"].iloc[0]
     label = kind_label(row["kind"], row["data_origin"], row["weights"])
-    low, high = (write_number(row[f"step_time_{end}_s"], "s") for end in ("p10", "p90"))
     parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]
     whole = row["whole_epochs"]
     extent = counted(row["epochs"], "epoch") if whole else counted(row["steps"], "step")
@@ -157,8 +156,7 @@ def table(record: Path) -> "Table":
         "data": row["data_origin"],
         "weights": row["weights"] or "none pretrained",
         "trained": f"{extent}, global batch {row['global_batch']}",
-        "step time, median": f"{write_number(row['step_time_median_s'], 's')} "
-        f"(10 % to 90 % of the steps: {low} to {high})",
+        "step time, median": write_number(row["step_time_median_s"], "s"),
         "examples per second": write_number(row["examples_per_s"], "/s"),
         "split of a step": ", ".join(parts),
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),

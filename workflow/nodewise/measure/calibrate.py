@@ -34,7 +34,7 @@ from nodewise.results.record import Failure, Kind
 from nodewise.study.config import Config, read_config
 
 if TYPE_CHECKING:
-    from nodewise.strategies.ring import Ring
+    from nodewise.strategies.ring import RingAllReduce
 
 _PRELOAD = ["nodewise.data.quiet_tensorflow", "nodewise.measure.node", "nodewise.strategies.ring"]
 _MOST_EMULATED = 8
@@ -245,10 +245,10 @@ def measure_node(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluste
     decides whether the measurement is repeated.
     """
     from nodewise.measure.node import start_in_node
-    from nodewise.strategies.ring import Ring
+    from nodewise.strategies.ring import RingAllReduce
 
     start_in_node(cluster, rank, channel, plan.nodes)
-    ring = Ring() if plan.nodes > 1 else None
+    ring = RingAllReduce() if plan.nodes > 1 else None
     if ring:
         ring.barrier()  # connect at full speed
     cluster.limit_link(rank)
@@ -308,7 +308,7 @@ def _receive(connection: socket.socket) -> Message:
     }
 
 
-def _all_reduces(ring: "Ring", nodes: int, channel: Channel) -> Iterator[Message]:
+def _all_reduces(ring: "RingAllReduce", nodes: int, channel: Channel) -> Iterator[Message]:
     """Yield the times and the bytes sent of the all-reduces of each payload.
 
     Raises:

@@ -22,6 +22,8 @@ FAR = 2
 """Predictions beyond this multiple of the most measured nodes are extrapolated."""
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
+SUREST = 0.95
+"""The highest chance of a deadline or budget where nothing was measured."""
 _KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
@@ -170,8 +172,13 @@ class Answers:
         return np.asarray(self.speedup / self.nodes)
 
     def chance(self) -> Floats:
-        """Return the share of draws that meet the deadline and the budget, (points,)."""
-        return np.asarray(_allowed(self)[1:].mean(axis=0))
+        """Return the share of draws that meet the deadline and the budget, (points,).
+
+        It is at most `SUREST` where nothing was measured, because the law may not hold there.
+        """
+        share = _allowed(self)[1:].mean(axis=0)
+        certain = self.job.deadline_s is None and self.job.budget is None
+        return np.asarray(np.where(self.measured | certain, share, np.minimum(share, SUREST)))
 
     def best(self, objective: str) -> Best:
         """Return the best number of nodes for an objective of `OBJECTIVES`."""

@@ -34,7 +34,7 @@ DRAWS = 400
 ROUNDS = 3
 FAR_OCTAVES = 0.5
 """Batches further apart than this say nothing about each other's deviation from c₀ + c₁·b."""
-TAILED = 4.0  # degrees of freedom of the t distribution of residuals
+TAILED = 5.0  # degrees of freedom of the t distribution of residuals
 _DEVIATION = "compute_deviation_s"  # deviation of a batch from the line c₀ + c₁·b
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
 _PARTS = ("compute_s", "wait_s", "communicate_s")

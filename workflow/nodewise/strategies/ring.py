@@ -9,7 +9,7 @@ from nodewise.strategies import api
 from nodewise.strategies.replica import BUCKET_BYTES, Exchange
 
 
-class Ring(Exchange):
+class RingAllReduce(Exchange):
     """MultiWorkerMirroredStrategy with ring all-reduces, in its scope and outside of it.
 
     No timeout is set: TensorFlow would start a thread per collective that sleeps until the timeout,

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import api, replica
-from nodewise.strategies.ring import Ring
+from nodewise.strategies.ring import RingAllReduce
 
 # More steps per loop would gain less than the scatter of measurements. All workers need the same
 # number, because messages in a loop carry the number of the iteration.
@@ -24,7 +24,7 @@ class Strategy(replica.Strategy):
     """Trains on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
-        self._ring = Ring()
+        self._ring = RingAllReduce()
         super().__init__(job, self._ring if job.size > 1 else None)
         self._loop = tf.function(self._steps, autograph=False)
 

@@ -18,7 +18,7 @@ from nodewise.strategies import api, native, replica
 from nodewise.strategies.multi_worker_mirrored import MultiWorkerMirrored
 from nodewise.strategies.multi_worker_mirrored.star import StarAllReduce
 from nodewise.strategies.replica import Replica, changed_gradients, weighted
-from nodewise.strategies.ring import Ring as RingAllReduce
+from nodewise.strategies.ring import RingAllReduce
 
 
 def Strategy(job: api.Job) -> api.Strategy:  # noqa: N802

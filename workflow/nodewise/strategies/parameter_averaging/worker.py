@@ -23,7 +23,7 @@ from nodewise.models.contents import inner_optimizers, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.parameter_averaging import ParameterAveraging
 from nodewise.strategies.replica import Replica
-from nodewise.strategies.ring import Ring
+from nodewise.strategies.ring import RingAllReduce
 
 
 class Strategy(api.Strategy):
@@ -35,7 +35,7 @@ class Strategy(api.Strategy):
         self._period = job.steps_per_epoch if chosen.period == "epoch" else chosen.period
         self.replicas_agree = self._period == 1
         self._since = 0  # steps since the weights were averaged
-        self._ring = Ring()
+        self._ring = RingAllReduce()
         self._replica = Replica(job)
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
