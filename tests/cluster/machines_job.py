@@ -34,14 +34,18 @@ def train_on(rank: int, addresses: tuple[str, ...], *, workers: int, out: Path) 
     import numpy as np
     import tensorflow as tf
 
-    from kinds import regression
+    import kinds
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
     own = GLOBAL_BATCH // workers
-    x, y = regression.load()[0]
+    x, y = kinds.load("regression")[0]
     batch = tf.TensorSpec((own, *x.shape[1:])), tf.TensorSpec((own, *y.shape[1:]))
-    job = Job(rank, workers, GLOBAL_BATCH, 1, regression.build, addresses=addresses, batch=batch)
+    job = Job(
+        *(rank, workers, GLOBAL_BATCH, 1, kinds.builder("regression")),
+        addresses=addresses,
+        batch=batch,
+    )
     strategy = STRATEGIES["custom_loop"].worker().Strategy(job)
     for step in range(STEPS):
         rows = slice(step * GLOBAL_BATCH + rank * own, step * GLOBAL_BATCH + (rank + 1) * own)

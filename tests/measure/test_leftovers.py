@@ -143,7 +143,7 @@ def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(pr
             assert run.poll() is None, said
             said += run.stdout.readline()
         time.sleep(1)
-        assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}-*"))  # It has no node yet.
+        assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}"))  # It has no node yet.
         released = datetime.now(UTC)
         holder.communicate("\n")
     said += projects.finish(run)
