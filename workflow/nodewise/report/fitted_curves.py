@@ -141,9 +141,14 @@ def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]
 
 
 _HELD = {
-    "batch_per_worker": "With {batch_per_worker:,.0f} examples per node and step:",
-    "global_batch": "With {global_batch:,.0f} examples per step of all nodes:",
+    "batch_per_worker": "With {batch_per_worker:,.0f} examples per node and step",
+    "global_batch": "With {global_batch:,.0f} examples per step of all nodes",
 }
+
+
+def _until(job: str) -> str:
+    """Say what is trained: a run until the target accuracy, or else any number of examples."""
+    return ", until the target accuracy" if job == "run" else ""
 
 
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "answers": [
             {
                 "kind": badge(row["kind"]),
-                "text": f"{_HELD[row['held']].format(**row)} {row['answer']}",
+                "text": f"{_HELD[row['held']].format(**row)}{_until(row['job'])}: {row['answer']}",
             }
             for row in best[~of_batch | largest].to_dict("records")
         ],
