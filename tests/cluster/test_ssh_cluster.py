@@ -98,7 +98,7 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
-    assert ssh_hosts.agents(tmp_path / "there") == []
+    wait_for_the_end(tmp_path / "there")
 
 
 RATES = """
@@ -251,7 +251,7 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert longest.seconds_each * RATE_MBIT / 8 == pytest.approx(
         longest.payload_bytes / 1e6, rel=0.3
     )
-    assert ssh_hosts.agents(tmp_path / "there") == []
+    wait_for_the_end(tmp_path / "there")
 
 
 def test_a_calibration_says_in_one_line_which_host_cannot_be_used(project, hosts, tmp_path):
