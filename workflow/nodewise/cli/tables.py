@@ -27,7 +27,7 @@ def build_tables(
     Example: nodewise build-tables --config config/study.yaml --out
     results/study/tables
     """
-    from nodewise.predict.fit_file import check_law
+    from nodewise.predict.fit_file import check_laws
     from nodewise.results import tables
     from nodewise.results.importers import import_for_study, published
     from nodewise.results.table_files import write_tables
@@ -36,8 +36,7 @@ def build_tables(
     study = read_config(config)
     files = study.record_files(records or records_of(study))
     imported = import_for_study([Path(path) for path in study.curves])
-    for curve in imported:
-        check_law(curve, "curves")
+    check_laws(imported, "curves")
     built = tables.build_tables(
         files,
         published.ntua(),
