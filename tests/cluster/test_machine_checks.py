@@ -25,7 +25,7 @@ MUST_RUN = "CI" in os.environ and ROOT
 
 
 LOOK = (
-    "import json; from nodewise.cluster import machine_checks; seen = machine_checks.look();"
+    "import json; from nodewise.cluster import doctor; seen = doctor.look();"
     "print(json.dumps({kind: check._asdict() for kind, check in seen._asdict().items()}))"
 )
 
@@ -236,7 +236,7 @@ def test_the_command_that_doctor_tells_a_user_really_permits_it():
         pytest.skip(f"{folder} is somebody's, or the groups here are systemd's")
     told = as_user("links_job.py", "look")
     assert "emulated by quota    no " in told
-    (command,) = (line.strip() for line in told.splitlines() if cgroup.DELEGATED in line[8:])
+    (command,) = (line.strip() for line in told.splitlines() if line.startswith("    sudo install"))
     assert command == f"sudo install -d -o {UID} {folder}"
     try:
         subprocess.run(command.removeprefix("sudo ").split(), check=True)
@@ -248,7 +248,7 @@ def test_the_command_that_doctor_tells_a_user_really_permits_it():
 @NEEDS_ROOT
 def test_a_user_without_namespaces_is_told_why_and_nothing_listens():
     told = as_user("links_job.py", "refused", namespaces="0")
-    assert "user.max_user_namespaces is 0" in told["reason"]
+    assert "user.max_user_namespaces" in told["reason"]
     assert told["command"].startswith("sudo sysctl ")
 
 
