@@ -101,7 +101,7 @@ def test_the_links_count_what_passes_them():
         assert transferred == pytest.approx(5_000_000, rel=0.01)
         assert transferred > 5_000_000
     assert sender["received_bytes"] < 100_000  # only acknowledgements
-    assert sender["drops"] == receiver["drops"] == 0
+    assert sender["dropped_packets"] == receiver["dropped_packets"] == 0
 
 
 @needs("links")
@@ -109,8 +109,8 @@ def test_what_the_way_to_a_node_refuses_is_counted():
     *senders, receiver = links_job("flood")["use"]
     for sender in senders:  # a burst, then 1 Mbit/s for one second, however much was sent
         assert 70_000 < sender["sent_bytes"] < 1.5 * (70_000 + 1e6 / 8)
-        assert sender["drops"] == 0  # Drops are counted on the way to a node.
-    assert receiver["drops"] > 0  # Two links' worth of data was sent to one link.
+        assert sender["dropped_packets"] == 0  # Drops are counted on the way to a node.
+    assert receiver["dropped_packets"] > 0  # Two links' worth of data was sent to one link.
 
 
 @needs("links")
