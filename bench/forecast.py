@@ -1,9 +1,9 @@
 """Measure how good forecasts are: on published cases with publishers left out, and on our records.
 
-Of each published case, one point is given (or one more: two devices, a whole node, or two nodes) and
-the others are forecast with constants that were learned without the case's publisher. A point counts
-1/√(points of its case), a case 1/√(cases of its publisher). Errors are |forecast/measured − 1|, or
-the inverse if that is larger. Of our emulated records, the time of one node is given.
+Of each published case, one point is given (or one more: a whole node, or twice the devices). The
+others are forecast with constants that were learned without the case's publisher. A point counts
+1/√(points of its case), a case 1/√(cases of its publisher). Errors are forecast/measured − 1 or the
+inverse, whichever is larger. Of our emulated records, the time of one node is given.
 
 python bench/forecast.py results/published/tables [--write data/published/forecast/judged.csv]
 """

@@ -23,7 +23,7 @@ from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
 
 CASES = Path("data/published/forecast/cases.csv")
 IN_TRAINING = 0.6
-"""Share of the bandwidth of isolated all-reduces that training achieves, before any case is seen."""
+"""Share of the bandwidth of isolated all-reduces that training achieves, as a prior."""
 PRIORS: Mapping[str, tuple[float, float]] = {
     # isolated all-reduces of the table all_reduces.csv reach these shares of the nominal rate
     "nvlink": (np.log(0.8 * IN_TRAINING), 0.4),

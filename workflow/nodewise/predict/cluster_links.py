@@ -123,7 +123,7 @@ def _calibrated(path: Path, option: str) -> float:
     rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
     if rings is None:
         raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
-    return rings.own_time["bandwidth_bytes_per_s"]
+    return float(rings.own_time["bandwidth_bytes_per_s"])
 
 
 def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:

@@ -164,7 +164,8 @@ def forecast_throughputs(
 ) -> Floats:
     """Return throughputs on numbers of devices, (1 + DRAWS, numbers).
 
-    The first row is the forecast, the others are equally likely. Where sending alone takes longer than the given step, the forecast begins at the given step.
+    The first row is the forecast, the others are equally likely. Where sending alone takes longer
+    than the given step, the forecast begins at the given step.
 
     Args:
         cluster: the nodes.

@@ -91,7 +91,8 @@ def read_cases(path: Path) -> list[dict[str, str]]:
     missing = [name for name in (*_NEEDED, "n_devices") if name not in table]
     if missing:
         raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
-    return [{name: text.strip() for name, text in row.items()} for row in table.to_dict("records")]
+    rows = table.to_dict("records")
+    return [{str(name): text.strip() for name, text in row.items()} for row in rows]
 
 
 def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
