@@ -336,9 +336,10 @@ def test_few_workers_of_a_server_foretell_many(cluster):
 @pytest.mark.slow
 def test_examples_of_other_nodes_cost_only_who_is_given_them():
     truth = TRUTH | {"input_per_example_s": 1e-4}
+    at = {"nodes": (1, 2, 3, 4, 6, 8), "batches": (32, 128, 512)}
 
     def spent(pipeline):
-        found = fit_all(launches(truth=truth, pipeline=pipeline))
+        found = fit_all(launches(truth=truth, pipeline=pipeline, **at))
         return coefficient(found, "input_per_example_s")["value"]
 
     assert spent("unsharded") == pytest.approx(1e-4, rel=0.2)
