@@ -316,7 +316,7 @@ def _about_nodes(points: pd.DataFrame) -> list[str]:
     alone = points[points["nodes"] == 1].set_index("batch_per_worker")["step_time"]
     share = points["step_time"] / points["batch_per_worker"].map(alone)
     if share.min() < _SUPERLINEAR:
-        nodes = points.loc[share.idxmin(), "nodes"]
+        nodes = points["nodes"].to_numpy()[share.argmin()]
         notes.append(
             f"a step takes {1 - share.min():.0%} less time on {nodes} nodes than on one: no "
             "formula explains an efficiency over 100 %, so intervals are wider"
