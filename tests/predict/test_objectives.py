@@ -9,7 +9,7 @@ from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find
 from nodewise.predict.study import NODES, fit_study
 from nodewise.results.columns import EPOCHS, NOISE_SCALE
 from nodewise.results.curve_points import measured_points, published_points
-from nodewise.results.importers.published import ntua
+from nodewise.results.published import ntua
 from nodewise.results.table_files import typed
 
 EXAMPLES = 60_000

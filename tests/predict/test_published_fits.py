@@ -10,7 +10,7 @@ import pytest
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.study import ALL_POINTS, fit_study, judge_study
 from nodewise.results.curve_points import published_points
-from nodewise.results.importers.published import ntua
+from nodewise.results.published import ntua
 
 CURVE = ["model", "batch_per_worker"]
 

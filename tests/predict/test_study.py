@@ -37,7 +37,7 @@ from nodewise.predict.study import (
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.importers import import_curves
-from nodewise.results.importers.published import ntua
+from nodewise.results.published import ntua
 from nodewise.results.table_files import typed
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
