@@ -169,9 +169,6 @@ def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
             label, cores = hosts.label(rank), f"{hello['cores']} cores, {hello['load']:.1f} busy"
             free = f"{hello['memory_bytes'] / 1e9:.1f} GB of memory"
             free += f" and {hello['disk_bytes'] / 1e9:.1f} GB of disk are free"
-            yield (
-                f"{label}: {hello['cores']} cores, {hello['load']:.1f} of them busy; {free}",
-                False,
-            )
+            yield f"{label}: {cores}; {free}", False
             for difference in differences(hello):
                 yield f"{label}: {difference}; run there: {hosts.setup}", True
