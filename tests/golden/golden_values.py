@@ -21,8 +21,8 @@ from nodewise.data.sharding import shard
 from nodewise.data.synthetic import draw
 from nodewise.predict import study
 from nodewise.predict.steps_to_accuracy import find_steps
+from nodewise.results import published
 from nodewise.results.calibration import read_calibrations
-from nodewise.results.importers import published
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
 

@@ -15,7 +15,8 @@ from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
 from nodewise.predict.study import read_overhead
 from nodewise.report.pages.predictions import _beaten
-from nodewise.results.importers import import_for_study, published
+from nodewise.results import published
+from nodewise.results.importers import import_for_study
 from rendering import Texts, draw_all, render
 
 

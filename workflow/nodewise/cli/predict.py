@@ -186,9 +186,9 @@ def predict_nodes(
     nodewise predict fit.json --at points.csv --json
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, prediction_rows
-    from nodewise.predict.answers import Job
     from nodewise.predict.options import parse_nodes, parse_price
     from nodewise.predict.points_file import predict_points, read_points
 
@@ -269,8 +269,8 @@ def best_nodes(
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict.fit_file import read_fit
     from nodewise.predict.answers import Job
+    from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, optimum_rows
     from nodewise.predict.options import parse_duration, parse_nodes, parse_price
     from nodewise.predict.steps_to_accuracy import read_steps

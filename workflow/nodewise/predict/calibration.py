@@ -86,10 +86,10 @@ class AllReduces:
 
         The ends of the interval of `latency_s` are `latency_s_low` and `latency_s_high`.
         """
-        found = {}
+        found: dict[str, float] = {}
         for name, label in self.fitted.coefficients:
-            low, high = self.fitted.interval(name, label)
-            found |= {name: self.fitted.value(name, label), f"{name}_low": low, f"{name}_high": high}
+            found[name] = self.fitted.value(name, label)
+            found[f"{name}_low"], found[f"{name}_high"] = self.fitted.interval(name, label)
         inverse = {"": "", "_low": "_high", "_high": "_low"}
         for end, of in inverse.items():
             per_byte = found.pop(f"seconds_per_byte{of}")
@@ -207,4 +207,3 @@ def _all_reduces(blocks: list[tuple[int, AllReduce]], share: float) -> AllReduce
             TIMES,
         ),
     )
-

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
@@ -57,7 +56,7 @@ class CurveGroup:
         """Return the rows as points; without `parts`, with whole steps and noise only."""
         names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s", "noise"]
         names += _PARTS if parts else ()
-        values = self.rows[names].astype("Float64").to_numpy(float, na_value=np.nan).T
+        values = self.rows[names].to_numpy(float).T
         axes, known = values[:4], dict(zip(names[4:], values[4:], strict=True))
         return Points.of(*axes, model=self.rows["curve"].to_numpy(str), link=self.link, **known)
 

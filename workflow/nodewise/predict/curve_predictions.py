@@ -19,8 +19,6 @@ from nodewise.predict.published_curves import Scaling, hosts_of, read_published,
 from nodewise.predict.similar_curves import NOISE, SimilarCurves, published_alone
 from nodewise.results.curves import Curve
 
-_LEAST_S = 1e-12
-
 
 class CurvePredictions:
     """Step times of curves, in seconds or in the curve's own unit of time.
@@ -115,7 +113,7 @@ class CurvePredictions:
         wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
         drawn = np.maximum(wider, np.minimum(drawn, alone))
         value = fitted.evaluate(at, curve.name, curve.link)
-        return np.maximum(np.vstack([value, drawn]), _LEAST_S)
+        return np.maximum(np.vstack([value, drawn]), 0.0)
 
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
@@ -146,9 +144,7 @@ class CurvePredictions:
         return found
 
 
-def is_within(
-    curve: Curve, nodes: Floats, batch: Floats, margin: float
-) -> NDArray[np.bool_]:
+def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDArray[np.bool_]:
     """Return whether points are in the measured range, widened by a factor on all sides, (points,).
 
     Args:

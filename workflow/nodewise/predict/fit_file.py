@@ -195,9 +195,7 @@ def check_laws(curves: Iterable[Curve], source: str) -> None:
         try:
             LAWS.make(curve.collective)
         except UserError as error:
-            raise UserError(
-                f"{source}: curve {curve.name!r}, column collective: {error}"
-            ) from None
+            raise UserError(f"{source}: curve {curve.name!r}, column collective: {error}") from None
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:

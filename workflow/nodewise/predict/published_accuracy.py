@@ -30,6 +30,7 @@ RULES: dict[str, Callable[[Scaling, float], float]] = {
 }
 """Simple rules for comparison. Each predicts the log efficiency of a curve on some devices."""
 
+
 def read_predicted() -> pd.DataFrame:
     """Return the predictions of held-out points, one row per curve.
 

@@ -5,6 +5,8 @@ represented by the batch that saved most on its largest number of nodes, and the
 models equally.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -20,39 +22,41 @@ def saving_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
 
     There are none if the group is not of a published study.
     """
-    best: dict[str, tuple[float, float, Floats, Floats]] = {}
+    best: dict[str, tuple[Any, int, Floats]] = {}
     if group.first["kind"] != "published" or not len(fitted.draws):
         return []
-    for (curve, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
+    for _, line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
+        first, model = line.iloc[0], str(line["model"].iloc[0])
         seconds = line.set_index("nodes")["step_time_s"].sort_index().astype(float)
         if 1 in seconds.index and len(seconds) > 1:
-            observed = _saved(seconds.to_numpy(), seconds.index.to_numpy(float))
-            at = At.of(NODES, batch, float(line["payload_bytes"].median()))
-            step_s = fitted.evaluate(at, curve, group.link)
-            drawn = np.vstack([step_s, fitted.draw(at, curve, group.link)])
-            seen = pd.Series(observed, seconds.index).reindex(NODES).to_numpy()
-            model = str(line["model"].iloc[0])
-            if model not in best or observed[-1] > best[model][0]:
-                best[model] = observed[-1], batch, seen, _saved(drawn, at.nodes)
+            observed = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
+            at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
+            step_s = fitted.evaluate(at, first["curve"], group.link)
+            drawn = np.vstack([step_s, fitted.draw(at, first["curve"], group.link)])
+            saved = np.asarray(1 - drawn / (at.nodes * drawn[:, :1]))
+            if model not in best or observed.iloc[-1] > best[model][0].iloc[-1]:
+                best[model] = observed, int(first["batch_per_worker"]), saved
     if not best:
         return []
     tables = [
-        _table(seen, saved).assign(model=model, batch_per_worker=int(batch))
-        for model, (_, batch, seen, saved) in best.items()
+        _table(observed, saved).assign(model=model, batch_per_worker=batch)
+        for model, (observed, batch, saved) in best.items()
     ]
-    seen, saved = (np.mean([one[i] for one in best.values()], axis=0) for i in (2, 3))
-    tables.append(_table(seen, saved).assign(model="", batch_per_worker=None))
+    mean = pd.concat([one[0] for one in best.values()], axis=1).mean(axis=1, skipna=False)
+    drawn = np.mean([one[2] for one in best.values()], axis=0)
+    tables.append(_table(mean, drawn).assign(model="", batch_per_worker=None))
     about = {"source": group.first["kind"], "study": group.first["study"]}
     return [pd.concat(tables).assign(**about)]
 
 
-def _saved(step_s: Floats, nodes: Floats) -> Floats:
-    """Return the share saved against one node, which comes first, in the shape of `step_s`."""
-    return np.asarray(1 - step_s / (nodes * step_s[..., :1]))
+def _table(line: "pd.Series[float]", saved: Floats) -> pd.DataFrame:
+    """Return rows by number of nodes.
 
-
-def _table(observed: Floats, saved: Floats) -> pd.DataFrame:
-    """Return rows by number of nodes; `saved` is by the law, then by draws, (1 + draws, nodes)."""
+    Args:
+        line: the observed shares, by number of nodes.
+        saved: the shares by the law, then by draws, (1 + draws, nodes).
+    """
+    observed = line.reindex(NODES).to_numpy(float)
     low, high = interval_of(saved[1:])
     kind = np.where(np.isfinite(observed), "fitted", "predicted")
     table = {"nodes": NODES, "observed": observed, "saved": saved[0], "low": low, "high": high}

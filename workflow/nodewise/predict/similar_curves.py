@@ -133,13 +133,18 @@ class SimilarCurves:
     """
 
     def __init__(self, curves: Iterable[Scaling]) -> None:
-        errors: dict[tuple[str, str], list[tuple[float, str]]] = {}
+        found: dict[tuple[str, str], list[tuple[float, str]]] = {}
         for curve in curves:
             for made, truth in _examples(curve):
                 if made.unit:
                     error = (truth - made.value) / made.unit, curve.publisher
-                    errors.setdefault((made.place, made.kind), []).append(error)
-        self._errors = {key: sorted(rows) for key, rows in errors.items()}
+                    found.setdefault((made.place, made.kind), []).append(error)
+        self._errors = {}
+        for key, rows in found.items():
+            errors, publishers = zip(*sorted(rows), strict=True)
+            counts = Counter(publishers)
+            weights = [counts[one] ** -0.5 for one in publishers]
+            self._errors[key] = np.array(errors), np.array(publishers), np.array(weights)
 
     def predict(self, curve: Scaling, devices: Floats, hosts: Floats) -> Floats:
         """Return log efficiencies and the ends of their 90 % intervals, (3, targets).
@@ -202,12 +207,10 @@ class SimilarCurves:
 
     def _quantiles(self, made: Guess, publisher: str, shares: Floats) -> tuple[Floats, float]:
         """Return weighted quantiles of the errors of guesses of this kind, and their middle."""
-        errors, publishers = zip(*self._errors[made.place, made.kind], strict=True)
-        counts = Counter(publishers)
-        weights = [counts[one] ** -0.5 * (OWN if one == publisher else 1.0) for one in publishers]
-        sums, sizes = np.cumsum(weights), np.array(errors)
+        errors, publishers, weights = self._errors[made.place, made.kind]
+        sums = np.cumsum(np.where(publishers == publisher, OWN * weights, weights))
         at = np.searchsorted(sums, np.append(shares, _MIDDLE) * sums[-1])
-        found = sizes[np.minimum(at, len(sizes) - 1)]
+        found = errors[np.minimum(at, len(errors) - 1)]
         return found[: len(shares)], float(found[len(shares) :].mean())
 
 

@@ -201,7 +201,8 @@ def read_steps(path: Path) -> StepsToAccuracy:
     header, rows = read_table(path)
     try:
         columns = [header.index(name) for name in ("global_batch", "steps")]
-        return fit_counted(*([_COUNT.read(values[at]) for _, values in rows] for at in columns))
+        batch, steps = ([_COUNT.read(values[at]) for _, values in rows] for at in columns)
+        return fit_counted(batch, steps)
     except ValueError as error:
         raise UserError(f"{path}: needs columns global_batch, steps: {error}") from None
 

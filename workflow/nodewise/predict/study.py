@@ -115,7 +115,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     parameters = {p.name: p for p in group.law.parameters}
     first = group.first
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)
-    of_curve = curves[[*_SHARED]].to_dict("index")
+    of_curve: dict[Any, dict[Any, Any]] = curves[[*_SHARED]].to_dict("index")
     rows = []
     for name, label in fitted.coefficients:
         curve, batch = (label.model, label.batch) if isinstance(label, Line) else (label, None)
