@@ -1,4 +1,4 @@
-"""A codec decodes exactly what it encoded, in few bytes, and refuses damaged messages."""
+"""A codec decodes exactly what it encoded, in few bytes."""
 
 import math
 
@@ -152,38 +152,6 @@ def test_float32_is_exact():
         np.testing.assert_array_equal(dense(codec.decode(codec.encode(part)), len(part)), part)
 
 
-@given(gradients(), st.data())
-def test_a_message_cut_short_or_longer_is_refused(gradient, data):
-    for codec in codecs(len(gradient)):
-        message = codec.encode(gradient)
-        cut = data.draw(st.integers(0, len(message) - 1))
-        for wrong in (message[:cut], message + b"\0", message + b"\x80"):
-            with pytest.raises(ValueError):
-                codec.decode(wrong)
-
-
-@given(st.integers(1, 500), st.binary(max_size=100), st.one_of(st.none(), st.integers(0, 600)))
-def test_arbitrary_bytes_give_indices_within_the_size_or_a_value_error(size, content, count):
-    message = content if count is None else count.to_bytes(4, "big") + content
-    for codec in codecs(size):
-        try:
-            update = codec.decode(message)
-        except ValueError:
-            continue
-        if not isinstance(update.indices, slice):
-            assert (np.diff(update.indices) > 0).all()
-            assert ((update.indices >= 0) & (update.indices < size)).all()
-        assert np.ones(size)[update.indices].shape == update.values.shape
-
-
-def test_messages_say_what_is_wrong():
-    with pytest.raises(ValueError, match="7 of 5 entries"):
-        Threshold(5, 1.0).decode((7).to_bytes(4, "big") + bytes(9))
-    with pytest.raises(ValueError, match="3 bytes where 8 must be"):
-        Half(2).decode(b"abc")
-    last_of_16 = encode_indices(np.array([15]), 16)
-    assert rice_width(1, 16) == rice_width(1, 15)
-    with pytest.raises(ValueError, match="index 15 of 15"):
-        decode_indices(last_of_16, 1, 15)
+def test_more_entries_than_can_be_counted_are_an_error():
     with pytest.raises(ValueError, match="can be counted"):
         Half(2**32)

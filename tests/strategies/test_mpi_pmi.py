@@ -98,7 +98,7 @@ def test_a_line_that_is_not_known_is_an_error(line):
 def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
+    pmi.manage(Peers(0, ["127.0.0.1:0"]))
     assert (os.environ["PMI_RANK"], os.environ["PMI_SIZE"]) == ("0", "1")
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
@@ -121,7 +121,7 @@ def test_the_line_of_the_library_is_cut_where_it_cannot_be_answered(monkeypatch)
     monkeypatch.setattr(threading, "excepthook", lambda failed: told.put(failed.exc_type))
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
+    pmi.manage(Peers(0, ["127.0.0.1:0"]))
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
         library.sendall(b"cmd=spawn\n")

@@ -65,12 +65,10 @@ def test_a_meeting_gives_the_mean_and_begins_the_count_of_steps_anew():
     for _ in range(5):
         ledger.pushed(1)
     assert ledger.came(1, np.array([1, 2], np.float32)) is None
-    assert ledger.waiting() == [1]
     mean = ledger.came(0, np.array([3, 6], np.float32))
     assert mean is not None
     assert mean.dtype == np.float32
     np.testing.assert_array_equal(mean, [2, 4])
-    assert ledger.waiting() == []
     assert ledger.lead(1) == 0
 
 
