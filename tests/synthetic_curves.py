@@ -14,19 +14,18 @@ from nodewise.predict.fit import fit
 from nodewise.predict.law import At, Floats, Law
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
-from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.laws.tree import Tree
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Points
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),
     RingAllReduce(),  # twice, because most clusters use it
-    HalvingDoubling(),
-    BinomialTree(),
+    Tree(),
+    Tree(),
     Star(),
     ParameterAveraging(period=4),
     CompressedAllGather(density=0.02),

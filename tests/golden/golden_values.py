@@ -21,8 +21,8 @@ from nodewise.data.sharding import shard
 from nodewise.data.synthetic import draw
 from nodewise.predict import study
 from nodewise.predict.steps_to_accuracy import find_steps
+from nodewise.results import published
 from nodewise.results.calibration import read_calibrations
-from nodewise.results.importers import published
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
 
@@ -32,7 +32,7 @@ TABLES = (
     *("cells", "epochs", "observations", "curves", "curve_points"),
     *("noise_scale", "published", "published_runs"),
 )
-FITS = ("choices", "fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
+FITS = ("fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
 
 
 def sha256(values: np.ndarray) -> str:

@@ -10,9 +10,8 @@ import pytest
 pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes long.
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
-# Processors round differently, and a fit ends where a step no longer improves it. Where the cost is
-# flat (Pollux' law, fits to few points from which a law is chosen) the ends lie further apart.
-FITTED, FLAT = {"rtol": 1e-2, "atol": 2e-3}, {"rtol": 1e-2, "atol": 2e-2}
+# Processors round differently, and a fit ends where a step no longer improves it.
+FITTED = {"rtol": 1e-2, "atol": 2e-3}
 
 
 @pytest.mark.parametrize("name", golden.TABLES)
@@ -29,10 +28,7 @@ def fits():
 @pytest.mark.parametrize("name", golden.FITS)
 def test_the_fits_of_the_committed_records_are_unchanged(fits, name):
     expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
-    flat = expected.get("law", pd.Series("", expected.index)) == "pollux"
-    flat |= name == "choices"
-    for rows, close in ((~flat, FITTED), (flat, FLAT)):
-        pd.testing.assert_frame_equal(fits[name][rows], expected[rows], check_dtype=False, **close)
+    pd.testing.assert_frame_equal(fits[name], expected, check_dtype=False, **FITTED)
 
 
 def test_synthetic_pictures_are_unchanged():

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from nodewise.measure import calibrate as measuring
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import Failure
 from nodewise.study.config import read_config
+from quiet import BusyError, when_quiet
 from traces import GONE_WITHIN_S, needs_emulated_nodes, runs, workers_in_timed_steps
 
 SHARE, RATE_MBIT = 0.2, 50
@@ -158,7 +158,10 @@ def test_a_launch_that_ends_without_an_outcome_fails_the_calibration(tmp_path, m
 @pytest.fixture(scope="module")
 def launches(tmp_path_factory):
     """Return the launches of one and of two emulated nodes, by number of nodes."""
-    folder = tmp_path_factory.mktemp("calibration")
+    return when_quiet(lambda: calibrated(tmp_path_factory.mktemp("calibration")))
+
+
+def calibrated(folder):
     config, out = write_study(folder, most=2), folder / "out.json"
     words = ["calibrate", "--config", config, "--out", out, "--logs", folder, "--repeats", "1"]
     subprocess.run([sys.executable, "-m", "nodewise", *words], check=True, timeout=250)
@@ -166,7 +169,7 @@ def launches(tmp_path_factory):
     assert written.failure is None
     for launch in written.launches:
         if launch.conditions.outside:
-            warnings.warn(f"not quiet: {launch.conditions.outside}", stacklevel=2)
+            raise BusyError("; ".join(launch.conditions.outside))
     return {launch.nodes: launch for launch in written.launches}
 
 

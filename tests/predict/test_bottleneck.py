@@ -25,6 +25,7 @@ VALUES = {
     "seconds_per_byte": 1e-8,
     "codec_seconds_per_byte": 2e-9,
     "service_s": 0.002,
+    "hidden_share": 0.0,
 }
 
 

@@ -14,7 +14,6 @@ from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import OBJECTIVES
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
-from nodewise.predict.law import LAWS
 from nodewise.predict.optimum import find_answers, optimum_rows, prediction_rows
 from nodewise.predict.options import Options, parse_duration, parse_nodes, parse_price, read_steps
 from nodewise.results.importers import import_curves
@@ -164,32 +163,16 @@ def test_what_the_points_do_not_tell_is_said(tmp_path, rows, note):
     assert any(note in each for each in curve.notes)
 
 
-def tree_rows(curve: str, *more: str) -> list[str]:
-    """Return the rows of a curve with a binomial-tree all-reduce: gradients up, sums down."""
-    law, nodes = LAWS.make("tree"), (1, 2, 3, 4, 8)
-    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
-    truth |= {"compute_fixed_s": 0.064, "latency_s": LATENCY, "seconds_per_byte": BETA}
-    steps = law.evaluate(truth, nodes, 64, PAYLOAD)
-    rows = zip(nodes, steps, strict=True)
-    return [",".join([curve, f"{n}", "64", f"{t}", f"{PAYLOAD:.0f}", *more]) for n, t in rows]
-
-
-def test_a_collective_that_nobody_said_is_told_by_what_it_foretells(tmp_path):
-    file = fitted(tmp_path, csv_of(*tree_rows("a"), header=f"{HEADER},payload_bytes"))
-    (curve,) = file.curves
-    assert (curve.collective, curve.assumed, file.fits[0].collective) == ("tree", True, "tree")
-    (note,) = (note for note in curve.notes if "collective" in note)
-    assert note.startswith("no collective given: a tree is assumed; errors on left-out node counts")
-    (row,) = predictions(file, [16], Options())
-    assert row["step_time_s"] == pytest.approx(0.064 + 8 * (LATENCY + PAYLOAD * BETA), rel=0.05)
-
-
-def test_a_collective_that_somebody_said_counts_for_the_link(tmp_path):
-    rows = [*tree_rows("a", "ring", "c"), *tree_rows("b", "", "c"), *tree_rows("d", "", "e")]
+def test_a_collective_that_a_curve_of_the_cluster_names_counts_for_the_link(tmp_path):
+    rows = [
+        f"{curve},{n},64,{1 + n / 9},1e6,{more}"
+        for n in (1, 2)
+        for curve, more in (("a", "tree,c"), ("b", ",c"), ("d", ",e"))
+    ]
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective,cluster"))
-    assert [curve.collective for curve in file.curves] == ["ring", "ring", "tree"]
+    assert [curve.collective for curve in file.curves] == ["tree", "tree", "ring"]
     assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
-    assert "no collective given: a ring is assumed" in file.curves[1].notes
+    assert "no collective given: a ring is assumed" in file.curves[2].notes
 
 
 def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):

@@ -26,6 +26,7 @@ TRUTH = {
     "latency_s": 3e-4,
     "seconds_per_byte": 1 / 58e6,
     "turns_share": 1.0,
+    "hidden_share": 0.0,
 }
 PAYLOAD = 5e6
 

@@ -1,6 +1,5 @@
 """The laws of training times, compared with results by hand and with brute force."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,23 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.functions import expected_maximum, overlapped
+from nodewise.predict.functions import expected_maximum
 from nodewise.predict.law import At
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.laws.star import Star
-from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.laws.tree import Tree
 from nodewise.predict.parts_law import AllReduce, PartsLaw
 
 ALL_REDUCES = [
     RingAllReduce(),
     RingOverMachines(per_machine=2),
-    HalvingDoubling(),
-    BinomialTree(),
+    Tree(),
     Star(),
 ]
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
@@ -69,16 +66,9 @@ def ring_messages(nodes, payload):
     return [payload / nodes] * 2 * (nodes - 1)
 
 
-def halving_doubling_messages(nodes, payload):
+def tree_messages(nodes, payload):
     halves = [payload / 2**k for k in range(1, nodes.bit_length())]
     return halves + halves[::-1]
-
-
-def tree_messages(nodes, payload):
-    rounds, joined = 0, 1
-    while joined < nodes:
-        joined, rounds = 2 * joined, rounds + 1
-    return [payload] * 2 * rounds
 
 
 def star_messages(nodes, payload):
@@ -90,8 +80,7 @@ def star_messages(nodes, payload):
     ("law", "messages"),
     [
         (RingAllReduce(), ring_messages),
-        (HalvingDoubling(), halving_doubling_messages),
-        (BinomialTree(), tree_messages),
+        (Tree(), tree_messages),
         (Star(), star_messages),
     ],
     ids=label,
@@ -117,7 +106,7 @@ def test_a_ring_is_right_between_powers_of_two():
 def test_averaging_is_a_ring_now_and_then_and_waits_less():
     ring, every, fifth = RingAllReduce(), ParameterAveraging(1), ParameterAveraging(25)
     p, at = some_values(ring), At.of([1, 2, 5], 8, 1e6)
-    assert every.step_s(p, at) == pytest.approx(ring.step_s(p, at))
+    assert every.step_s(p, at) == pytest.approx(ring.step_s(p | {"hidden_share": 0.0}, at))
     assert fifth.communicate_s(p, at) == pytest.approx(ring.communicate_s(p, at) / 25)
     assert fifth.wait_s(p, at) == pytest.approx(ring.wait_s(p, at) / 5)
 
@@ -202,8 +191,6 @@ def test_workers_queue_as_in_an_exact_mean_value_analysis(servers, workers):
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: RingAllReduce(overlap=0.5), "overlap"),
-        (lambda: Star(overlap=float("nan")), "overlap"),
         (lambda: ParameterServer(servers=0), "servers"),
         (lambda: ParameterAveraging(period=0), "period"),
         (lambda: CompressedAllGather(density=0), "density"),
@@ -216,24 +203,18 @@ def test_impossible_structure_is_refused(make, field):
         make()
 
 
-# --- overlap and waiting ---
-
-
-@given(st.floats(0, 1e3), st.floats(0, 1e3), st.floats(1, 10))
-def test_overlap_is_between_the_longer_and_the_sum(a, b, gamma):
-    both = overlapped(a, b, gamma)
-    assert max(a, b) * (1 - 1e-12) - 1e-20 <= both <= (a + b) * (1 + 1e-12) + 1e-20
-    assert overlapped(a, b, 1.0) == pytest.approx(a + b, rel=1e-12, abs=1e-20)
+# --- hiding and waiting ---
 
 
 @pytest.mark.parametrize("law", ALL_REDUCES, ids=label)
-def test_only_compute_and_communication_overlap(law):
+@pytest.mark.parametrize(("hidden", "counts"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0), (3.0, 1.0)])
+def test_only_computing_and_communicating_hide_behind_each_other(law, hidden, counts):
     assert isinstance(law, AllReduce)
-    p, at = some_values(law), At.of([1, 2, 6], 8, 1e6)
+    p, at = some_values(law) | {"hidden_share": hidden}, At.of([1, 2, 6], 8, 1e6)
     compute, communicate = law.compute_s(p, at), law.communicate_s(p, at)
-    rest = law.wait_s(p, at) + law.input_s(p, at)
-    expected = (compute**2 + communicate**2) ** 0.5 + rest
-    assert replace(law, overlap=2.0).step_s(p, at) == pytest.approx(expected)
+    whole = compute + communicate + law.wait_s(p, at) + law.input_s(p, at)
+    expected = whole - counts * np.minimum(compute, communicate)
+    assert law.step_s(p, at) == pytest.approx(expected)
 
 
 def test_the_mean_of_the_largest_of_a_few():

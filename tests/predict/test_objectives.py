@@ -5,14 +5,11 @@ import pandas as pd
 import pytest
 from test_study import NO_CELLS, fit_all, launches, tables
 
-from closed_forms import best_at_global_batch
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.optimum import MOST_NODES
 from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
 from nodewise.results.columns import EPOCHS, NOISE_SCALE
 from nodewise.results.curve_points import measured_points, published_points
-from nodewise.results.importers.published import ntua
+from nodewise.results.published import ntua
 from nodewise.results.table_files import typed
 
 EXAMPLES = 60_000
@@ -44,15 +41,6 @@ def test_without_examples_of_an_epoch_the_job_is_a_million_of_them(found):
     assert set(found["optima"]["job"]) == {"epoch"}
     rows = fit_all(launches().assign(steps_per_epoch=None))["optima"]
     assert set(rows["job"]) == {"1M examples"}
-
-
-def test_at_a_fixed_global_batch_the_fastest_is_near_the_closed_form(found):
-    rows = asked(found, held="global_batch")
-    assert rows["global_batch"].tolist() == pytest.approx([128 * 8] * len(rows))
-    fits = found["fits"].groupby("parameter")["value"].first()
-    closed = best_at_global_batch(RingAllReduce(), fits, 128 * 8, 5e6)
-    fastest = best_for(rows, "fastest")
-    assert closed is not None and min(closed, MOST_NODES) == pytest.approx(fastest, rel=0.35)
 
 
 def test_an_epoch_is_that_of_the_law(found):

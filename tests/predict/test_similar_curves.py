@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.predict.similar_curves import SimilarCurves
-from nodewise.results.importers.scaling_curves import publisher_of
+from nodewise.results.importers.curve_csv import publisher_of
 
 
 @cache

@@ -37,7 +37,7 @@ from nodewise.predict.study import (
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.importers import import_curves
-from nodewise.results.importers.published import ntua
+from nodewise.results.published import ntua
 from nodewise.results.table_files import typed
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
@@ -182,8 +182,8 @@ def test_a_known_truth_is_found_and_judged_right():
     assert (own["trained"], own["points"]) == ("1, 2, 3 → 4", 2)
     baselines = judged[~judged["own"] & (judged["scenario"] == LARGEST)]
     assert (baselines["median_error"] > own["median_error"]).all()
-    assert set(baselines["law"]) == {"amdahl", "ernest", "pollux", "usl"}
-    assert len(baselines) == 4
+    assert set(baselines["law"]) == {"amdahl", "ernest"}
+    assert len(baselines) == 2
 
 
 def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
@@ -222,7 +222,8 @@ def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
     truth = RING.evaluate(TRUTH, rows["nodes"], rows["batch_per_worker"], PAYLOAD)
     assert rows["fitted_s"].to_numpy() == pytest.approx(truth, rel=0.05)
     parts = rows[[f"{part}_s" for part in ("compute", "wait", "input", "latency", "bandwidth")]]
-    assert parts.sum(axis=1).to_numpy() == pytest.approx(rows["fitted_s"].to_numpy())
+    # what is hidden counts in both parts
+    assert (parts.sum(axis=1).to_numpy() >= rows["fitted_s"].to_numpy() * (1 - 1e-9)).all()
 
 
 @pytest.mark.slow
@@ -336,9 +337,10 @@ def test_few_workers_of_a_server_foretell_many(cluster):
 @pytest.mark.slow
 def test_examples_of_other_nodes_cost_only_who_is_given_them():
     truth = TRUTH | {"input_per_example_s": 1e-4}
+    at = {"nodes": (1, 2, 3, 4, 6, 8), "batches": (32, 128, 512)}
 
     def spent(pipeline):
-        found = fit_all(launches(truth=truth, pipeline=pipeline))
+        found = fit_all(launches(truth=truth, pipeline=pipeline, **at))
         return coefficient(found, "input_per_example_s")["value"]
 
     assert spent("unsharded") == pytest.approx(1e-4, rel=0.2)

@@ -8,7 +8,7 @@ import pytest
 
 import make_records as make
 from nodewise.report import evidence
-from nodewise.results.importers import published
+from nodewise.results import published
 from nodewise.results.tables import CURVE_KEY
 from rendering import render
 

@@ -25,9 +25,8 @@ from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, pane
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.titles import Variant, named_variants
-from nodewise.results import queries
+from nodewise.results import published, queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
-from nodewise.results.importers import published
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.results import queries
-from nodewise.results.importers import published
+from nodewise.results import published, queries
 from nodewise.results.tables import build_tables
 from rendering import Texts, draw_all, render
 

@@ -11,12 +11,13 @@ import pytest
 import plugins
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
-from nodewise.results.curve_rows import CURVE_ROWS, measurements
+from nodewise.results.curve_rows import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
+from nodewise.results.log_format import PER_DEVICE
 
 EXAMPLES = {
     "data/templates/measurements.csv": "csv",
-    "tests/results/files/scaling_curves.csv": "scaling_curves",
+    "tests/results/files/scaling_curves.csv": "csv",
     "tests/results/files/tf_cnn.txt": "tf_cnn_benchmarks",
     "tests/results/files/horovod.txt": "horovod_benchmark",
     "tests/results/files/keras.txt": "keras_console",
@@ -26,9 +27,6 @@ EXAMPLES = {
     "tests/results/files/mlperf.txt": "mlperf_log",
     "tests/results/files/timeline.json": "horovod_timeline",
     "tests/results/files/step_times.json": "step_times",
-    "data/published/ntua_table2.csv": "published",
-    "data/published/asu_mirrored_mnist.csv": "published",
-    "data/published/horovod_mnist_gpus.csv": "published",
 }
 
 
@@ -36,7 +34,7 @@ EXAMPLES = {
 def test_a_file_is_recognised_by_its_importer_alone(path, name):
     assert [one for one in IMPORTERS if IMPORTERS[one].sniff(Path(path))] == [name]
     rows = IMPORTERS[name].read(Path(path))
-    assert set(rows) <= set(CURVE_ROWS)
+    assert set(rows) <= set(CurveRow.model_fields) | {PER_DEVICE}
 
 
 @pytest.mark.parametrize("path", [path for path in EXAMPLES if "/files/" not in path])
@@ -56,7 +54,7 @@ def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
     path = tmp_path / "file.log"
     path.write_bytes(content)
     assert not IMPORTERS[name].sniff(path)
-    told = "is of no format that is known.*--format" if content else "is empty"
+    told = ".*--format" if content else "is empty"
     with pytest.raises(UserError, match=rf"file\.log: {told}"):
         import_curves(path)
     with pytest.raises(UserError, match=r"file\.log"):
@@ -71,7 +69,7 @@ def test_a_csv_file_that_nobody_recognises_is_told_the_columns_that_it_needs(tmp
 
 
 def test_fit_names_all_that_a_log_does_not_say():
-    with pytest.raises(UserError, match=r"does not say curve, nodes, batch_per_worker; `nodewise"):
+    with pytest.raises(UserError, match="curve, nodes; `nodewise import`"):
         import_curves(Path("tests/results/files/keras.txt"))
 
 
@@ -87,11 +85,10 @@ def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
     assert len(read_rows(path)) == len(read_rows(Path("tests/results/files/step_times.json")))
 
 
-def test_a_folder_and_a_missing_file_are_told_apart(tmp_path):
-    with pytest.raises(UserError, match="it is not a regular file"):
-        import_curves(tmp_path)
-    with pytest.raises(UserError, match="no such file"):
-        import_curves(tmp_path / "none.csv")
+def test_a_folder_and_a_missing_file_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "none.csv"):
+        with pytest.raises(UserError, match=f"{path}: cannot be read"):
+            import_curves(path)
 
 
 def test_an_unknown_format_is_answered_by_those_that_are_known():
@@ -108,22 +105,13 @@ def test_a_median_of_repeats_keeps_its_noise(tmp_path):
     assert (point.step_time, point.noise, point.repeats) == (0.5, 0.02, 5)
 
 
-@pytest.mark.parametrize(
-    ("update", "message"),
-    [
-        (
-            {"step_time_s": None},
-            "has no time: step_time_s, samples_per_s, epoch_time_s, steps_per_s",
-        ),
-        ({"compute_s": 9.0}, "column compute_s: 9 s is more than the whole step"),
-    ],
-)
-def test_rows_of_any_importer_are_checked_and_located(tmp_path, update, message):
+@pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"compute_s": 9.0}, {"nodes": 0}])
+def test_rows_of_any_importer_are_checked_and_located(tmp_path, wrong):
     path = tmp_path / "file"
     path.write_text("")
     row = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5}
-    rows = pd.DataFrame([row | {"location": "log:7"} | update]).astype({"step_time_s": float})
-    with pytest.raises(UserError, match=rf"^log:7\b.*{message}"):
+    rows = pd.DataFrame([row | {"location": "log:7"} | wrong]).astype({"step_time_s": float})
+    with pytest.raises(UserError, match=r"^log:7\b"):
         measurements(rows, path)
 
 

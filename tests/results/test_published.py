@@ -7,7 +7,7 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.results.columns import PUBLISHED
-from nodewise.results.importers.published import FOLDER, TABLES, ntua, read
+from nodewise.results.published import FOLDER, TABLES, ntua, read, runs
 
 
 @pytest.fixture
@@ -33,6 +33,16 @@ def test_every_file_is_read_and_every_table_has_a_file():
     rows = {"ntua_table1": 5, "ntua_table2": 36, "ntua_figure28": 2, "asu_mirrored_mnist": 2}
     rows |= {"fashion_mlp_strategies": 4, "horovod_mnist_gpus": 3}
     assert {name: len(read(name)) for name in TABLES} == rows
+
+
+def test_rates_of_other_studies_follow_from_what_they_print():
+    rows = runs().set_index(["study", "nodes"])
+    asu, horovod = rows.loc[("asu", 2)], rows.loc[("horovod", 4)]
+    assert asu["speedup"] == pytest.approx(109.47 / 78.61, 1e-3)
+    assert asu["examples_per_s"] == pytest.approx(30 * 60_000 / 78.61, 1e-3)
+    assert horovod["training_time_s"] == 24
+    assert horovod["examples_per_s"] == pytest.approx(4 * 128 / 0.013)
+    assert horovod["speedup"] == pytest.approx(4 * 9 / 13)
 
 
 def test_ntua_is_the_published_table():

@@ -51,9 +51,8 @@ def test_a_batch_that_is_not_sure_is_left_out(tmp_path, end, state):
 
 def test_evaluation_within_the_time_is_told(tmp_path):
     assert not read(tmp_path, logged=[{"eval_runtime": 1.0}]).attrs
-    assert read(tmp_path, logged=[{"eval_runtime": 30.0}]).attrs["notes"] == [
-        "the time of a step includes the evaluations during the training"
-    ]
+    (note,) = read(tmp_path, logged=[{"eval_runtime": 30.0}]).attrs["notes"]
+    assert "evaluations" in note
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path):
@@ -66,10 +65,10 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ({"train_samples_per_second": "NaN"}, "'NaN' is not allowed, must be a finite number"),
-        ({"train_steps_per_second": -4.0}, "-4.0 is not allowed, must be at least 0"),
-        ({"train_runtime": 0.0}, "train_runtime: 0.0 is not allowed"),
-        ({"train_runtime": None}, "has no train_runtime, so the training did not end"),
+        ({"train_samples_per_second": "NaN"}, "train_samples_per_second: "),
+        ({"train_samples_per_second": -4.0}, "train_samples_per_second: "),
+        ({"train_runtime": 0.0}, "train_runtime: "),
+        ({"train_runtime": None}, "has no train_runtime"),
     ],
 )
 def test_impossible_values_are_refused(tmp_path, end, message):

@@ -14,10 +14,9 @@ from nodewise.core.files import file_sha256
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES
 from nodewise.report.claims import read_claims
-from nodewise.results import comparisons
+from nodewise.results import comparisons, published
 from nodewise.results.calibration import read_calibrations
 from nodewise.results.columns import OVERHEAD
-from nodewise.results.importers import published
 from nodewise.results.manifest import MANIFEST, read_manifest
 from nodewise.results.record import read_record
 from nodewise.results.table_files import typed

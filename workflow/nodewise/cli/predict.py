@@ -46,11 +46,10 @@ def fit_measurements(
     global_batch and algorithm (ring, tree or ps).
 
     Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
-    communicate_s and wait_s (parts of a step); collective (ring,
-    halving_doubling, tree, star, parameter_server or none; default: ring or
-    tree, whichever predicts left-out numbers of nodes better); cluster (curves
-    of the same cluster share latency and bandwidth). Rows with the same curve,
-    nodes and batch are repeats.
+    communicate_s and wait_s (parts of a step); collective (ring, tree, star,
+    parameter_server or none; default: ring); cluster (curves of the same
+    cluster share latency and bandwidth). Rows with the same curve, nodes and
+    batch are repeats.
 
     Exit code: 0 fitted, 2 the file is wrong. What the measurements leave open is
     printed.

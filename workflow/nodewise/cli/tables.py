@@ -28,8 +28,8 @@ def build_tables(
     results/study/tables
     """
     from nodewise.predict.fit_file import check_law
-    from nodewise.results import tables
-    from nodewise.results.importers import import_for_study, published
+    from nodewise.results import published, tables
+    from nodewise.results.importers import import_for_study
     from nodewise.results.table_files import write_tables
     from nodewise.study.config import read_config
 

@@ -21,13 +21,6 @@ from nodewise.results.curves import USUAL, Curve, Measured
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
 """The columns that identify a row's curve in every table."""
-USUAL_LAWS = (USUAL, "tree")
-"""The laws tried for curves without a given collective, the likeliest first.
-
-They assume synchronous workers. Star and halving-doubling are not tried because step times cannot
-tell them apart from these: a star grows like a ring with long messages, and halving-doubling hardly
-differs from a ring.
-"""
 
 
 @dataclass(frozen=True)
@@ -72,17 +65,6 @@ class CurveGroup:
             link=self.link,
             **known,
         )
-
-    def possible_laws(self) -> tuple[Law, ...]:
-        """Return all laws that are plausible for what ran, the expected one first.
-
-        If a file names the law, it is the only one.
-        """
-        if (self.rows["collective"] != "").any():
-            return (self.law,)
-        if (self.rows["exchange"] == "").all():
-            return tuple(LAWS.make(name) for name in USUAL_LAWS)
-        return self.law.alternatives()
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:

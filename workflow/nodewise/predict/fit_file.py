@@ -229,8 +229,7 @@ def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
     if curve.assumed:
         curve = curve.model_copy(update={"collective": law_text(one.group.law)})
         if max(curve.nodes) > 1:
-            errors = f"; errors on left-out node counts: {one.choice}" if one.choice.errors else ""
-            notes.append(f"no collective given: a {curve.collective} is assumed{errors}")
+            notes.append(f"no collective given: a {curve.collective} is assumed")
     labels = {"model": curve.name, "link": curve.link}
     open_terms = [
         parameter.name

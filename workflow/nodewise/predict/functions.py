@@ -14,9 +14,6 @@ from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 
-TINY = 1e-30
-"""Seconds added to denominators to avoid 0/0 if nothing takes any time."""
-
 _HALF_LINE = np.linspace(0.0, 9.0, 361)
 
 
@@ -58,25 +55,6 @@ class ExpectedMaximum(sympy.Function):  # type: ignore[misc]
 })()"""
 
 
-class Overlapped(sympy.Function):  # type: ignore[misc]
-    """(aᵞ + bᵞ)^(1/γ) for two times a and b: a + b at γ = 1, close to the larger one at γ = 10.
-
-    This has a closed form. It is computed from a/(a + b) and b/(a + b) because powers of
-    milliseconds would underflow.
-    """
-
-    javascript = """\
-(one, other, gamma) => {
-  const both = one + other + 1e-30;
-  return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma);
-}"""
-
-    @staticmethod
-    def closed(one: sympy.Expr, other: sympy.Expr, gamma: sympy.Expr) -> sympy.Expr:
-        """Return the closed form, for display."""
-        return (one**gamma + other**gamma) ** (1 / gamma)
-
-
 def expected_maximum(nodes: ArrayLike) -> Floats:
     """Return m_n, the expected maximum of n standard normal values; it is 0 for n = 1.
 
@@ -93,14 +71,7 @@ def _expected_maximum(n: float) -> float:
     return float(np.trapezoid(1 - above - below, _HALF_LINE))
 
 
-def overlapped(one: Any, other: Any, gamma: Any) -> Any:  # noqa: ANN401
-    """Return (aᵞ + bᵞ)^(1/γ) for two times in seconds, both at least 0."""
-    both = one + other + TINY
-    return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
-
-
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ExpectedMaximum": expected_maximum,
-    "Overlapped": overlapped,
 }
 """The NumPy implementation of each function, by the name of its class."""

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit, Priors, fit
-from nodewise.predict.fit_curves import choose
 from nodewise.predict.law import LAWS, Floats
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Points
@@ -125,8 +124,7 @@ def _ask(
     parts: bool = True,
 ) -> list[dict[str, Any]]:
     points = rest.points(parts=parts)
-    law = choose(rest.possible_laws(), points, priors).law
-    fitted = fit(law, points, priors=priors, draws=draws)
+    fitted = fit(rest.law, points, priors=priors, draws=draws)
     return _rows(fitted, asked, scenario, own=True)
 
 

@@ -183,10 +183,6 @@ class Law:
         names = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in options.items() if name in names})
 
-    def alternatives(self) -> "tuple[Law, ...]":
-        """Return all laws that are plausible for what ran, the expected one first."""
-        return (self,)
-
     @classmethod
     def symbols(cls) -> dict[str, Symbol]:
         """Return the symbols of axes, coefficients and settings, by name."""

@@ -1,11 +1,12 @@
 """Laws of steps whose parts can be measured separately: compute, wait, input and communicate."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
+import sympy
 from sympy import Expr
 
-from nodewise.predict.functions import ExpectedMaximum, Overlapped
+from nodewise.predict.functions import ExpectedMaximum
 from nodewise.predict.law import (
     LAWS,
     PARTS,
@@ -17,8 +18,6 @@ from nodewise.predict.law import (
     b,
     in_order,
     n,
-    positive,
-    setting,
 )
 
 COMPUTE: tuple[Parameter, ...] = (
@@ -63,6 +62,14 @@ EXCESS_INPUT = Parameter(
 LINK: tuple[Parameter, ...] = (
     Parameter("alpha", "latency_s", "s", "link", "latency per message"),
     Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
+)
+HIDDEN = Parameter(
+    "h",
+    "hidden_share",
+    "1",
+    "link",
+    "share of the shorter of computing and communicating that is hidden",
+    shrink=0.05,
 )
 ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
 
@@ -113,25 +120,21 @@ class PartsLaw(Law):
         return self._seconds("communicate", p, at)
 
 
-@dataclass(frozen=True)
 class AllReduce(PartsLaw):
     """Base class of laws in which every step sums gradients over all nodes.
 
-    Compute and communicate may overlap. Together they take (computeᵞ + communicateᵞ)^(1/γ), where γ
-    is `overlap`: their sum at γ = 1, and close to the longer of the two for large γ (A. Qiao et
-    al., Pollux, OSDI 2021). Each part is still the time it would take alone, so for γ > 1 the parts
-    add up to more than the step.
+    The exchange of the first gradients may hide behind the computing of the others. The share h of
+    the shorter of computing and communicating is hidden. Each part is still the time it would take
+    alone, so with h > 0 the parts add up to more than the step.
     """
 
-    _: KW_ONLY
-    overlap: float = setting(
-        "gamma", "1", "overlap of computing and communicating; 1 is none", least=1, default=1.0
-    )
-
+    parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, HIDDEN)
     step = in_order(
-        Overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
+        PARTS["compute"],
         PARTS["wait"],
         PARTS["input"],
+        PARTS["communicate"],
+        -sympy.Min(HIDDEN.symbol, 1) * sympy.Min(PARTS["compute"], PARTS["communicate"]),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
-from nodewise.results.importers.published import FOLDER
+from nodewise.results.published import FOLDER
 
 PUBLISHED = FOLDER / "curves/scaling_curves.csv"
 

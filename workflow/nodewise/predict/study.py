@@ -17,7 +17,7 @@ from nodewise.predict import (
 )
 from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import DRAWS, Fit
-from nodewise.predict.fit_curves import Choice, FittedGroup, fit_curves, groups_to_fit, named
+from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import At, Law, Parameter
 from nodewise.predict.parts_law import PartsLaw
@@ -36,7 +36,7 @@ UNKNOWN_PAYLOAD = "s per gradient"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 
 FITTED = (
-    *("choices", "fits", "predictions", "diagnosis"),
+    *("fits", "predictions", "diagnosis"),
     *("optima", "savings", "steps_to_accuracy"),
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
@@ -70,7 +70,6 @@ def fitted_tables(
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
     for one in found:
         group, fitted = one.group, one.fit
-        rows["choices"] += choice_rows(group, one.choice)
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
@@ -108,25 +107,6 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
         UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
     """
     return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
-
-
-def choice_rows(group: CurveGroup, chosen: Choice) -> list[dict[str, Any]]:
-    """Return rows of `choices`: one per plausible law; none if there are too few points."""
-    first = group.first
-    return [
-        {
-            "source": first["kind"],
-            "data_origin": first["data_origin"],
-            "link": group.link,
-            "strategy": first["strategy"],
-            "law": law.name,
-            "settings": law_settings(law),
-            "title": named(law),
-            "error": error,
-            "chosen": law == chosen.law,
-        }
-        for law, error in zip(chosen.laws, chosen.errors, strict=False)
-    ]
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import read_yaml
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES, complete
-from nodewise.results.importers.published import FOLDER
+from nodewise.results.published import FOLDER
 from nodewise.results.queries import Tables
 
 CLAIMS = FOLDER / "claims.yaml"

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from sympy import Expr, Symbol
 from sympy.printing.mathml import MathMLPresentationPrinter
 
-from nodewise.predict.functions import ExpectedMaximum, Overlapped
+from nodewise.predict.functions import ExpectedMaximum
 from nodewise.predict.law import LAWS, Law
 from nodewise.report.html import text
 
@@ -158,9 +158,6 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
             text_of = self.dom.createTextNode
             element.appendChild(text_of(part) if isinstance(part, str) else part)
         return element
-
-    def _print_Overlapped(self, expr: Expr) -> Any:  # noqa: ANN401, N802
-        return self._print(Overlapped.closed(*expr.args))
 
     def _letter(self, expr: Expr) -> Any:  # noqa: ANN401
         return self._print(Symbol(expr.letter))

@@ -6,7 +6,7 @@ from typing import Any
 
 from sympy import Expr, jscode
 
-from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, Overlapped
+from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum
 from nodewise.predict.law import LAWS, PARTS, Law
 from nodewise.predict.parts_law import PartsLaw
 
@@ -36,7 +36,7 @@ def laws_script() -> str:
 
     It has the laws that split a step into parts (`PartsLaw`).
     """
-    functions = (ExpectedMaximum, Overlapped)
+    functions = (ExpectedMaximum,)
     shown = [law for law in LAWS.values() if issubclass(law, PartsLaw)]
     return _SCRIPT.format(
         functions="\n".join(f"  const {one.__name__} = {one.javascript};" for one in functions),

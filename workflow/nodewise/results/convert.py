@@ -1,7 +1,7 @@
 """Convert logs of single runs to one table of curves. Missing values must be given as options."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,21 +9,13 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.csv_file import Number
-from nodewise.results.curve_rows import NUMBERS, check_rows
+from nodewise.results.curve_rows import CurveRow, check_rows
 from nodewise.results.importers import IMPORTERS, read_rows
-from nodewise.results.importers.user_csv import COLUMNS
+from nodewise.results.importers.curve_csv import COLUMNS
 from nodewise.results.log_format import FIELDS, PER_DEVICE, LogFormat, pattern_of_user
 
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
-_ALLOWED = {"devices": NUMBERS["nodes"], "batch": Number(1, 1e9), "global_batch": Number(1, 1e12)}
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
-_MISSING = {
-    "nodes": "on how many devices it ran: give --devices, or --name with {devices}",
-    "batch_per_worker": "the batch: give --batch (per device), --global-batch, or --name with "
-    "{batch}",
-}
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,22 +32,18 @@ class Defaults:
     name: str | None = None
     pattern: str | None = None
 
-    def values(self, path: Path) -> Values:
+    def values(self, path: Path) -> dict[str, Any]:
         """Return the values for a file, by the names of `{fields}`.
 
         Raises:
-            UserError: the name of the file does not match `name`, contradicts an option, or a value
-                is not allowed.
+            UserError: the name of the file does not match `name`, or contradicts an option.
         """
         values = {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
         for name, value in self._of_name(path).items():
             if values.setdefault(name, value) != value:
-                option = f"--{name.replace('_', '-')} {values[name]}"
-                raise UserError(f"{path}: its name says {name} {value}, but {option} was given")
-        for name, allowed in _ALLOWED.items():
-            if name in values and not allowed.allows(values[name]):
-                option = f"--{name.replace('_', '-')} or --name"
-                raise UserError(f"{path}: {option} must be {allowed.allowed}, not {values[name]:g}")
+                raise UserError(
+                    f"{path}: its name says {name} {value}, but the option {values[name]}"
+                )
         return values
 
     def curve_of(self, path: Path) -> str:
@@ -65,7 +53,7 @@ class Defaults:
         """
         return path.absolute().parents[(self.name or "").count("/")].name or "runs"
 
-    def _of_name(self, path: Path) -> Values:
+    def _of_name(self, path: Path) -> dict[str, Any]:
         if self.name is None:
             return {}
         end = "/".join(path.absolute().parts[-self.name.count("/") - 1 :])
@@ -92,7 +80,7 @@ def check_output(out: Path, paths: Sequence[Path]) -> None:
     Raises:
         UserError: `out` is one of the files to read, or exists and is not a table.
     """
-    if any(path.exists() and out.exists() and path.samefile(out) for path in paths):
+    if out.exists() and any(path.exists() and path.samefile(out) for path in paths):
         raise UserError(f"{out}: --out is one of the files to import; name another file")
     if out.is_file() and out.stat().st_size and not IMPORTERS["csv"].sniff(out):
         raise UserError(f"{out}: --out exists and is not a table of curves; name another file")
@@ -101,7 +89,7 @@ def check_output(out: Path, paths: Sequence[Path]) -> None:
 def convert(
     paths: Sequence[Path], defaults: Defaults, file_format: str | None = None
 ) -> pd.DataFrame:
-    """Return the rows of all files, with columns that `importers.user_csv` reads.
+    """Return the rows of all files, with columns that `importers.curve_csv` reads.
 
     `attrs["notes"]` of the table says what is doubtful.
 
@@ -112,7 +100,8 @@ def convert(
     own = None if defaults.pattern is None else pattern_of_user(defaults.pattern)
     files = [_rows(path, defaults, file_format, own) for path in paths]
     rows = pd.concat(files, ignore_index=True)
-    table = rows[[name for name in COLUMNS if name in rows]].dropna(axis="columns", how="all")
+    names = [name for name in CurveRow.model_fields if name in rows and name in COLUMNS]
+    table = rows[names].dropna(axis="columns", how="all")
     notes = dict.fromkeys(note for file in files for note in file.attrs.get("notes", ()))
     table.attrs["notes"] = list(notes)
     return table
@@ -122,41 +111,48 @@ def _rows(
     path: Path, defaults: Defaults, file_format: str | None, own: LogFormat | None
 ) -> pd.DataFrame:
     rows = read_rows(path, file_format) if own is None else own.read(path)
-    if set(rows) - {*COLUMNS, "global_batch", "location", "hosts", PER_DEVICE}:
+    if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
-    _add(path, rows, defaults.values(path))
+    for name, value in defaults.values(path).items():
+        _add(path, rows, name, value)
     if "curve" not in rows:
         rows["curve"] = defaults.curve_of(path)
     if "nodes" not in rows:
-        raise UserError(f"{path}: does not say {_MISSING['nodes']}")
+        raise UserError(
+            f"{path}: does not say on how many devices it ran: give --devices, or --name with "
+            "{devices}"
+        )
     if PER_DEVICE in rows:
         rows["samples_per_s"] = rows.pop(PER_DEVICE) * rows["nodes"]
+    check_rows(rows, path)
     if "global_batch" in rows:
         _divide_batch(path, rows)
     if "batch_per_worker" not in rows:
-        raise UserError(f"{path}: does not say {_MISSING['batch_per_worker']}")
-    check_rows(rows, path)
+        raise UserError(
+            f"{path}: does not say the batch: give --batch (per device), --global-batch, or --name "
+            "with {batch}"
+        )
     return rows.astype({"nodes": int})
 
 
-def _add(path: Path, rows: pd.DataFrame, values: Mapping[str, Any]) -> None:
-    """Add what the options say to the rows of a file. A curve may get another name.
+def _add(path: Path, rows: pd.DataFrame, name: str, value: Any) -> None:  # noqa: ANN401
+    """Add the value of an option to the rows of a file. A curve may get another name.
 
     Raises:
-        UserError: the file says otherwise, or has several curves.
+        UserError: the file says otherwise, or has several curves, or the value is not positive.
     """
-    for name, value in values.items():
-        column, _ = FIELDS[name]
-        if column in rows and name == "curve" and rows[column].nunique() > 1:
+    column, _ = FIELDS[name]
+    option = f"--{name.replace('_', '-')} {value}"
+    if name == "curve":
+        if column in rows and rows[column].nunique() > 1:
             raise UserError(f"{path}: has {rows[column].nunique()} curves; leave out --curve")
-        if column in rows and name != "curve":
-            rounded = _EXACT if name == "global_batch" else 0.0
-            for other in rows.loc[(rows[column] / value - 1).abs() > rounded, column]:
-                option = f"--{name.replace('_', '-')} or --name"
-                raise UserError(
-                    f"{path}: {name} is {other:g} in the log, but {value:g} by {option}"
-                )
-        rows[column] = value
+    elif not value > 0:
+        raise UserError(f"{path}: {option} is not allowed, must be more than 0")
+    elif column in rows:
+        rounded = _EXACT if name == "global_batch" else 0.0
+        for other in rows.loc[(rows[column] / value - 1).abs() > rounded, column]:
+            raise UserError(f"{path}: {name} is {other:g} in the log, but {option} was given")
+    rows[column] = value
 
 
 def _divide_batch(path: Path, rows: pd.DataFrame) -> None:

@@ -17,7 +17,6 @@ USUAL = "ring"
 Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s", "steps_per_s"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 Scaling = Literal["weak", "strong", "unknown"]
-SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 TEXT_LENGTH = 200
 MOST_NODES = 65_536
 _ROUNDED = 0.05
@@ -32,7 +31,8 @@ def _one_line(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH), AfterValidator(_one_line)]
+Line = Annotated[str, Field(max_length=TEXT_LENGTH), AfterValidator(_one_line)]
+Text = Annotated[Line, Field(min_length=1)]
 
 
 class Measured(Frozen):
@@ -85,9 +85,9 @@ class Curve(Frozen):
     clock: Clock
     measured: tuple[Measured, ...] = Field(min_length=1)
     cluster: Text | None = None
-    unit: Annotated[str, AfterValidator(_one_line)] = ""
+    unit: Line = ""
     unit_value: Positive = 1.0
-    publisher: Annotated[str, Field(max_length=TEXT_LENGTH), AfterValidator(_one_line)] = ""
+    publisher: Line = ""
     scaling: Scaling = "unknown"
     batch_known: bool = True
     devices_per_host: Positive | None = None

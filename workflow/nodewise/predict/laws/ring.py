@@ -1,7 +1,7 @@
 """The ring all-reduce, with one or several nodes per machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sympy
@@ -51,10 +51,6 @@ class RingAllReduce(AllReduce):
         if per_machine > 1:
             return RingOverMachines(per_machine)
         return super().of_curve(options, rows)
-
-    def alternatives(self) -> tuple[Law, ...]:
-        """Return this law without overlap and with two degrees of overlap, which is unknown."""
-        return (self, *(replace(self, overlap=gamma) for gamma in (2.0, 4.0)))
 
 
 @LAWS.register

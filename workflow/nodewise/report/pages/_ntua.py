@@ -14,7 +14,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import data, interval, number
 from nodewise.report.page import Page
 from nodewise.report.tables import BATCH, FLAGS, MODEL, NODES, Column, table
-from nodewise.results.importers import published
+from nodewise.results import published
 from nodewise.results.queries import published_and_ours
 
 TITLE = "Multi-node Training with TensorFlow"

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.fit_curves import BY, LEAST_NODE_COUNTS
 from nodewise.predict.fit_queries import CURVE
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.predict.law import LAWS
@@ -47,12 +46,6 @@ _NODES = {
     "cheapest": "Cheapest epoch on",
     "run": "Target accuracy soonest on",
 }
-_CHOICES = [
-    Column("link", "Link", wide=True),
-    Column("title", "Formula"),
-    Column("error", "Mean error", "share", "predicted"),
-    Column("chosen", "Chosen"),
-]
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -118,10 +111,10 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
     of_source = {
         name: rows[rows["source"] == source]
         for name, rows in curves.study.overhead.items()
-        if name in ("predictions", "optima", "trials", "fits", "choices")
+        if name in ("predictions", "optima", "trials", "fits")
     }
     trials = _linked(curves, of_source["trials"])
-    fits, choices = of_source["fits"], _of_links(curves.study, of_source["choices"])
+    fits = of_source["fits"]
     return {
         "heading": _TITLES[source],
         "curves": [
@@ -130,8 +123,6 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
         ],
         "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
-        "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
-        "choices": table(choices, _CHOICES) if len(choices) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
     }

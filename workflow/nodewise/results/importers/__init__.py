@@ -24,7 +24,7 @@ class Importer(Protocol):
         """Return whether the file looks like this format. Reading its start is enough."""
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return one row per measurement, with columns of `curve_rows.CURVE_ROWS`.
+        """Return one row per measurement, with columns of `curve_rows.CurveRow`.
 
         Columns that the file does not contain (curve, nodes, batch) are left out.
 
@@ -51,14 +51,16 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
     Raises:
         UserError: no format or several formats fit, or the file is invalid.
     """
-    if not path.is_file():
-        reason = "it is not a regular file" if path.exists() else "no such file"
-        raise UserError(f"{path}: cannot be read ({reason})")
-    with path.open("rb") as file:
-        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_LFS_POINTER))
+        if start == _LFS_POINTER:
             raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
-    importer = IMPORTERS[_recognise(path)] if name is None else IMPORTERS.find(name)
-    return importer.read(path)
+        if not start:
+            raise UserError(f"{path}: is empty")
+        return IMPORTERS.find(name or _recognise(path)).read(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def import_curves(path: Path, name: str | None = None) -> Measurements:
@@ -77,36 +79,29 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
         UserError: as `import_curves`, or a curve does not fit into a study's tables: its name
             occurs twice, its times are not in seconds, or a batch is not a whole number.
     """
-    file_of: dict[str, Path] = {}
-    curves: list[Curve] = []
+    curves: dict[str, Curve] = {}
     for path in paths:
         for curve in import_curves(path).curves:
-            where = f"{path}: curve {curve.name!r}"
-            if curve.name in file_of:
-                raise UserError(f"{where}: is in {file_of[curve.name]}, too; rename one of them")
-            if not curve.in_seconds:
-                raise UserError(f"{where}: needs examples, to compute the seconds of a step")
-            if any(batch % 1 for batch in curve.batches):
-                raise UserError(f"{where}: batches per worker must be whole numbers in a study")
-            file_of[curve.name] = path
-            curves.append(curve)
-    return curves
+            for wrong, problem in (
+                (curve.name in curves, "is in the files of curves twice; rename one of them"),
+                (not curve.in_seconds, "needs examples, to compute the seconds of a step"),
+                (any(batch % 1 for batch in curve.batches), "needs whole batches per worker"),
+            ):
+                if wrong:
+                    raise UserError(f"{path}: curve {curve.name!r}: {problem}")
+            curves[curve.name] = curve
+    return [*curves.values()]
 
 
 def _recognise(path: Path) -> str:
     """Return the name of a file's format.
 
-    Unrecognised `.csv` files are taken as `csv`, whose importer has more helpful messages.
+    Unrecognised `.csv` files are taken as `csv`, whose importer says which columns are missing.
     """
-    try:
-        names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
     if len(names) == 1:
         return names[0]
     if not names and path.suffix == ".csv":
         return "csv"
-    if not path.stat().st_size:
-        raise UserError(f"{path}: is empty")
     found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
     raise UserError(f"{path}: {found}; name it with --format: {', '.join(names or IMPORTERS)}")

@@ -6,11 +6,10 @@ Source: https://horovod.readthedocs.io/en/stable/timeline_include.html
 import itertools
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
@@ -21,6 +20,7 @@ from nodewise.results.log_format import starts_with
 _WAIT, _SUM = "NEGOTIATE_ALLREDUCE", "ALLREDUCE"
 _LIST = re.compile(rf'\A\s*\[\s*\{{.*?"{_WAIT}"', re.DOTALL)
 _MICRO = 1e-6
+_LEAST_STEPS = 3
 Span = tuple[float, float]
 
 
@@ -42,69 +42,58 @@ class HorovodTimeline:
         Raises:
             UserError: the file is damaged, or has fewer than three steps.
         """
-        spans, ranks = _spans(path, _events(path))
-        waits, sums = spans[_WAIT], spans[_SUM]
-        counts = Counter(tensor for tensor, _ in waits)
-        if not counts or max(counts.values()) < 3:
+        text = read_bytes(path, MOST_JSON_BYTES).decode("utf-8-sig", errors="replace")
+        text = text.rstrip().rstrip(",")
+        try:  # a program that was killed leaves the list open
+            events = json.loads(text if text.endswith("]") else f"{text}]")
+            waits, sums, ranks = _spans([event for event in events if isinstance(event, dict)])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            raise UserError(f"{path}: is not a timeline ({error})") from None
+        starts = sorted(span[0] for span in max(waits.values(), key=len, default=[]))
+        if len(starts) < _LEAST_STEPS:
             raise UserError(f"{path}: has fewer than three steps")
-        ((first, _),) = counts.most_common(1)
-        starts = sorted(span[0] for tensor, span in waits if tensor == first)[1:]
+        waiting, summing = (sorted(itertools.chain(*spans.values())) for spans in (waits, sums))
         rows = []
-        for start, end in itertools.pairwise(starts):
-            exchange = _union(sums, start, end)
-            either = _union(waits + sums, start, end)
-            rows.append(
-                {
-                    "nodes": len(ranks) or np.nan,
-                    "step_time_s": (end - start) * _MICRO,
-                    "communicate_s": exchange * _MICRO,
-                    "wait_s": (either - exchange) * _MICRO,
-                }
-            )
-        return pd.DataFrame(rows).dropna(axis="columns")
+        for start, end in itertools.pairwise(starts[1:]):
+            exchange = _covered(summing, start, end)
+            either = _covered(sorted(waiting + summing), start, end)
+            row = {"nodes": len(ranks)} if ranks else {}
+            times = {
+                "step_time_s": end - start,
+                "communicate_s": exchange,
+                "wait_s": either - exchange,
+            }
+            rows.append(row | {name: time * _MICRO for name, time in times.items()})
+        return pd.DataFrame(rows)
 
 
 IMPORTERS.add("horovod_timeline", HorovodTimeline())
 
 
-def _events(path: Path) -> list[dict[str, Any]]:
-    text = (
-        read_bytes(path, MOST_JSON_BYTES).decode("utf-8-sig", errors="replace").rstrip().rstrip(",")
-    )
-    try:  # a program that was killed leaves the list open
-        events = json.loads(text if text.endswith("]") else f"{text}]")
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is not JSON ({error})") from None
-    return [event for event in events if isinstance(event, dict)]
-
-
 def _spans(
-    path: Path, events: list[dict[str, Any]]
-) -> tuple[dict[str, list[tuple[Any, Span]]], set[str]]:
-    """Return the spans of each phase with their tensors, and the names of the ranks."""
-    spans: dict[str, list[tuple[Any, Span]]] = defaultdict(list)
+    events: list[dict[str, Any]],
+) -> tuple[dict[Any, list[Span]], dict[Any, list[Span]], set[str]]:
+    """Return the spans of waiting and of summing by tensor, and the names of the ranks."""
+    spans: dict[str, dict[Any, list[Span]]] = {_WAIT: defaultdict(list), _SUM: defaultdict(list)}
     opened: dict[Any, list[tuple[str, float]]] = defaultdict(list)
     ranks: set[str] = set()
     for event in events:
-        tensor, phase, at = event.get("pid"), event.get("ph"), event.get("ts")
-        name = str(event.get("name", ""))
-        try:
-            if phase == "B":
-                opened[tensor].append((name, float(at)))  # type: ignore[arg-type]
-            elif phase == "E" and opened[tensor]:
-                begun, start = opened[tensor].pop()
-                spans[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
-            elif phase in ("X", "i") and name.isdigit():
-                ranks.add(name)
-        except (TypeError, ValueError, OverflowError):
-            raise UserError(f"{path}: an event {name[:40]!r} has no time") from None
-    return spans, ranks
+        tensor, phase, name = event.get("pid"), event.get("ph"), str(event.get("name", ""))
+        if phase == "B":
+            opened[tensor].append((name, float(event["ts"])))
+        elif phase == "E" and opened[tensor]:
+            begun, start = opened[tensor].pop()
+            if begun in spans:
+                spans[begun][tensor].append((start, float(event["ts"])))
+        elif phase in ("X", "i") and name.isdigit():
+            ranks.add(name)
+    return spans[_WAIT], spans[_SUM], ranks
 
 
-def _union(spans: list[tuple[Any, Span]], start: float, end: float) -> float:
-    """Return the time between `start` and `end` that at least one of the spans covers."""
+def _covered(spans: list[Span], start: float, end: float) -> float:
+    """Return the time between `start` and `end` that at least one of the sorted spans covers."""
     total, until = 0.0, start
-    for begun, ended in sorted(span for _, span in spans):
+    for begun, ended in spans:
         low, high = max(begun, until), min(ended, end)
         if high > low:
             total, until = total + high - low, high

@@ -1,7 +1,7 @@
 """Import the console output of Keras: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import starts_with, text_of
 
 _TIMED = re.compile(r"\b\d+(us|ms|s)/(step|sample)\b|^\d+/\d+ - \d+s - loss: ", re.MULTILINE)
-_EPOCH = re.compile(r"\bEpoch \d+/\d+\s*$")
+_EPOCH = re.compile(r"\bEpoch \d+/\d+\s*$", re.MULTILINE)
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
 _COUNT = re.compile(
     r"(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?"
@@ -21,12 +21,11 @@ _COUNT = re.compile(
 )
 _SAMPLES = re.compile(r"^Train on (\d{1,12}) samples", re.MULTILINE)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-_UNTOLD = "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training"
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 
 
 @dataclass(frozen=True)
-class _Line:
+class _Bar:
     """A line of a bar; `seconds` is the time of a step, or of a sample."""
 
     at: int
@@ -34,7 +33,7 @@ class _Line:
     seconds: float
     coarse: bool
     validated: bool
-    of_sample: bool
+    clock: str
 
 
 class KerasConsole:
@@ -59,36 +58,30 @@ class KerasConsole:
                 epochs are of several runs.
         """
         text = text_of(path)
-        lines = re.split("[\r\n]+", text)
-        samples = {int(found) for found in _SAMPLES.findall(text)}
-        told = any(map(_EPOCH.search, lines))
-        epochs = list(_epochs(lines, samples, told=told))
+        epochs = list(_epochs(text))
         if not epochs:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
-        steps = sorted({line.steps for epoch in epochs for line in epoch})
-        if len(steps) > 1:
+        if len(steps := {bar.steps for epoch in epochs for bar in epoch}) > 1:
             raise UserError(
-                f"{path}: has epochs of {steps[0]} and of {steps[1]} steps; split it, so that "
+                f"{path}: has epochs of {min(steps)} and of {max(steps)} steps; split it, so that "
                 "each file is of one run"
             )
-        last = [_last(epoch) for epoch in epochs[len(epochs) > 1 :]]
-        if not all(line.seconds for line in last):
+        bars = [_last(epoch) for epoch in epochs[len(epochs) > 1 :]]
+        if not all(bar.seconds for bar in bars):
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
         rows = pd.DataFrame(
-            [
-                {"samples_per_s": 1 / line.seconds}
-                if line.of_sample
-                else {"step_time_s": line.seconds}
-                for line in last
-            ]
+            {bar.clock: bar.seconds if bar.clock == "step_time_s" else 1 / bar.seconds}
+            for bar in bars
         )
         notes = {
-            _UNTOLD: not told,
+            "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training": (
+                not _EPOCH.search(text)
+            ),
             "the time of a step includes validation, as Keras prints it": any(
-                line.validated for line in last
+                bar.validated for bar in bars
             ),
             "the time of a step has only one digit, as Keras prints it": any(
-                line.coarse for line in last
+                bar.coarse for bar in bars
             ),
         }
         rows.attrs["notes"] = [note for note, holds in notes.items() if holds]
@@ -98,27 +91,33 @@ class KerasConsole:
 IMPORTERS.add("keras_console", KerasConsole())
 
 
-def _epochs(lines: Sequence[str], samples: set[int], *, told: bool) -> Iterator[list[_Line]]:
-    """Yield the lines of each epoch of training, up to the first that counts all steps.
-
-    With `told`, an epoch begins only with a line such as `Epoch 1/3`.
-    """
-    epoch: list[_Line] | None = None if told else []
-    for text in lines:
-        if _EPOCH.search(text):
+def _epochs(text: str) -> Iterator[list[_Bar]]:
+    """Yield the lines of each epoch of training, up to the first that counts all steps."""
+    samples = {int(count) for count in _SAMPLES.findall(text)}
+    announced = _EPOCH.search(text) is not None
+    epoch: list[_Bar] | None = None if announced else []
+    for line in re.split("[\r\n]+", text):
+        if _EPOCH.search(line):
             epoch = []
-        elif epoch is not None and (found := _COUNT.search(text)):
-            line = _line(found, samples)
-            if line is None:
-                continue
-            epoch.append(line)
-            if line.at == line.steps:
+        elif epoch is not None and (found := _COUNT.search(line)) and (bar := _bar(found, samples)):
+            epoch.append(bar)
+            if bar.at == bar.steps:
                 yield epoch
-                epoch = None if told else []
+                epoch = None if announced else []
 
 
-def _line(found: re.Match[str], samples: set[int]) -> _Line | None:
-    """Return the time of a step that a line says; None if it says none."""
+def _last(epoch: list[_Bar]) -> _Bar:
+    """Return the last line of an epoch.
+
+    If its time includes validation, and there is a line of the second half of the epoch before it,
+    return that one: it is the mean over all steps until then.
+    """
+    before = [bar for bar in epoch if not bar.validated and 2 * bar.at >= bar.steps]
+    return before[-1] if before else epoch[-1]
+
+
+def _bar(found: re.Match[str], samples: set[int]) -> _Bar | None:
+    """Return what a line of a bar says; None if it has no time of a step."""
     at, steps = int(found["at"]), int(found["steps"])
     elapsed, printed = int(found["elapsed"] or 0), int(found["time"] or 0)
     if found["unit"] is None and not (elapsed and at == steps):
@@ -128,21 +127,11 @@ def _line(found: re.Match[str], samples: set[int]) -> _Line | None:
     mean = elapsed / steps / unit_s
     finer = at == steps and elapsed > printed and round(mean) == printed
     finer = finer or found["unit"] is None
-    return _Line(
+    return _Bar(
         at,
         steps,
         seconds=(mean if finer else printed) * unit_s,
         coarse=(elapsed if finer else printed) < _COARSE,
         validated="val_" in found.string,
-        of_sample=found["of"] == "sample" or steps in samples,
+        clock="samples_per_s" if found["of"] == "sample" or steps in samples else "step_time_s",
     )
-
-
-def _last(epoch: Sequence[_Line]) -> _Line:
-    """Return the last line of an epoch.
-
-    If its time includes validation, and there is a line of the second half of the epoch before it,
-    return that one: it is the mean over all steps until then.
-    """
-    before = [line for line in epoch if not line.validated and 2 * line.at >= line.steps]
-    return before[-1] if before else epoch[-1]

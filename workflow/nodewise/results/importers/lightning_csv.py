@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from nodewise.results.csv_file import Number, read_header, read_records, read_table
+from nodewise.results.csv_file import read_header, read_table
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import find_training_rate, rate_note
-
-_RATE = Number(1e-9, 1e12)
+from nodewise.results.training_rates import training_rates
 
 
 class LightningCsv:
@@ -29,14 +27,12 @@ class LightningCsv:
         Raises:
             UserError: there is no rate of training, or several, or it is not a positive number.
         """
-        header, _ = read_table(path)
-        logged = read_records(path, (), header, {})
-        names = {name for row in logged for name in row} - {"location"}
-        name, clock = find_training_rate(path, names)
-        rates = [row[name] for row in read_records(path, (), (), {name: _RATE}) if name in row]
-        table = pd.DataFrame({clock: rates})
-        table.attrs["notes"] = [rate_note(name)]
-        return table
+        header, lines = read_table(path)
+        logged = {
+            name: [values[at] for _, values in lines if values[at]]
+            for at, name in enumerate(header)
+        }
+        return training_rates(path, {name: values for name, values in logged.items() if values})
 
 
 IMPORTERS.add("lightning_csv", LightningCsv())

@@ -15,7 +15,8 @@ from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import starts_with, text_of
 
 _LINE = re.compile(r"^.*?:::MLLOG (\{.*\})\s*$", re.MULTILINE)
-_NUMBERS = {  # what a run says once, by the column that it fills
+_COLUMNS = {  # what a run says once, by the column that it fills
+    "submission_benchmark": "curve",
     "global_batch_size": "global_batch",
     "number_of_ranks": "nodes",
     "number_of_nodes": "hosts",
@@ -24,12 +25,16 @@ _NUMBERS = {  # what a run says once, by the column that it fills
 _OF_RUN = ("global_batch_size", "submission_benchmark")
 
 
+class _Metadata(BaseModel):
+    status: Any = "success"
+    epoch_count: FiniteFloat | None = None
+
+
 class _Event(BaseModel):
     key: str
     value: Any
     time_ms: FiniteFloat
-    metadata: dict[str, Any] | None = None
-    location: str = ""
+    metadata: _Metadata | None = None
 
 
 class MlperfLog:
@@ -50,78 +55,61 @@ class MlperfLog:
             UserError: a line is damaged, neither an epoch nor the run was completed, or another run
                 follows.
         """
-        events = [
-            _event(f"{path}: line {number}", match[1])
-            for number, line in enumerate(text_of(path).split("\n"), 1)
-            if (match := _LINE.match(line))
-        ]
-        _check_one_run(events)
-        epochs = _spans(events, "epoch")
-        times = epochs or _spans(events, "run")
+        said: dict[str, Any] = {}
+        spans: dict[str, list[float]] = {"epoch": [], "run": []}
+        started: dict[str, _Event] = {}
+        stopped = False
+        for number, line in enumerate(text_of(path).split("\n"), 1):
+            match = _LINE.match(line)
+            if match is None:
+                continue
+            try:
+                event = _Event.model_validate_json(match[1])
+            except ValidationError:
+                raise UserError(
+                    f"{path}: line {number}: is not a line of an MLPerf log: {match[1][:60]}"
+                ) from None
+            other = stopped and event.key == "run_start"
+            if event.key in _COLUMNS and event.value not in (None, ""):
+                other |= event.key in _OF_RUN and said.get(event.key, event.value) != event.value
+                said[event.key] = event.value
+            if other:
+                raise UserError(
+                    f"{path}: line {number}: another run begins; give each its own file"
+                )
+            stopped |= event.key == "run_stop"
+            name, _, end = event.key.rpartition("_")
+            if name in spans and end == "start":
+                started[name] = event
+            elif name in spans and end == "stop" and name in started:
+                spans[name] += _seconds(started.pop(name), event)
+        times = spans["epoch"] or spans["run"]
         if not times:
             raise UserError(
                 f"{path}: neither an epoch nor the run came to its end, or it was aborted"
             )
-        row: dict[str, Any] = {}
-        for event in events:
-            if event.value in (None, ""):
-                continue
-            if event.key == "submission_benchmark":
-                row["curve"] = str(event.value)
-            elif event.key in _NUMBERS and (epochs or event.key != "train_samples"):
-                row[_NUMBERS[event.key]] = _number(event.location, event.key, event.value)
+        row = {_COLUMNS[key]: _value(path, key, value) for key, value in said.items()}
+        if not spans["epoch"]:
+            row.pop("examples", None)  # a run has several epochs
         return pd.DataFrame([row | {"epoch_time_s": time} for time in times])
 
 
 IMPORTERS.add("mlperf_log", MlperfLog())
 
 
-def _event(location: str, text: str) -> _Event:
+def _value(path: Path, key: str, value: Any) -> str | float:  # noqa: ANN401
     try:
-        return _Event.model_validate_json(text).model_copy(update={"location": location})
-    except ValidationError:
-        raise UserError(f"{location}: is not a line of an MLPerf log: {text[:60]}") from None
-
-
-def _number(location: str, name: str, value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
+        return str(value) if key == "submission_benchmark" else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{location}: {name} must be a number, not {value!r:.40}") from None
+        raise UserError(f"{path}: {key} must be a number, not {value!r:.40}") from None
 
 
-def _check_one_run(events: list[_Event]) -> None:
-    """Check that all events are of one run. Several ranks may repeat them.
+def _seconds(start: _Event, stop: _Event) -> list[float]:
+    """Return the seconds of an epoch or run; none if it did not reach its target.
 
-    Raises:
-        UserError: a run starts after one stopped, or with another batch or benchmark.
+    Some programs time several epochs together.
     """
-    settings: dict[str, Any] = {}
-    stopped = False
-    for event in events:
-        stopped = stopped or event.key == "run_stop"
-        other = stopped and event.key == "run_start"
-        if event.key in _OF_RUN:
-            other = settings.setdefault(event.key, event.value) != event.value
-        if other:
-            raise UserError(f"{event.location}: another run begins; give each its own file")
-
-
-def _spans(events: list[_Event], name: str) -> list[float]:
-    """Return the seconds per epoch or run between events `name`_start and `name`_stop.
-
-    Some programs time several epochs together. A run that did not reach its target does not count.
-    """
-    spans: list[float] = []
-    start: _Event | None = None
-    for event in events:
-        metadata = event.metadata or {}
-        if event.key == f"{name}_start":
-            start = event
-        elif event.key == f"{name}_stop" and start is not None:
-            together = (start.metadata or {}).get("epoch_count", 1)
-            count = _number(start.location, "epoch_count", together) or 1.0
-            if metadata.get("status", "success") == "success":
-                spans.append((event.time_ms - start.time_ms) / 1000 / count)
-            start = None
-    return [span for span in spans if span > 0]
+    together = (start.metadata or _Metadata()).epoch_count or 1
+    seconds = (stop.time_ms - start.time_ms) / 1000 / together
+    reached = (stop.metadata or _Metadata()).status == "success"
+    return [seconds] if reached and seconds > 0 else []

@@ -1,0 +1,69 @@
+"""Measure while the machine is quiet: other programs may use it now and then."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from nodewise.cluster import cgroup
+
+ATTEMPTS = 5
+WAIT_S = 25  # for a quiet machine, before each attempt
+_QUIET = 0.95  # of each core
+_SPIN = """
+import time
+started, cpu = time.perf_counter(), time.process_time()
+while time.perf_counter() - started < 0.4:
+    pass
+print((time.process_time() - cpu) / (time.perf_counter() - started))
+"""
+
+Result = TypeVar("Result")
+
+
+class BusyError(Exception):
+    """Other programs kept the tested processes from the cores; the message says how."""
+
+
+def when_quiet(measure: Callable[[], Result]) -> Result:
+    """Call `measure` when the machine is quiet, and again as long as it raises BusyError.
+
+    Raises:
+        BusyError: every attempt raised it.
+    """
+    for _ in range(ATTEMPTS):
+        _wait_until_quiet()
+        try:
+            return measure()
+        except BusyError as error:
+            busy = error
+    raise busy
+
+
+def with_free_cores(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the observations of `emulated_job.py share`.
+
+    Raises:
+        BusyError: unlimited nodes, one for each core, got less than their core.
+    """
+    free = [node["free"] for node in nodes]
+    if min(free) < _QUIET * min(1, cgroup.cores() / len(nodes)):
+        raise BusyError(f"unlimited nodes get {free} of a core")
+    return nodes
+
+
+def _wait_until_quiet() -> None:
+    """Wait until processes that only compute get all cores, but at most WAIT_S seconds."""
+    deadline = time.monotonic() + WAIT_S
+    while min(_shares()) < _QUIET and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def _shares() -> list[float]:
+    """Return the share of a core that each of several processes gets, one for each core."""
+    command = [sys.executable, "-I", "-c", _SPIN]
+    spinning = [
+        subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(cgroup.whole_cores())
+    ]
+    return [float(process.communicate()[0]) for process in spinning]

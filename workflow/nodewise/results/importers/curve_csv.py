@@ -1,0 +1,165 @@
+"""Import tables of curves (CSV): measurements of users, and values as publications print them."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.results.csv_file import Number, read_header, read_table
+from nodewise.results.curve_rows import CurveRow, read_row
+from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
+from nodewise.results.curves import CLOCKS, TEXT_LENGTH, same_batch
+from nodewise.results.importers import IMPORTERS
+
+ALIASES = {
+    "n_devices": "nodes",
+    "n_nodes": "hosts",
+    "devices_per_node": "devices_per_host",
+    "batch_per_device": "batch_per_worker",
+}
+"""Columns of published curves, by which a device is a node of the curve."""
+_VALUE = ("quantity", "value", "unit")
+COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {
+    *("unit_value", "noise", "repeats", "publisher", "location")
+}
+"""All columns that are read."""
+COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
+"""The law of each known value of the column `algorithm`."""
+
+_CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
+_RECOGNISED = 3  # columns, so that a message can name the others
+_SHOWN = 3  # doubtful rows that are named
+_NUMBER = Number(1e-12, 1e18)
+_MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
+_REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
+
+
+class CurveCsv:
+    """Importer of CSV files of curves.
+
+    Columns are those of `curve_rows.CurveRow` and `ALIASES`, in any order. In place of a clock,
+    there may be:
+        quantity: throughput, step_time, run_time or epoch_time.
+        value, unit: such as 210 img/s, 180 img/s/GPU (of each device), 31 ms or 2 h.
+
+    Other columns are:
+        algorithm: ring, tree or ps, in place of a collective. With any other, it is unknown.
+        source_url: address of the publication, from which the publisher is derived.
+        repeat: any text; repeats are recognised without it.
+
+    Empty values count as not given. Notes say which columns are not used, and which rows contradict
+    themselves.
+    """
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the first line names at least three of the columns."""
+        header = {ALIASES.get(name, name) for name in read_header(path)}
+        return len(header & COLUMNS) >= _RECOGNISED
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return the rows, with columns of `CurveRow`.
+
+        Raises:
+            UserError: the file is invalid. The message names the column, and the row as an editor
+                counts lines.
+        """
+        header, lines = read_table(path)
+        names = [ALIASES.get(name, name) for name in header]
+        unknown = _check_header(path, names)
+        rows, doubts = [], []
+        for number, values in lines:
+            texts = {name: text for name, text in zip(names, values, strict=False) if text}
+            row = _row(texts, f"{path}: row {number}")
+            rows.append(row.model_dump(exclude_defaults=True))
+            doubts += [f"{row.location}: {doubt}" for doubt in _doubts(row)]
+        more = len(doubts) - _SHOWN
+        notes = [f"columns not used: {', '.join(unknown)}"] if unknown else []
+        notes += doubts[:_SHOWN] + ([f"{more} more such rows"] if more > 0 else [])
+        table = pd.DataFrame(rows)
+        table.attrs["notes"] = notes
+        return table
+
+
+IMPORTERS.add("csv", CurveCsv())
+
+
+def _check_header(path: Path, names: list[str]) -> list[str]:
+    """Return the columns that are not used.
+
+    Raises:
+        UserError: a column is missing, or is probably misspelt.
+    """
+    unknown = [name for name in names if name not in COLUMNS]
+    for name in unknown:
+        if close := difflib.get_close_matches(name.lower(), COLUMNS - set(names), 1, _CLOSE):
+            raise UserError(
+                f"{path}: row 1: column {name!r:.40} is not known; is it {close[0]}? "
+                "Rename it, or remove it"
+            )
+    published = set(_VALUE) & set(names)
+    needed = ["curve", "nodes", *(_VALUE if published else ["batch_per_worker"])]
+    lacking = [name for name in needed if name not in names]
+    if not published and not set(CLOCKS) & set(names):
+        lacking.append(" or ".join(CLOCKS))
+    if lacking:
+        raise UserError(f"{path}: row 1: lacks columns {', '.join(lacking)}")
+    return unknown
+
+
+def _row(texts: Mapping[str, str], place: str) -> CurveRow:
+    """Return a row, with its value in seconds or per second of all devices."""
+    row: dict[str, Any] = dict(texts)
+    row["collective"] = _collective(texts)
+    row["publisher"] = publisher_of(texts.get("source_url", ""))
+    if not set(_VALUE) & set(texts):
+        return read_row(row, place)
+    quantity, unit = texts.get("quantity", ""), texts.get("unit", "")
+    if quantity not in QUANTITIES:
+        raise UserError(f"{place}, quantity: must be one of {', '.join(QUANTITIES)}")
+    try:
+        clock, unit_value = parse_unit(quantity, unit)
+        value = _NUMBER.read(texts.get("value", "")) * unit_value
+    except ValueError as error:
+        raise UserError(f"{place}, value and unit: {error}") from None
+    read = read_row(row | {"unit_value": unit_value, clock: value}, place)
+    if clock == "samples_per_s" and is_per_device(unit):
+        return read.model_copy(update={clock: value * read.nodes})
+    return read
+
+
+def _doubts(row: CurveRow) -> list[str]:
+    """Return which values of a row contradict each other."""
+    nodes, batch, whole = row.nodes, row.batch_per_worker, row.global_batch
+    doubts = []
+    if abs(nodes * batch - whole) > 0 and not same_batch(nodes * batch, whole, nodes):
+        doubts.append(
+            f"{nodes} devices × {batch:g} examples is {nodes * batch:.10g}, not {whole:.10g}: the "
+            "global batch is not used"
+        )
+    if row.hosts > nodes:
+        doubts.append(f"{nodes} devices cannot be in {row.hosts:g} machines: these are not used")
+    if nodes > row.hosts * row.devices_per_host:
+        doubts.append(
+            f"{nodes} devices do not fit in {row.hosts:g} × {row.devices_per_host:g} of machines"
+        )
+    return doubts
+
+
+def _collective(texts: Mapping[str, str]) -> str:
+    """Return the law's name for a collective: `ring` for `Ring all-reduce` or `ring_allreduce`."""
+    if "collective" not in texts:
+        return COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
+    name, bracket, settings = texts["collective"].lower().partition("(")
+    name = re.sub(r"\W+", "_", name.strip())
+    return re.sub(r"_?all_?reduce$", "", name) + bracket + settings
+
+
+def publisher_of(address: str) -> str:
+    """Return the publisher: the submitter for MLPerf, owner/repository on GitHub, else the site."""
+    match = _MLPERF.match(address) or _REPOSITORY.match(address)
+    name = match[1].lower() if match else re.sub(r"^https?://", "", address).partition("/")[0]
+    return "".join(filter(str.isprintable, name))[:TEXT_LENGTH]
