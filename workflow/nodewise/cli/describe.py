@@ -17,10 +17,8 @@ from nodewise.results.model_description import Architecture
 from nodewise.study.single import Options, cell_of
 
 
-def describe_model(
-    name: str, dataset: str | None, out: Path | None, manifest: Path | None
-) -> tuple[Architecture, Path]:
-    """Describe a model, print the description and write it; return it and the path of its file.
+def describe_model(name: str, dataset: str | None, out: Path | None, manifest: Path | None) -> None:
+    """Describe a model, write the description and print it.
 
     Args:
         name: a model of the project; or, for a user's own model, the function that builds it or its
@@ -44,10 +42,10 @@ def describe_model(
     if own and manifest is None:
         prepare(cell)
     settle_environment()
-    described = _own(cell, manifest) if own else _registered(cell)
+    described = _described(cell, (manifest or data_manifest(cell)) if own else None)
     write_text(path, json_text(described))
     _print(described)
-    return described, path
+    typer.echo(f"{path}: {len(described.layers)} layers")
 
 
 def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path | None) -> None:
@@ -59,60 +57,53 @@ def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path
         reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()
-            first, *_ = [*reason.splitlines(), "no more is said"]
+            first, *_ = [*reason.splitlines(), "(no message)"]
             reason = f"{type(error).__name__}: {first}"
         refuse_own(out, reason)
         typer.echo(f"not described: {reason}")
 
 
-def _registered(cell: Cell) -> Architecture:
-    from nodewise.measure.step_memory import measure_memory
-    from nodewise.models import describe
-
-    described = describe.describe(cell.model)
-    return described.model_copy(update={"memory": measure_memory(cell, None)})
-
-
-def _own(cell: Cell, manifest: Path | None) -> Architecture:
-    from nodewise.data import load
-    from nodewise.data.pipeline import batch_spec
+def _described(cell: Cell, manifest: Path | None) -> Architecture:
+    """Describe the model of a cell; `manifest` is that of the data of a user's own model."""
     from nodewise.measure.step_memory import BATCHES, measure_memory
     from nodewise.models import describe
-    from nodewise.models.training import recipe_of
 
-    prepared = manifest or data_manifest(cell)
-    data = load(prepared)
-    recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
-    specs = [
-        batch_spec(cell.model_copy(update={"batch": batch}), data, recipe)
-        for batch in describe.COUNTED_BATCHES
-    ]
-    about = [f"The model of {cell.build}."]
-    described = describe.architecture_of(recipe.build(), cell.model, about, specs)
-    return described.model_copy(update={"memory": measure_memory(cell, prepared, most)})
+    if manifest is None:
+        described, most = describe.describe(cell.model), BATCHES[-1]
+    else:
+        from nodewise.data import load
+        from nodewise.data.pipeline import batch_spec
+        from nodewise.models.training import recipe_of
+
+        data = load(manifest)
+        recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
+        sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
+        specs = [batch_spec(one, data, recipe) for one in sizes]
+        about = [f"The model of {cell.build}."]
+        described = describe.architecture_of(recipe.build(), cell.model, about, specs)
+    return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})
 
 
 def _print(described: Architecture) -> None:
     from nodewise.core.units import write_number
 
-    memory = described.memory
-    trained = f"{described.trainable:,} of them trained"
+    memory, trained = described.memory, f"{described.trainable:,} of them trained"
     typer.echo(f"parameters            {described.total:,}, {trained}")
-    typer.echo(f"payload               {write_number(described.payload_bytes, 'B')}")
-    for title, flops in (
-        ("forward, per example", described.flops_per_example),
-        ("training, per example", described.training_flops_per_example),
-    ):
-        typer.echo(f"{title:<21} {write_number(flops, 'FLOP') if flops else 'not defined'}")
+    sizes = [
+        ("payload", described.payload_bytes, "B"),
+        ("forward, per example", described.flops_per_example, "FLOP"),
+        ("training, per example", described.training_flops_per_example, "FLOP"),
+    ]
+    if memory is not None:
+        sizes += [
+            ("weights", memory.weights_bytes, "B"),
+            ("gradients", memory.gradients_bytes, "B"),
+            ("optimizer", memory.optimizer_bytes, "B"),
+            ("process, whole", memory.fixed_bytes, "B"),
+            ("and for each example", memory.bytes_per_example, "B"),
+        ]
+    for title, size, unit in sizes:
+        typer.echo(f"{title:<21} {write_number(size, unit) if size else 'not defined'}")
     left_out = sorted({kind for layer in described.layers for kind in layer.uncounted})
     if left_out:
         typer.echo(f"not counted           {', '.join(left_out)}")
-    if memory is not None:
-        for title, size in (
-            ("weights", memory.weights_bytes),
-            ("gradients", memory.gradients_bytes),
-            ("optimizer", memory.optimizer_bytes),
-            ("process, whole", memory.fixed_bytes),
-            ("and for each example", memory.bytes_per_example),
-        ):
-            typer.echo(f"{title:<21} {write_number(size, 'B')}")

@@ -86,18 +86,12 @@ def measure(
 
 @app.command()
 def calibrate(
-    config: Annotated[
-        Path, typer.Option(help="A study on emulated nodes, SSH hosts or Slurm nodes.")
-    ],
+    config: StudyConfig,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The file to write; default: results/STUDY/calibration/calibration.json."
-        ),
+        Path | None, typer.Option(help="The file; default: below results/STUDY/calibration.")
     ] = None,
     logs: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the workers' logs; default: results/STUDY/logs/calibration."),
+        Path | None, typer.Option(help="The workers' logs; default: below results/STUDY/logs.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Launches per number of nodes.")] = 2,
 ) -> None:
@@ -147,21 +141,16 @@ def doctor(
 
     With --config, the hosts of a study are checked instead: SSH hosts, or Slurm
     nodes inside an allocation. Prints a line for each host and for each problem.
-    The project is copied to SSH hosts.
+    The project is copied to SSH hosts. Exit code 1 if a host cannot be used.
 
     Example: nodewise doctor
     """
-    if config is not None:
-        _check_hosts(config)
+    if config is None:
+        from nodewise.cluster import machine_checks
+        from nodewise.cluster.doctor import report
+
+        typer.echo(report(machine_checks.look(), cpu))
         return
-    from nodewise.cluster import machine_checks
-    from nodewise.cluster.doctor import report
-
-    typer.echo(report(machine_checks.look(), cpu))
-
-
-def _check_hosts(config: Path) -> None:
-    """Print the findings about the hosts of a study; exit with code 1 if one cannot be used."""
     from nodewise.cluster.host_checks import examine
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config
@@ -190,13 +179,7 @@ def measure_cell(
     logs: Logs,
     weights: WeightsManifest = None,
 ) -> None:
-    """Train one cell of a study and write its record.
-
-    Example: nodewise measure-cell
-    ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0 --config
-    config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
-    --out record.json --logs logs
-    """
+    """Train one cell of a study and write its record."""
     from nodewise.measure.cell import measure
     from nodewise.measure.provenance import command
     from nodewise.study.config import read_config
@@ -233,10 +216,6 @@ def measure_noise_scale(
 
     The model trains 200 steps on one node. Gradients are measured before,
     during and after.
-
-    Example: nodewise measure-noise-scale fashion_mlp --config config/study.yaml
-    --manifest results/datasets/fashion_mnist/manifest.json --out
-    fashion_mlp.json
     """
     from nodewise.core.files import check_writable
     from nodewise.measure.environment import settle_environment

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,6 +23,12 @@ StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of th
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
+Source = Annotated[
+    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
+]
+KeepRefusal = Annotated[
+    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
@@ -40,12 +46,7 @@ Records = Annotated[
 ]
 OwnModels = Annotated[
     list[str] | None,
-    typer.Option(
-        "--own-model",
-        metavar="<name=file>",
-        help="The name of a user's own model in the study, and its file from `nodewise "
-        "describe-model`; repeatable.",
-    ),
+    typer.Option("--own-model", metavar="<name=file>", help="A description; repeatable."),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 DEFAULT_NODES = "1-64"
@@ -84,9 +85,9 @@ def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
     return found
 
 
-def records_of(study: "Config") -> Path:
-    """Return the folder to which the workflow writes the records of a study."""
-    return study.results / "records"
+def records_of(study: "Config", records: Path | None) -> Path:
+    """Return `records`; by default the folder to which the workflow writes those of a study."""
+    return records or study.results / "records"
 
 
 def tell_waiting() -> None:

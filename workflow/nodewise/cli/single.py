@@ -4,14 +4,15 @@ Data and weights are prepared in other processes, because the process that measu
 used TensorFlow when it forks its workers.
 """
 
-import fcntl
 import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
@@ -55,11 +56,7 @@ def _weights(cell: Cell) -> Path | None:
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another nodewise command, which ends with this process and prints its own errors.
-
-    Raises:
-        SystemExit: the command failed; with the same exit code.
-    """
+    """Run another nodewise command, which ends with this process and prints its own errors."""
     command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
@@ -78,8 +75,7 @@ def measure_single(
 
     Raises:
         UserError: an option is wrong.
-        SystemExit: data or weights are not available; the process that prepares them has printed
-            why.
+        SystemExit: data or weights are not available.
     """
     cell = cell_of(options)
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
@@ -105,24 +101,15 @@ def measure_single(
 def _claimed(cell: Cell) -> Iterator[Cell]:
     """Yield the first repeat of the cell that has no record and that no other command measures.
 
-    A command claims a repeat by locking a file. The kernel frees the lock when the command ends,
-    also if it is killed.
+    A command claims a repeat by a lock, which the kernel frees when the command ends or is killed.
     """
     for repeat in itertools.count():
         one = cell.model_copy(update={"repeat": repeat})
         _logs(one).mkdir(parents=True, exist_ok=True)
-        with (_logs(one) / ".claimed").open("a") as file:
-            if _lock(file) and not _place(one).exists():
+        with suppress(Timeout), FileLock(_logs(one) / ".claimed", blocking=False):
+            if not _place(one).exists():
                 yield one
                 return
-
-
-def _lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _place(cell: Cell) -> Path:
@@ -147,18 +134,14 @@ def table(record: Path) -> "Table":
     from nodewise.results.tables import build_tables
 
     row = build_tables([record])["cells"].iloc[0]
-    label = kind_label(row["kind"], row["data_origin"], row["weights"])
-    parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]
     whole = row["whole_epochs"]
     extent = counted(row["epochs"], "epoch") if whole else counted(row["steps"], "step")
     values = {
-        "kind of numbers": label,
-        "data": row["data_origin"],
-        "weights": row["weights"] or "none pretrained",
+        "kind of numbers": kind_label(row["kind"], row["data_origin"], row["weights"]),
         "trained": f"{extent}, global batch {row['global_batch']}",
         "step time, median": write_number(row["step_time_median_s"], "s"),
         "examples per second": write_number(row["examples_per_s"], "/s"),
-        "split of a step": ", ".join(parts),
+        **{f"{part}": write_number(row[f"{part}_s"], "s") for part in PARTS},
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),
         "flags": row["flags"] or "none",
         "record": str(record),

@@ -57,7 +57,7 @@ def plan(
         raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
     machine = Machine.here()
-    folder = records or records_of(study)
+    folder = records_of(study, records)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
@@ -77,9 +77,8 @@ def missing(
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
 
-    A rerun does not repeat them. After fixing the cause, for example by
-    installing a compiler, use --forget. It also removes a failed calibration
-    and a failed build of Horovod.
+    A rerun does not repeat them. After fixing the cause, use --forget. It also
+    removes a failed calibration and a failed build of Horovod.
 
     Example: nodewise missing --cautions --forget
     """
@@ -87,7 +86,7 @@ def missing(
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
-    folder = records or records_of(study)
+    folder = records_of(study, records)
     found = find_missing(study, folder, cautions=cautions)
     for line in lines(found):
         typer.echo(line)
@@ -124,7 +123,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, records or records_of(study), out)
+    manifest = publishing.publish(study, records_of(study, records), out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)
