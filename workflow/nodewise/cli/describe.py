@@ -10,6 +10,7 @@ from nodewise.core.cell import SAVED_MODEL, Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
+from nodewise.core.units import write_number
 from nodewise.measure.environment import settle_environment
 from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
 from nodewise.models.registry import check_project, registry
@@ -18,7 +19,7 @@ from nodewise.study.single import Options, cell_of
 
 
 def describe_model(name: str, dataset: str | None, out: Path | None, manifest: Path | None) -> None:
-    """Describe a model, write the description and print it.
+    """Describe a model, write the description and print its totals.
 
     Args:
         name: a model of the project; or, for a user's own model, the function that builds it or its
@@ -44,8 +45,16 @@ def describe_model(name: str, dataset: str | None, out: Path | None, manifest: P
     settle_environment()
     described = _described(cell, (manifest or data_manifest(cell)) if own else None)
     write_text(path, json_text(described))
-    _print(described)
-    typer.echo(f"{path}: {len(described.layers)} layers")
+    memory = described.memory
+    sizes = [f"{described.total:,} parameters"]
+    if flops := described.training_flops_per_example:
+        sizes.append(f"{write_number(flops, 'FLOP')} to train an example")
+    if memory is not None:
+        fixed, each = (
+            write_number(size, "B") for size in (memory.fixed_bytes, memory.bytes_per_example)
+        )
+        sizes.append(f"memory {fixed} and for each example {each}")
+    typer.echo(f"{path}: {len(described.layers)} layers, {', '.join(sizes)}")
 
 
 def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path | None) -> None:
@@ -82,28 +91,3 @@ def _described(cell: Cell, manifest: Path | None) -> Architecture:
         about = [f"The model of {cell.build}."]
         described = describe.architecture_of(recipe.build(), cell.model, about, specs)
     return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})
-
-
-def _print(described: Architecture) -> None:
-    from nodewise.core.units import write_number
-
-    memory, trained = described.memory, f"{described.trainable:,} of them trained"
-    typer.echo(f"parameters            {described.total:,}, {trained}")
-    sizes = [
-        ("payload", described.payload_bytes, "B"),
-        ("forward, per example", described.flops_per_example, "FLOP"),
-        ("training, per example", described.training_flops_per_example, "FLOP"),
-    ]
-    if memory is not None:
-        sizes += [
-            ("weights", memory.weights_bytes, "B"),
-            ("gradients", memory.gradients_bytes, "B"),
-            ("optimizer", memory.optimizer_bytes, "B"),
-            ("process, whole", memory.fixed_bytes, "B"),
-            ("and for each example", memory.bytes_per_example, "B"),
-        ]
-    for title, size, unit in sizes:
-        typer.echo(f"{title:<21} {write_number(size, unit) if size else 'not defined'}")
-    left_out = sorted({kind for layer in described.layers for kind in layer.uncounted})
-    if left_out:
-        typer.echo(f"not counted           {', '.join(left_out)}")

@@ -66,8 +66,6 @@ def measure(
     Example: nodewise measure --strategy multi_worker_mirrored --model
     fashion_cnn --nodes 2 --batch 64 --steps 40
     """
-    from rich.console import Console
-
     from nodewise.cli import single
     from nodewise.core.units import counted
     from nodewise.study.single import Options
@@ -81,7 +79,8 @@ def measure(
     if record.failure is not None:
         typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
-    Console().print(single.table(path))
+    for title, value in single.summary(path).items():
+        typer.echo(f"{title:<20} {value}")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Prepare and measure a single cell, and show its record as a table.
+"""Prepare and measure a single cell, and summarise its record.
 
 Data and weights are prepared in other processes, because the process that measures must not have
 used TensorFlow when it forks its workers.
@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -21,9 +20,6 @@ from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import weights_of
 from nodewise.results.record import Record
 from nodewise.study.single import Options, cell_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 RESULTS = Path("results")
 SINGLE = RESULTS / "single_run"
@@ -120,33 +116,28 @@ def _logs(cell: Cell) -> Path:
     return SINGLE / "logs" / cell.id
 
 
-def table(record: Path) -> "Table":
-    """Return a record as a short table of quantities and values.
+def summary(record: Path) -> dict[str, str]:
+    """Return what a record says, as titles and values.
 
     Raises:
         UserError: the file is not a valid record.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from nodewise.core.units import kind_label, write_number
     from nodewise.results.columns import PARTS
     from nodewise.results.tables import build_tables
 
     row = build_tables([record])["cells"].iloc[0]
-    whole = row["whole_epochs"]
-    extent = counted(row["epochs"], "epoch") if whole else counted(row["steps"], "step")
-    values = {
+    steps = (
+        counted(row["epochs"], "epoch") if row["whole_epochs"] else counted(row["steps"], "step")
+    )
+    return {
+        "cell": row["cell_id"],
         "kind of numbers": kind_label(row["kind"], row["data_origin"], row["weights"]),
-        "trained": f"{extent}, global batch {row['global_batch']}",
+        "trained": f"{steps}, global batch {row['global_batch']}",
         "step time, median": write_number(row["step_time_median_s"], "s"),
         "examples per second": write_number(row["examples_per_s"], "/s"),
-        **{f"{part}": write_number(row[f"{part}_s"], "s") for part in PARTS},
+        **{part: write_number(row[f"{part}_s"], "s") for part in PARTS},
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),
         "flags": row["flags"] or "none",
         "record": str(record),
     }
-    shown = Table(title=row["cell_id"], title_justify="left", show_header=False)
-    for quantity, value in values.items():
-        shown.add_row(quantity, Text(value, overflow="fold"))
-    return shown
