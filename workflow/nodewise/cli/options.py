@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nodewise.core.errors import UserError
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -44,10 +42,6 @@ Calibrated = Annotated[
 Records = Annotated[
     Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
 ]
-OwnModels = Annotated[
-    list[str] | None,
-    typer.Option("--own-model", metavar="<name=file>", help="A description; repeatable."),
-]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 DEFAULT_NODES = "1-64"
 NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
@@ -68,21 +62,6 @@ CriticalBatch = Annotated[
     typer.Option(help="Global batch that needs twice the minimum number of steps."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
-    """Return a mapping from name to file for options of the form name=file.
-
-    Raises:
-        UserError: an option does not have this form.
-    """
-    found = {}
-    for pair in pairs or ():
-        name, equals, file = pair.partition("=")
-        if not equals:
-            raise UserError(f"--own-model {pair}: must be name=file")
-        found[name] = Path(file)
-    return found
 
 
 def records_of(study: "Config", records: Path | None) -> Path:

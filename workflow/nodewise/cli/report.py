@@ -9,10 +9,8 @@ from nodewise.cli.options import (
     STEPS,
     Calibrated,
     Out,
-    OwnModels,
     StudyConfig,
     Tables,
-    named_files,
     plain_table,
     print_whole,
 )
@@ -73,11 +71,11 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
     """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report import draw
+    from nodewise.study.config import read_config
 
     draw.draw_charts(
         tables,
@@ -86,7 +84,7 @@ def draw_charts(
         config_path=config,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
 
 
@@ -97,19 +95,19 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
     """Render the pages of the site as Markdown."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report.context import read_context
     from nodewise.report.render import render_pages as render
+    from nodewise.study.config import read_config
 
     study = read_context(
         config,
         results,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
     render(study, results, out)
 

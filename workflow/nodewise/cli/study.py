@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import Records, StudyConfig, print_whole, records_of
+from nodewise.cli.options import Records, StudyConfig, plain_table, print_whole, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -145,9 +145,27 @@ def list_models(
 
     Example: nodewise models --batch 128
     """
-    from nodewise.cli.list_commands import models_table
+    from nodewise.core.units import write_number
+    from nodewise.models.facts import facts
+    from nodewise.models.registry import check_project, registry
 
-    print_whole(models_table(batch))
+    check_project()
+    about = ("Model", "Dataset", "Input")
+    sizes = ("Trainable", "Parameters", "Payload", "MFLOP\nforward")
+    shown = plain_table(*about, *sizes, f"FLOP/B\nbatch {batch}", texts=about)
+    for name, entry in registry().items():
+        described = facts(name)
+        shown.add_row(
+            name,
+            entry.dataset,
+            "×".join(map(str, described.input_shape)),
+            f"{described.trainable:,}",
+            f"{described.total:,}",
+            write_number(described.payload_bytes, "B"),
+            f"{described.flops_per_example / 1e6:,.3f}",
+            f"{batch * described.flops_per_payload_byte:,.0f}",
+        )
+    print_whole(shown)
 
 
 @app.command("strategies")
@@ -156,6 +174,16 @@ def list_strategies() -> None:
 
     Example: nodewise strategies
     """
-    from nodewise.cli.list_commands import strategies_table
+    import json
 
-    print_whole(strategies_table())
+    from rich.markup import escape
+
+    from nodewise.strategies import STRATEGIES
+
+    titles = ("Strategy", "What it is", "Nodes", "Options")
+    shown = plain_table(*titles, texts=titles)
+    for name, entry in STRATEGIES.items():
+        defaults = entry.options().model_dump()
+        options = [f"{option}={json.dumps(value)}" for option, value in defaults.items()]
+        shown.add_row(name, entry.title, entry.nodes, escape("\n".join(options)))
+    print_whole(shown)
