@@ -210,13 +210,12 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
         nodes=nodes,
         batch=batch,
         steps=steps,
-        cluster="emulated",
-        rate=float(rate),
+        cluster=f"{{kind: emulated, link: {{rate_mbit: {rate}}}}}",
     )
     program, command, *words = shlex.split(asked.command())
     assert (program, command) == ("nodewise", "measure")
     told = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
-    kinds = {"nodes": int, "batch": int, "steps": int, "cpu": float, "rate": float}
+    kinds = {"nodes": int, "batch": int, "steps": int}
     again = Options(**{name: kinds.get(name, str)(value) for name, value in told.items()})
     assert cell_of(again) == cell_of(asked)
 
