@@ -67,6 +67,15 @@ def test_what_all_exchange_is_in_the_order_of_ranks():
     assert everywhere(1, lambda peers: peers.exchange(b"alone")) == [[b"alone"]]
 
 
+def test_messages_that_are_read_in_pieces_never_wait_for_more_than_is_left():
+    def work(peers):
+        sizes = range(250_000, 450_000, 9_000)
+        return [len(one) for size in sizes for one in peers.exchange(bytes(size))]
+
+    (first, *others) = everywhere(3, work)
+    assert others == [first, first]
+
+
 @pytest.mark.parametrize(
     ("workers", "entries"),
     [(1, 5), (2, 1), (4, 2), (5, 0), (2, 1_000_000), (7, 300_001)],

@@ -7,6 +7,7 @@ the time limit of the cell ends a job that hangs. This module must not import Te
 """
 
 import hashlib
+import os
 import socket
 import struct
 import time
@@ -23,6 +24,7 @@ from nodewise.cluster.api import parsed
 
 SHORT = 1 << 16  # bytes, at most, of a message without weights, gradients or activations
 _RETRY_S = 0.02
+_NEVER_S = 1e6  # a socket with a timeout polls before it reads, which SO_RCVLOWAT needs
 _HELLO_S = 5.0  # a connection that says nothing for longer is not of this job
 _AT_ONCE = 1 << 18  # a long message is read in pieces of this many bytes
 _FEW = 1 << 14  # up to this many bytes, reading packet by packet is cheaper than waiting for all
@@ -80,7 +82,7 @@ class Peers:
             raise ConnectionError("a peer is not a process of this job")
 
     def _keep(self, peer: int, connection: socket.socket) -> None:
-        connection.settimeout(None)
+        connection.settimeout(_NEVER_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sockets[peer] = connection
 
@@ -103,7 +105,7 @@ class Peers:
     def _left_of(self, to: int, parts: list[memoryview]) -> list[memoryview]:
         """Write as much as fits into the socket's buffer; return the rest."""
         try:
-            written = self._sockets[to].sendmsg(parts, (), socket.MSG_DONTWAIT)
+            written = os.writev(self._sockets[to].fileno(), parts)
         except OSError:  # the buffer is full; or the peer is gone, which the thread will notice
             return parts
         left = []
