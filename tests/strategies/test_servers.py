@@ -91,7 +91,7 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
         *(({"hit": rank}, f"rank {rank}: killed by SIGKILL") for rank in (1, 2)),
         (
             {"nodes": 1, "model": "net", "optimizer": "broken"},
-            "rank 1: ended with exit code 1 and no result",
+            "rank 1: ended with exit code 1",
         ),
     ],
     # rank 0 is the coordinator

@@ -136,13 +136,11 @@ def doctor(
 
     Example: nodewise doctor
     """
-    if config is None:
-        from nodewise.cluster import machine_checks
-        from nodewise.cluster.doctor import report
+    from nodewise.cluster.doctor import examine, look, report
 
-        typer.echo(report(machine_checks.look(), cpu))
+    if config is None:
+        typer.echo(report(look(), cpu))
         return
-    from nodewise.cluster.host_checks import examine
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config
 
@@ -152,9 +150,9 @@ def doctor(
     if not clusters:
         raise UserError(f"{config}: names no hosts (cluster: {{kind: ssh, hosts: [...]}})")
     for settings in clusters:
-        findings = examine(settings.all_hosts())
-        typer.echo("\n".join(finding.text for finding in findings))
-        if not all(finding.sound for finding in findings):
+        findings = list(examine(settings.all_hosts()))
+        typer.echo("\n".join(line for line, _ in findings))
+        if any(problem for _, problem in findings):
             raise typer.Exit(1)
 
 
