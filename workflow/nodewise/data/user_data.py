@@ -16,8 +16,8 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec, user_errors
-from nodewise.data.manifest import OwnManifest
-from nodewise.data.prepared import write_own, write_refusal
+from nodewise.data.manifest import Manifest
+from nodewise.data.prepared import write
 from nodewise.data.structures import Array, KeyPath, Ragged, Structure, flat, nested
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _END = "end it with .take(n) in place of fit's steps_per_epoch=n"
 _KINDS = "(x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a keras.utils.PyDataset"
 
 
-def prepare(spec: str, out: Path) -> OwnManifest:
+def prepare(spec: str, out: Path) -> Manifest:
     """Call the user's function `spec` and write its data to the folder `out`, for `data.load`.
 
     Raises:
@@ -51,7 +51,7 @@ def prepare(spec: str, out: Path) -> OwnManifest:
             None if examples is None else _read(f"{name}: {split}", examples)
             for split, examples in (("train", train), ("test", test))
         ]
-    return write_own(out, *arrays, dataset=own_dataset_name(spec), title=name)
+    return write(out, *arrays, origin="own", dataset=own_dataset_name(spec), title=name)
 
 
 def refuse(spec: str, out: Path, reason: str) -> None:
@@ -60,7 +60,8 @@ def refuse(spec: str, out: Path, reason: str) -> None:
     Raises:
         OSError: `out` cannot be written.
     """
-    write_refusal(out, dataset=own_dataset_name(spec), title=spec, reason=reason)
+    about = {"dataset": own_dataset_name(spec), "title": spec, "refused": reason}
+    write(out, None, None, origin="own", **about)
 
 
 def _sets(name: str, returned: object) -> tuple[object, object]:
