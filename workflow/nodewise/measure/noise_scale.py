@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.cluster import lock
 from nodewise.cluster.guard import end_with_parent
+from nodewise.cluster.lock import exclusive_machine
 from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError, UserError
@@ -79,7 +79,7 @@ def measure_noise_scale(
         config=config,
         command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
-    with lock.to_itself(on_wait):
+    with exclusive_machine(on_wait):
         period = Period()
         try:
             data = load(manifest)
