@@ -91,7 +91,8 @@ def measure(
     period, result, failure = Period(), None, None
     status: Literal["ok", "failed", "refused"] = "ok"
     try:
-        source.check_usable()
+        if source.refused is not None:
+            raise RefusedError(source.refused)
         if cell.global_batch > source.train_examples:
             raise RefusedError(
                 f"a global batch of {cell.global_batch} is larger than the "
