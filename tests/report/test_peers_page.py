@@ -88,8 +88,8 @@ def test_without_a_step_on_one_node_nothing_is_said_of_what_is_added():
 
 def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
     random, covered = np.random.default_rng(4), []
-    for _ in range(100):
-        steps = np.exp(random.normal(0, 0.05, (3, 2, 4)))
+    for _ in range(10):
+        steps = np.exp(random.normal(0, 0.05, (3, 2, 40)))
         runs = [
             run(number, way, step_s, nodes)
             for number, of_round in enumerate(steps)
