@@ -1,115 +1,166 @@
-"""Measure how good forecasts from one node are, on all records that have a one-node time.
+"""Measure how good forecasts are: on published cases with publishers left out, and on our records.
 
-For each strategy, prints the hidden share that it declares beside the
-median of the records. Also prints the errors if the share is taken from other models' records.
+Of each published case, one point is given (or one more: a whole node, or twice the devices). The
+others are forecast with constants that were learned without the case's publisher. A point counts
+1/√(points of its case), a case 1/√(cases of its publisher). Errors are forecast/measured − 1 or the
+inverse, whichever is larger. Of our emulated records, the time of one node is given.
 
-python bench/forecast.py results/published/tables
+python bench/forecast.py results/published/tables [--write data/published/forecast/judged.csv]
 """
 
 import argparse
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from forecast_constants import CASES, Case, cases, learn
 
-from nodewise.predict.answers import Job
+from nodewise.predict.cluster_links import between_nodes
+from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.curve_groups import find_groups
-from nodewise.predict.forecast import Link, forecast, ring_s
+from nodewise.predict.fit import interval_of
+from nodewise.predict.forecast_cases import read_cases
 from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 
-HIDDEN = {name: entry.exchange.hidden_share or 0.0 for name, entry in STRATEGIES.items()}
+Second = Callable[[Case], tuple[int, float] | None]
+"""Returns the second given point of a case, devices and throughput; None if it has none."""
 
 
-def forecasts(points: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per point of a ring on several emulated nodes: known times and the measured one.
+def judged(
+    known: dict[str, Any], found: list[Case], second: Second | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the forecast of each point that is not given.
 
-    `one_s` is a step on one node, `ring_s` the time that the ring adds, `step_s` the measured step.
+    Args:
+        known: the constants by publisher, learned without it.
+        found: the cases.
+        second: the second given point; cases without it are left out.
     """
-    rows = []
-    for group in find_groups(points):
-        link = link_of(group.rows.iloc[0]["cluster"])
-        if group.law.name != "ring" or link is None:
+    for number, case in enumerate(found):
+        more = second(case) if second else None
+        if second is not None and more is None:
             continue
-        known = Link(1 / link.seconds_per_byte, 0.0)
-        for (_, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
-            one = line.loc[line["nodes"] == 1, "step_time_s"]
-            for row in line[line["nodes"] > 1].to_dict("records") if len(one) else ():
-                payload, nodes = float(row["payload_bytes"]), [int(row["nodes"])]
-                one_s, hidden = float(one.iloc[0]), HIDDEN[row["strategy"]]
-                (sending_s,) = ring_s(np.array(nodes), payload, known)
-                told = forecast(
-                    one_s, payload, known, nodes, Job(), batch=batch, hidden=hidden
-                ).table.iloc[-1]
-                about = {name: row[name] for name in ("model", "strategy", "nodes")}
-                rows.append(
-                    about
-                    | {
-                        "one_s": one_s,
-                        "ring_s": sending_s,
-                        "step_s": row["step_time_s"],
-                        "error": told["step_s"] / row["step_time_s"] - 1,
-                        "covered": told["step_s_low"] <= row["step_time_s"] <= told["step_s_high"],
-                    }
-                )
-    return pd.DataFrame(rows)
+        points = dict([case.given, *([more] if more else [])])
+        asked = [(count, value) for count, value in case.others if count not in points]
+        if not asked:
+            continue
+        draws = forecast_throughputs(
+            case.cluster, case.training, points, [n for n, _ in asked], known[case.publisher]
+        )
+        for (count, value), column in zip(asked, draws.T, strict=True):
+            low, high = interval_of(column[1:])
+            yield {
+                "case": number,
+                "publisher": case.publisher,
+                "kind": case.kind_of(count),
+                "log_error": np.log(column[0] / value),
+                "perfect": np.log(case.given[1] * count / case.given[0] / value),
+                "covered": low <= value <= high,
+                "log_width": np.log(high / low) / 2,
+            }
 
 
-def hidden_shares(rows: pd.DataFrame) -> pd.Series:
-    """Return the median hidden share, per strategy, of the shorter of computing and sending."""
-    hidden = rows["one_s"] + rows["ring_s"] - rows["step_s"]
-    shares = hidden / rows[["one_s", "ring_s"]].min(axis=1)
-    return shares.groupby(rows["strategy"]).median().clip(lower=0)
+def summary(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return points, publishers, weighted errors, coverage and width of the intervals."""
+    weights = rows["weight"]
+    size = np.expm1(rows["log_error"].abs())
+    return {
+        "points": len(rows),
+        "publishers": rows["publisher"].nunique(),
+        "median": quantile(size, weights, 0.5),
+        "mean_log": float(np.average(rows["log_error"].abs(), weights=weights)),
+        "p90": quantile(size, weights, 0.9),
+        "perfect_median": quantile(np.expm1(rows["perfect"].abs()), weights, 0.5),
+        "covered": float(np.average(rows["covered"], weights=weights)),
+        "width": float(np.exp(quantile(rows["log_width"], weights, 0.5)) - 1),
+    }
 
 
-def errors_with(shares: pd.Series, rows: pd.DataFrame) -> pd.Series:
-    """Return the relative errors if these shares are hidden; 0 for strategies without a share."""
-    hidden = rows["strategy"].map(shares).fillna(0.0) * rows[["one_s", "ring_s"]].min(axis=1)
-    return (rows["one_s"] + rows["ring_s"] - hidden) / rows["step_s"] - 1
+def weighted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the weight of each point."""
+    points = rows.groupby("case")["kind"].transform("size")
+    case_count = rows.groupby("publisher")["case"].transform("nunique")
+    return rows.assign(weight=1 / np.sqrt(points * case_count))
 
 
-def left_out(rows: pd.DataFrame) -> pd.Series:
-    """Return the relative errors with shares from the other models' records."""
-    parts = [
-        errors_with(hidden_shares(rows[rows["model"] != model]), own)
-        for model, own in rows.groupby("model")
-    ]
-    return pd.concat(parts)
+def quantile(values: pd.Series, weights: pd.Series, share: float) -> float:
+    """Return a weighted quantile."""
+    order = np.argsort(values.to_numpy())
+    sums = weights.to_numpy()[order].cumsum()
+    return float(values.to_numpy()[order][np.searchsorted(sums, share * sums[-1])])
 
 
-def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return, per group, the median error, and the median and 90th percentile of its size."""
-    groups = rows.assign(size=rows["error"].abs()).groupby(by)
+def whole_node(case: Case) -> tuple[int, float] | None:
+    """Return the point of a whole node, if fewer devices are given."""
+    per_node = case.cluster.devices_per_node
+    nodes = [point for point in case.others if point[0] == per_node > case.given[0]]
+    return nodes[0] if nodes else None
+
+
+def same_level(case: Case) -> tuple[int, float] | None:
+    """Return the point of twice the given devices, if these are in the same node or full nodes."""
+    first, per_node = case.given[0], case.cluster.devices_per_node
+    twice = [point for point in case.others if point[0] == 2 * first]
+    return twice[0] if twice and (2 * first <= per_node or first >= per_node) else None
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary of all points and of each kind of link."""
+    parts = {"all": rows, "within a node": rows[rows["inside"]]}
+    parts |= dict(iter(rows.groupby("kind")))
     return pd.DataFrame(
-        {
-            "points": groups.size(),
-            "signed median": groups["error"].median(),
-            "median": groups["size"].median(),
-            "p90": groups["size"].quantile(0.9),
-            "covered": groups["covered"].mean(),
-        }
-    ).round(3)
-
-
-def line(title: str, errors: pd.Series) -> str:
-    """Return a line of text that summarises errors."""
-    off = errors.abs()
-    spread = np.sqrt((np.log1p(errors) ** 2).mean())
-    return (
-        f"{title}: {len(off)} points, median {off.median():.1%}, 90 % {off.quantile(0.9):.1%}, "
-        f"spread {spread:.3f}"
+        [{"link": kind} | summary(part) for kind, part in parts.items() if len(part)]
     )
 
 
-if __name__ == "__main__":
+def own_errors(tables: Path) -> pd.Series:
+    """Return forecast/measured − 1 of our emulated rings, given one node."""
+    errors = []
+    for group in find_groups(read_tables(tables)["curve_points"]):
+        link = link_of(group.rows.iloc[0]["cluster"])
+        if group.law.name != "ring" or link is None:
+            continue
+        cluster = Cluster(1, None, between_nodes(f"{link.rate_bit_s / 1e6:f}mbit-tcp"))
+        for (_, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
+            times = line.set_index("nodes")["step_time_s"].to_dict()
+            hidden = STRATEGIES[line["strategy"].iloc[0]].exchange.hidden_share or 0.0
+            payload = float(line["payload_bytes"].iloc[0])
+            training = Training(payload / 4, (4.0,), batch, hidden=hidden)
+            asked = [count for count in times if count > 1]
+            if 1 in times and asked:
+                draws = forecast_throughputs(cluster, training, {1: batch / times[1]}, asked)
+                told = draws[0]
+                errors += [n * batch / v / times[n] - 1 for n, v in zip(asked, told, strict=True)]
+    return pd.Series(errors)
+
+
+def main() -> None:
+    """Print the tables."""
     parser = argparse.ArgumentParser(prog="bench/forecast.py", description=__doc__.splitlines()[0])
-    parser.add_argument("tables", type=Path, help="the folder of tables of a study")
-    found = forecasts(read_tables(parser.parse_args().tables)["curve_points"])
-    print(line("Nothing hidden", errors_with(pd.Series(dtype=float), found)))
-    print(line("Shares as nodewise has them", found["error"]))
-    print(line("Shares of the other models", left_out(found)))
-    shares = pd.DataFrame({"measured": hidden_shares(found), "taken": pd.Series(HIDDEN)})
-    print(f"\n{shares.round(2).to_string()}")
-    for column in ("model", "strategy", "nodes"):
-        print(f"\n{summary(found, column).to_string()}")
+    parser.add_argument("tables", type=Path, nargs="?", help="the folder of tables of a study")
+    parser.add_argument("--write", type=Path, help="CSV file for the table of the first point")
+    arguments = parser.parse_args()
+    found = list(cases(read_cases(CASES)))
+    publishers = {case.publisher for case in found}
+    known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
+    givens: dict[str, Second | None] = {
+        "one point": None, "and a whole node": whole_node, "and twice the devices": same_level,
+    }  # fmt: skip
+    for title, second in givens.items():
+        rows = weighted(pd.DataFrame(judged(known, found, second)))
+        rows = rows.assign(inside=~rows["kind"].str.contains("Gbit"))
+        shown = table(rows)
+        print(f"\nGiven {title}:\n{shown.round(3).to_string(index=False)}")
+        if second is None and arguments.write:
+            shown.round(4).to_csv(arguments.write, index=False)
+    if arguments.tables:
+        off = own_errors(arguments.tables).abs()
+        print(f"\nOur records: {len(off)}, median {off.median():.1%}, 90 % {off.quantile(0.9):.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -70,7 +70,7 @@ def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -
 def horovodrun(folder: Path) -> dict[str, float]:
     """Run this script on ranks of horovodrun; return when the last rank reached each milestone."""
     program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
-    with lock.to_itself(lambda: None):
+    with lock.exclusive_machine(lambda: None):
         began = time.monotonic()
         subprocess.run(
             [*program, sys.executable, __file__, folder],
@@ -111,7 +111,7 @@ def train(folder: Path) -> None:
         return loss
 
     mine = slice(hvd.rank(), None, hvd.size())
-    examples = tf.data.Dataset.from_tensor_slices((data.x_train[mine], data.y_train[mine]))
+    examples = tf.data.Dataset.from_tensor_slices((data.train[0][mine], data.train[1][mine]))
     batches = examples.batch(BATCH).take(STEPS)
     at["workers_ready_s"] = time.monotonic()
     for x, y in batches:

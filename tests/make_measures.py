@@ -14,7 +14,7 @@ MEASURING = [
 ]
 NOT_MEASURING = [
     # for `nodewise doctor`
-    *("cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"),
+    "cluster/doctor.py",
     "measure/step_memory.py",  # for `nodewise describe-model`
 ]
 DIGESTS = Path("tests/measures.sha256")

@@ -30,7 +30,7 @@ def manifest_of(model: str) -> Path:
 def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print the losses."""
     settle_environment()
-    with lock.to_itself(lambda: None), (cluster := Local(nodes)).open():
+    with lock.exclusive_machine(lambda: None), (cluster := Local(nodes)).open():
         parts = process.Job(
             nodes,
             partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),
@@ -63,9 +63,9 @@ def train(
     nodes, module = len(cluster.addresses()), models.load(model)
     entry = STRATEGIES[strategy]
     data = datasets.load(manifest_of(model))
-    rows = np.random.default_rng(SEED).permutation(len(data.y_train))[: STEPS * nodes * batch]
+    rows = np.random.default_rng(SEED).permutation(len(data.train[1]))[: STEPS * nodes * batch]
     steps = rows.reshape(STEPS, nodes * batch)
-    x, y = data.x_train[steps], data.y_train[steps]
+    x, y = data.train[0][steps], data.train[1][steps]
 
     def build() -> keras.Model:
         built = module.build()

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import become
 
-from nodewise.cluster import api, duty_cycle, namespace, process
+from nodewise.cluster import duty_cycle, namespace, process
 from nodewise.cluster.channel import Channel, Message
+from nodewise.core.errors import RefusedError
 
 AFTER_S = 0.5
 
@@ -131,5 +132,5 @@ if __name__ == "__main__":
         job = Job(arguments)
         with job.cycle.held():
             job.run()
-    except api.NotPermittedError as error:
+    except RefusedError as error:
         sys.exit(f"refused: {error}")

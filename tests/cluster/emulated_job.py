@@ -41,7 +41,7 @@ def main(what: str) -> None:
         if name == "placed":
             cluster.connect(pids)
         elif name == "throttled":
-            cluster.throttle()
+            cluster.apply_limits()
         elif name == "sent" and inside > 1:
             sent.extend(left_machine(node) for node in range(NODES))
         elif name == "vanishing":

@@ -18,7 +18,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import api, doctor, links, machine_checks, namespace, process
+from nodewise.cluster import doctor, links, namespace, process
+from nodewise.core.errors import RefusedError
 
 MEGABYTES = 5
 FLOOD_S = 1.0
@@ -100,8 +101,8 @@ def send_too_much(rank, channel):
 def latency():
     try:
         return nodes(2, exchange_bytes, latency_ms=float(sys.argv[2]))
-    except api.NotPermittedError as error:
-        return {"refused": str(error)}
+    except RefusedError as error:
+        return {"refused": error.reason}
 
 
 def exchange_bytes(rank, channel):
@@ -127,8 +128,8 @@ def exchange_bytes(rank, channel):
 def refused():
     try:
         namespace.enter_network()
-    except api.NotPermittedError as error:
-        return {"reason": str(error), "command": error.command}
+    except RefusedError as error:
+        return {"reason": error.reason, "command": error.command}
     return None
 
 
@@ -148,7 +149,7 @@ def shared():
 
 
 def look():
-    return doctor.report(machine_checks.look(), 0.2)
+    return doctor.report(doctor.look(), 0.2)
 
 
 WORK = (transfer, flood, latency, refused, shared, look)

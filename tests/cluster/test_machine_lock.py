@@ -15,8 +15,8 @@ pytestmark = pytest.mark.alone
 
 HOLD = """
 import os, sys, time
-from nodewise.cluster.lock import to_itself
-with to_itself(lambda: print("waiting", flush=True)) as waited:
+from nodewise.cluster.lock import exclusive_machine
+with exclusive_machine(lambda: print("waiting", flush=True)) as waited:
     print(f"mine after {waited:.1f}", flush=True)
     if "fork" in sys.argv and (child := os.fork()):
         print(child, flush=True)

@@ -85,21 +85,20 @@ def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, 
     wait_for(lambda: not ssh_hosts.agents(project))
 
 
-def write_study(project, name: str, nodes: int = 2, repeats: int = 1) -> str:
-    """Write a study of one cell with `repeats` launches; return the path of the first record."""
+def write_study(project, name: str) -> str:
+    """Write a study of one cell; return the path of its record."""
     study = yaml.safe_load((project / "config/smoke.yaml").read_text())
     experiment = study["experiments"].pop("smoke_epochs") | {
         "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
         "models": [],
-        "strategies": {"multi_worker_mirrored": {"nodes": [nodes]}},
+        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
         "batches": [32],
-        "repeats": repeats,
         "extent": {"steps": 4},
     }
     cluster = yaml.safe_load(CLUSTER) | {"name": "our Slurm"}
     study |= {"name": name, "experiments": {"first": experiment}, "cluster": cluster}
     (project / f"config/{name}.yaml").write_text(yaml.safe_dump(study))
-    cell = f"first/mine/multi_worker_mirrored/batch~32/nodes~{nodes}/repeat~0"
+    cell = "first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
     return f"results/{name}/records/{cell}.json"
 
 
@@ -111,17 +110,6 @@ def test_a_batch_job_measures_a_study(project, inside):
     projects.finish(run)
     assert run.returncode == 0, (project / "said").read_text()
     check(read_record(project / record), "our Slurm")
-
-
-def test_cells_are_measured_side_by_side_on_nodes_of_their_own(project, inside):
-    first = write_study(project, "beside", nodes=1, repeats=2)
-    second = first.replace("repeat~0", "repeat~1")
-    how = ("--cores", "2", "--resources", "nodes=2", "--configfile", "config/beside.yaml")
-    run = start(inside, project, "snakemake", first, second, *how)
-    said = projects.finish(run)
-    assert run.returncode == 0, said
-    one, other = (read_record(project / record) for record in (first, second))
-    assert one.started_at < other.finished_at and other.started_at < one.finished_at
 
 
 def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
@@ -188,5 +176,5 @@ def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, i
     run = start(inside, project, *measure(f"{LONG} --nodes 3", "many.json"))
     said = projects.finish(run)
     assert run.returncode == 1, said
-    reason = "3 nodes need as many in the allocation, not 2; what would permit it: salloc --nodes=3"
+    reason = "3 nodes need as many in the allocation, not 2. To allow it, run: salloc --nodes=3"
     assert read_record(project / "many.json").failure.reason == reason

@@ -6,6 +6,7 @@ None. This module does not import Keras, so that tests can be collected quickly.
 """
 
 import importlib
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,6 +106,22 @@ KINDS = {
     "inner_models": Kind("custom", "same", own_step=True),
     "x_alone": Kind("custom", "alone", own_step=True),
 }
+
+
+# Each kind meets one of these; servers seldom, because they start anew for each kind.
+ROTATION = (
+    *("custom_loop", "mirrored", "mpi", "parameter_averaging", "compressed_sgd"),
+    *("multi_worker_mirrored", "horovod", "custom_loop", "mirrored", "parameter_averaging"),
+    *("parameter_server", "async_sgd"),
+)
+
+
+def groups():
+    """Return the kinds that each strategy of ROTATION trains in `make test-all`."""
+    found = {}
+    for name, strategy in zip(KINDS, itertools.cycle(ROTATION), strict=False):
+        found.setdefault(strategy, []).append(name)
+    return found
 
 
 def builder(name):

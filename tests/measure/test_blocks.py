@@ -9,7 +9,7 @@ import make_records as make
 from nodewise.measure import block_job, quiet_machine
 from nodewise.results.measurement import Conditions
 
-CLUSTER = SimpleNamespace(throttle=lambda: None, unleash=lambda: None)
+CLUSTER = SimpleNamespace(apply_limits=lambda: None, lift_limits=lambda: None)
 LIMIT_S, BLOCK_S = 600.0, 120.0
 RESTLESS = ["the machine's host took 9% of the cores' time"]
 

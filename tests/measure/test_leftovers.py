@@ -124,8 +124,8 @@ def workers(project: Path) -> list[psutil.Process]:
 
 
 HOLD = """
-from nodewise.cluster.lock import to_itself
-with to_itself(lambda: None):
+from nodewise.cluster.lock import exclusive_machine
+with exclusive_machine(lambda: None):
     print("held", flush=True)
     input()
 """

@@ -18,14 +18,14 @@ print(json.dumps([list(STRATEGIES), sorted({name.partition(".")[0] for name in s
 """
 WORKERS = """
 import json
-from nodewise.cluster.api import NotPermittedError
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.api import Strategy
 found = {}
 for name, declared in STRATEGIES.items():
     try:
         worker = declared.worker()
-    except NotPermittedError as error:
+    except RefusedError as error:
         found[name] = str(error) == declared.library.why_missing()
         continue
     made = worker.Strategy

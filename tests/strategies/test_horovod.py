@@ -36,7 +36,7 @@ def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without
     record = finish(without, "local", start(without, "horovod", "local"))
     assert record.status == "refused"
     assert record.failure.reason == (
-        "Horovod is not built; what would permit it: nodewise build-horovod --out results/horovod"
+        "Horovod is not built. To allow it, run: nodewise build-horovod --out results/horovod"
     )
     assert not (without / "logs").exists()  # No worker was started.
     assert "horovod" not in record.provenance.versions

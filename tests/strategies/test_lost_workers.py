@@ -38,7 +38,7 @@ SLOW = pytest.mark.slow
 )
 def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
     failure, logs = end_of(run_job, tmp_path, case._replace(leaves=LEAVING))
-    assert failure == f"rank {LEAVING}: ended with exit code 7 and no result"
+    assert failure == f"rank {LEAVING}: ended with exit code 7"
     assert all(re.search(missed, log) for rank, log in enumerate(logs) if rank != LEAVING)
 
 

@@ -98,7 +98,7 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
         ({"hit": 1, "hit_with": signal.SIGSTOP}, STUCK.format(1)),
         (
             {"nodes": 1, "model": "net", "optimizer": "broken"},
-            "rank 1: ended with exit code 1 and no result",
+            "rank 1: ended with exit code 1",
         ),
     ],
     TENSORFLOWS: [

@@ -1,4 +1,4 @@
-"""Measurement of cells, each alone on the machine, or on nodes of its own.
+"""Measurement of cells, one at a time.
 
 in:    a prepared dataset; pretrained weights if the model has any; Horovod if the cell's strategy
        needs it; the code of its model and its strategy
@@ -22,7 +22,7 @@ rule measure_cell:
     log:
         f"{RESULTS}/logs/{{cell}}/cell.log",
     priority: lambda w: ORDER.get(w.cell, 0)
-    threads: cores_of_cell
+    threads: workflow.cores  # one cell runs at a time
     resources:
         # for a separate Slurm job, see profiles/slurm; such a job has at least two tasks
         nodes=hosts,

@@ -118,13 +118,6 @@ def hosts(wildcards):
     return math.ceil(cell.processes / cell.cluster.per_machine)
 
 
-def cores_of_cell(wildcards):
-    """Return all cores, so that one cell runs at a time; 1 if Snakemake counts nodes of Slurm."""
-    counted = "nodes" in workflow.global_resources
-    in_allocation = cell_of(wildcards).cluster.kind == "slurm"
-    return 1 if counted and in_allocation else workflow.cores
-
-
 def model_file(wildcards):
     """Return the files that build a cell's model."""
     cell = cell_of(wildcards)

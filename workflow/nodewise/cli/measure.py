@@ -154,15 +154,14 @@ def doctor(
     if config is not None:
         _check_hosts(config)
         return
-    from nodewise.cluster import machine_checks
-    from nodewise.cluster.doctor import report
+    from nodewise.cluster.doctor import look, report
 
-    typer.echo(report(machine_checks.look(), cpu))
+    typer.echo(report(look(), cpu))
 
 
 def _check_hosts(config: Path) -> None:
     """Print the findings about the hosts of a study; exit with code 1 if one cannot be used."""
-    from nodewise.cluster.host_checks import examine
+    from nodewise.cluster.doctor import examine
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config
 
@@ -172,9 +171,9 @@ def _check_hosts(config: Path) -> None:
     if not clusters:
         raise UserError(f"{config}: names no hosts (cluster: {{kind: ssh, hosts: [...]}})")
     for settings in clusters:
-        findings = examine(settings.all_hosts())
-        typer.echo("\n".join(finding.text for finding in findings))
-        if not all(finding.sound for finding in findings):
+        findings = list(examine(settings.all_hosts()))
+        typer.echo("\n".join(line for line, _ in findings))
+        if any(problem for _, problem in findings):
             raise typer.Exit(1)
 
 

@@ -1,13 +1,12 @@
 """Interface of a cluster: the nodes on which the workers of one cell run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Self
 
 from pydantic import Field
 
-from nodewise.cluster import lock
 from nodewise.core.cell import MOST_PER_MACHINE, Cell, ClusterSettings
 from nodewise.results.measurement import NodeUsage
 from nodewise.results.record import Kind
@@ -23,22 +22,6 @@ def parsed(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-class NotPermittedError(Exception):
-    """This machine does not permit the requested cluster; the message says why.
-
-    `command` is a shell command that a person can run to permit it. It is empty if there is none.
-    """
-
-    def __init__(self, reason: str, command: str = "") -> None:
-        super().__init__(reason)
-        self.command = command
-
-    @property
-    def whole(self) -> str:
-        """The message and the command, as one text for a record."""
-        return f"{self}; what would permit it: {self.command}" if self.command else str(self)
-
-
 class Cluster(ABC):
     """The nodes of one cell. One worker runs on each."""
 
@@ -50,14 +33,6 @@ class Cluster(ABC):
     threads = 1  # per worker, because a node of this machine is one core or a part of one
     gpus = NO_GPU  # none by default, because all nodes of this machine would share its GPU
 
-    def to_itself(self, on_wait: Callable[[], None]) -> AbstractContextManager[float]:
-        """Wait until no other cell is measured on these nodes; yield the seconds waited.
-
-        Enter it before `open`. Other cells wait until the block ends. `on_wait` is called once if
-        another cell is being measured.
-        """
-        return lock.to_itself(on_wait)
-
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:
         """Set up the cluster in the launcher; undo everything when the block ends.
@@ -65,7 +40,7 @@ class Cluster(ABC):
         Enter it before TensorFlow is imported.
 
         Raises:
-            NotPermittedError: this machine does not permit such a cluster.
+            RefusedError: this machine does not permit such a cluster.
         """
 
     @abstractmethod
@@ -88,16 +63,16 @@ class Cluster(ABC):
     def limit_link(self, rank: int) -> None:
         """Limit the worker's own end of its link to the rate from now on.
 
-        Called in worker `rank` when it is warm. The launcher limits the other end in `throttle`.
+        Called in worker `rank` when it is warm. `apply_limits` limits the other end.
         """
 
-    def throttle(self) -> None:
+    def apply_limits(self) -> None:
         """Limit the nodes to their CPU share and link rate.
 
         Called in the launcher when all workers are warm.
         """
 
-    def unleash(self) -> None:
+    def lift_limits(self) -> None:
         """Lift the CPU limits of the nodes. Called in the launcher when timing has ended."""
 
     def check(self) -> None:
@@ -106,7 +81,7 @@ class Cluster(ABC):
         Called in the launcher several times a second.
 
         Raises:
-            NotPermittedError: this machine cannot hold them to their limits.
+            RefusedError: this machine cannot hold them to their limits.
         """
 
     def usage(self) -> list[NodeUsage]:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import psutil
 
-from nodewise.cluster.trial import error_in_child
+from nodewise.cluster.child import error_in_child, start_apart
 
 # With a longer period, short steps run unthrottled. With a period near the scheduler's tick, nodes
 # get less than their share.
@@ -76,13 +76,13 @@ class CpuGroups:
             OSError: this process is not allowed to.
         """
         reading, writing = os.pipe()
-        reaper = os.fork()
-        if reaper == 0:
-            os.setsid()  # so that signals to the launcher's process group do not reach the reaper
+
+        def reap() -> None:
             os.close(writing)
             os.read(reading, 1)  # returns when all processes that hold the write end are gone
             _remove(self.folder)
-            os._exit(0)
+
+        reaper = start_apart(reap)
         os.close(reading)
         try:
             self.folder.mkdir()
@@ -128,7 +128,9 @@ class CpuGroups:
 def find_base() -> Path:
     """Find a folder in which this process may create CPU groups.
 
-    It forks a child to try each candidate, so this process must have only one thread.
+    It tries this process's own group and all groups above it. In version 1, each is followed by its
+    subgroup `nodewise`, if there is one. Each trial forks a child, so this process must have only
+    one thread.
 
     Raises:
         OSError: there is none; the message says why.
@@ -136,15 +138,37 @@ def find_base() -> Path:
     tree = find_hierarchy()
     if tree is None:
         raise OSError("no CPU cgroup is mounted here")
-    reasons: list[str] = []
-    for base in _candidates(tree):
-        reason = _why_not(base)
-        if reason is None:
-            return base
-        reasons.append(reason)
-    raise OSError(
-        f"no CPU cgroup may be made in {tree.own} or above ({'; '.join(dict.fromkeys(reasons))})"
-    )
+    reasons = []
+    for group in tree.groups:
+        for base in (group, group / DELEGATED):
+            if base == group or (tree.version == 1 and base.is_dir()):
+                try:
+                    _try_groups(base)
+                except OSError as error:
+                    reasons.append(error.strerror or str(error))
+                else:
+                    return base
+    why = "; ".join(dict.fromkeys(reasons))
+    raise OSError(f"no CPU cgroup may be made in {tree.own} or above ({why})")
+
+
+def _try_groups(base: Path) -> None:
+    """Create a group in `base`, move a child process into it and remove both.
+
+    Raises:
+        OSError: one of these is not permitted.
+    """
+    probe = base / f"nodewise-{os.getpid()}"
+    probe.mkdir()
+    try:
+        if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
+            raise OSError("no CPU controller for the groups in it")
+        # writing 0 moves the writing process itself
+        code = error_in_child(lambda: (probe / "cgroup.procs").write_text("0"))
+        if code:
+            raise OSError(f"no process may be moved there: {os.strerror(code)}")
+    finally:
+        _remove(probe)
 
 
 def find_hierarchy(root: Path = _ROOT, groups: Path = _GROUPS) -> Hierarchy | None:
@@ -159,11 +183,15 @@ def find_hierarchy(root: Path = _ROOT, groups: Path = _GROUPS) -> Hierarchy | No
     """
     for line in sorted(groups.read_text(encoding="utf-8").splitlines(), reverse=True):
         _, controllers, path = line.split(":", 2)
-        mount = root / "cpu" if "cpu" in controllers.split(",") else root
-        if mount.is_dir() and (mount != root or (not controllers and has_cpu(root))):
+        version = 1 if "cpu" in controllers.split(",") else 2
+        mount = root / "cpu" if version == 1 else root
+        listed = mount / "cgroup.controllers"  # of version 2
+        if version == 2 and not (listed.exists() and "cpu" in listed.read_text().split()):
+            continue
+        if mount.is_dir() and not (version == 2 and controllers):
             own = mount / path.lstrip("/")
             # a container may see only a part of the hierarchy, without its own group
-            return Hierarchy(2 if mount == root else 1, mount, own if own.is_dir() else mount)
+            return Hierarchy(version, mount, own if own.is_dir() else mount)
     return None
 
 
@@ -189,20 +217,11 @@ def quota_of(group: Path) -> float | None:
         if (group / "cpu.max").exists():
             quota, period = (group / "cpu.max").read_text().split()
         else:
-            quota, period = (
-                (group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
-            )
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = ((group / name).read_text().strip() for name in names)
     except OSError:  # the root group has no such files
         return None
     return None if quota in ("max", "-1") else int(quota) / int(period)
-
-
-def has_cpu(group: Path) -> bool:
-    """Return whether a version 2 group has the CPU controller."""
-    try:
-        return "cpu" in (group / "cgroup.controllers").read_text().split()
-    except OSError:
-        return False
 
 
 def remove_stale(base: Path) -> None:
@@ -212,37 +231,6 @@ def remove_stale(base: Path) -> None:
             with suppress(OSError):  # it has processes: a launcher in another container may run
                 for group in (*folder.glob("node~*"), folder):
                     group.rmdir()
-
-
-def _candidates(tree: Hierarchy) -> Iterator[Path]:
-    """Yield this process's CPU group and all groups above it.
-
-    In version 1, each is followed by its subgroup `nodewise`, if there is one.
-    """
-    for group in tree.groups:
-        yield group
-        if tree.version == 1 and (group / DELEGATED).is_dir():
-            yield group / DELEGATED
-
-
-def _why_not(base: Path) -> str | None:
-    """Return why no groups can be created in `base`; None if they can.
-
-    It creates a group, moves a child process into it and removes both.
-    """
-    probe = base / f"nodewise-{os.getpid()}"
-    try:
-        probe.mkdir()
-    except OSError as error:
-        return error.strerror
-    try:
-        if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
-            return "no CPU controller for the groups in it"
-        # writing 0 moves the writing process itself
-        code = error_in_child(lambda: (probe / "cgroup.procs").write_text("0"))
-        return f"no process may be moved there: {os.strerror(code)}" if code else None
-    finally:
-        _remove(probe)
 
 
 def _remove(folder: Path) -> None:

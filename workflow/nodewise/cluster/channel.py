@@ -13,10 +13,6 @@ class Channel:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def fileno(self) -> int:
-        """Return the file descriptor of the connection."""
-        return self._connection.fileno()
-
     def send(self, message: Message) -> None:
         """Send a message to the launcher."""
         send(self._connection, message)
@@ -46,9 +42,9 @@ class Channel:
         Raises:
             ConnectionError: the launcher is gone.
         """
-        self.send({"share": value, "workers": workers})
-        shared: list[Any] = self.wait()["shared"]
-        return shared
+        self.send({"meet": "share", "workers": workers, "value": value})
+        values: list[Any] = self.wait()["values"]
+        return values
 
     def wait(self) -> Message:
         """Wait for the next message of the launcher and return it.

@@ -1,91 +1,174 @@
-"""Report which kinds of cluster this machine permits, and how to permit the others."""
+"""Check which kinds of cluster this machine permits, and which hosts of a cluster can be used."""
 
+import json
 import os
+import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from nodewise.cluster import cgroup, namespace
-from nodewise.cluster.machine_checks import Check, Machine
+from nodewise.cluster.duty_cycle import DutyCycle
+from nodewise.cluster.hosts import Hosts, HostWorker, differences
+from nodewise.core.errors import RefusedError
 
-WIDTH = 80
-_KIND, _YES_NO = 21, 5  # columns
+_KIND, _YES_NO, _WIDTH = 21, 5, 80  # columns
 _LEFT_FREE = 0.1  # share of every core for the launcher, the links and the machine
-_FIRST_PIDS = "pid:[4026531836]"  # the kernel's fixed number of the initial pid namespace
-_UNSEEN = (
-    "Other processes of this machine are not visible from here, as is usual in a container. So a"
-    " measurement does not notice other load, and a study outside the container does not wait for"
-    " one inside. Measure while nothing else runs."
-)
-_OPEN_PORTS = (
-    "Without a private network cells are refused, because while they train the workers' ports"
-    " would be open to everyone who can reach this machine. To accept this, set"
-    f" {namespace.SHARED_NETWORK}=yes in the environment. Records then say"
-    f' "{namespace.NO_EMULATION}".'
-)
+
+
+class Check(NamedTuple):
+    """Whether something is permitted, how or why not, and the command that would permit it."""
+
+    permitted: bool
+    remark: str
+    command: str = ""
+
+
+class Machine(NamedTuple):
+    """What this machine permits for the nodes of a cell."""
+
+    quota: Check  # CPU shares by cgroup
+    soft: Check  # CPU shares by stopping and continuing processes
+    private: Check  # a network that only the cell's own processes see
+    links: Check  # a rate-limited link for each node in that network
+    latency: Check  # latency on these links
+
+
+def look() -> Machine:
+    """Try everything and clean up. This process must have only one thread, because it forks.
+
+    The networks are tried in a child process, which takes them along when it ends.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            tried = [_try(trial) for trial in (_private, _links, _latency)]
+            os.write(writing, json.dumps(tried).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as answer:
+        networks = [Check(*check) for check in json.load(answer)]
+    os.waitpid(child, 0)
+    return Machine(_try(_quota), _try(_soft), *networks)
+
+
+def _try(trial: Callable[[], str]) -> Check:
+    try:
+        return Check(True, trial())
+    except RefusedError as error:
+        return Check(False, error.reason, error.command)
+
+
+def _quota() -> str:
+    try:
+        return f"by cgroup, in {cgroup.find_base()}"
+    except OSError as error:
+        tree = cgroup.find_hierarchy()
+        if tree is None or os.statvfs(tree.mount).f_flag & os.ST_RDONLY:
+            command = namespace.RUN_PRIVILEGED
+        elif tree.version == 1:
+            command = f"sudo install -d -o {os.geteuid()} {tree.mount / cgroup.DELEGATED}"
+        else:
+            of_user = "--user " if os.geteuid() else ""
+            command = f"systemd-run {of_user}--scope -p Delegate=yes snakemake --cores all"
+        raise RefusedError(str(error), command) from error
+
+
+def _soft() -> str:
+    with DutyCycle().held():
+        return "by stopping and continuing; refused where it does not hold"
+
+
+def _private() -> str:
+    namespace.enter_private_network()
+    return f"a network of its own, {'in a user namespace' if os.geteuid() else 'as root'}"
+
+
+def _links() -> str:
+    _lay(latency_ms=0)
+    return "a namespace per node, a rate-limited link each, on one bridge"
+
+
+def _latency() -> str:
+    _lay(latency_ms=1)
+    return "by netem"
+
+
+def _lay(latency_ms: float) -> None:
+    """Create one link in a new namespace and limit it."""
+    from nodewise.cluster import links
+
+    namespace.enter_private_network()
+    links.lay([os.getpid()])
+    links.plug_in(links.address(0))
+    links.limit(1, 100, latency_ms)
+    links.limit_node(100)
 
 
 def report(machine: Machine, cpu: float) -> str:
-    """Return a table of the kinds of cluster, then the commands that would permit the others.
+    """Return a table of the kinds of cluster, with the commands that would permit the others.
 
     Args:
-        machine: results of the checks.
+        machine: what this machine permits.
         cpu: share of a core of an emulated node; the table says for how many of these there is
             room. A tenth of the cores is left free.
     """
-    kinds = _kinds(machine, cpu)
-    cores = cgroup.whole_cores()
-    lines = [f"cores: {cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
-    lines += _row("kind of cluster", "here", "how, or why not")
-    for name, check in kinds.items():
-        lines += _row(name, "yes" if check.permitted else "no", check.remark)
-    refused = {name: check for name, check in kinds.items() if not check.permitted}
-    for command in dict.fromkeys(check.command for check in refused.values()):
-        names = ", ".join(name for name, check in refused.items() if check.command == command)
-        lines.append("")
-        if command:
-            lines += [f"To permit {names}:", textwrap.indent(command, "    ")]
-        else:
-            lines.append(f"No command permits {names} here.")
-    if not machine.private.permitted:
-        lines += ["", *textwrap.wrap(_OPEN_PORTS, WIDTH)]
-    if not _sees_all():
-        lines += ["", *textwrap.wrap(_UNSEEN, WIDTH)]
-    return "\n".join(lines)
-
-
-def _kinds(machine: Machine, cpu: float) -> dict[str, Check]:
     cores, connected = cgroup.whole_cores(), machine.private
     if not connected.permitted and os.environ.get(namespace.SHARED_NETWORK) == "yes":
         connected = Check(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
+    most = int(cores * (1 if cpu == 1 else 1 - _LEFT_FREE) / cpu + 1e-9)
 
-    def nodes(limiter: Check) -> Check:
-        if not limiter.permitted or not connected.permitted:
-            return connected if limiter.permitted else limiter
-        most = int(cores * (1 if cpu == 1 else 1 - _LEFT_FREE) / cpu + 1e-9)
-        return Check(True, f"{limiter.remark}; n up to {most} with {cpu:g} of a core each")
+    def with_room(limiter: Check, room: str) -> Check:
+        refused = [check for check in (limiter, connected) if not check.permitted]
+        return refused[0] if refused else Check(True, f"{limiter.remark}; {room}")
 
-    local = Check(True, f"n up to {cores}, one core each; {connected.remark}")
-    return {
-        "local": local if connected.permitted else connected,
-        "emulated by quota": nodes(machine.quota),
-        "emulated softly": nodes(machine.soft),
+    emulated = f"n up to {most} with {cpu:g} of a core each"
+    kinds = {
+        "local": with_room(connected, f"n up to {cores}, one core each"),
+        "emulated by quota": with_room(machine.quota, emulated),
+        "emulated softly": with_room(machine.soft, emulated),
         "network emulation": machine.links,
         "latency of links": machine.latency,
     }
+    lines = [f"cores: {cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
+    lines += _row("kind of cluster", "here", Check(True, "how, or why not"))
+    for name, check in kinds.items():
+        lines += _row(name, "yes" if check.permitted else "no", check)
+    return "\n".join(lines)
 
 
-def _row(kind: str, here: str, remark: str) -> Iterator[str]:
+def _row(kind: str, here: str, check: Check) -> Iterator[str]:
     indent = " " * (_KIND + _YES_NO)
-    first, *others = textwrap.wrap(remark, WIDTH - len(indent))
-    yield f"{kind:{_KIND}}{here:{_YES_NO}}{first}"
-    yield from (indent + line for line in others)
+    yield textwrap.fill(
+        check.remark,
+        _WIDTH,
+        initial_indent=f"{kind:{_KIND}}{here:{_YES_NO}}",
+        subsequent_indent=indent,
+    )
+    if check.command:
+        yield f"{indent}To allow it, run:\n    {check.command}"
 
 
-def _sees_all() -> bool:
-    """Return whether /proc shows all processes of the machine, of all users."""
-    try:
-        Path("/proc/1/stat").read_bytes()
-        return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PIDS
-    except OSError:
-        return False
+def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
+    """Start an agent on each host; yield lines about it, and whether each is a problem."""
+    with hosts.open(), tempfile.TemporaryDirectory() as logs:
+        for rank in range(hosts.size):
+            agent: HostWorker | None = None
+            try:
+                agent = hosts.start(rank, Path(logs, str(rank)), {}, files=[], environment={})
+                hello = agent.hello()
+            except RefusedError as error:
+                yield str(error), True
+                continue
+            finally:
+                if agent:
+                    agent.close()
+            label, cores = hosts.label(rank), f"{hello['cores']} cores, {hello['load']:.1f} busy"
+            free = f"{hello['memory_bytes'] / 1e9:.1f} GB of memory"
+            free += f" and {hello['disk_bytes'] / 1e9:.1f} GB of disk are free"
+            yield f"{label}: {cores}; {free}", False
+            for difference in differences(hello):
+                yield f"{label}: {difference}; run there: {hosts.setup}", True

@@ -4,10 +4,8 @@ import os
 import select
 import signal
 import time
-import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import NoReturn
 
 from nodewise.cluster.channel import receive, send
 
@@ -21,25 +19,10 @@ _SPAN_PERIODS = 20
 _CPUCLOCK_SCHED = 2
 
 
-def be_controller(line: Connection) -> NoReturn:
-    """Run the controller until the launcher closes its end of `line`, then exit."""
-    try:
-        os.setsid()  # so that signals to the launcher's process group do not reach the controller
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _control(line)
-    except EOFError:  # the launcher is gone
-        pass
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(0)  # without the exit handlers and buffers inherited from the launcher
-
-
-def _control(line: Connection) -> NoReturn:
+def control(line: Connection) -> None:
     """Charge, refill, stop and continue the nodes, and answer the requests of the launcher.
 
-    Raises:
-        EOFError: the launcher is gone.
+    Returns when the launcher closes its end of `line`.
     """
     nodes: dict[int, _Node] = {}
     refill_at = time.monotonic()
@@ -58,7 +41,10 @@ def _control(line: Connection) -> NoReturn:
         budgets = [max(node.budget, _SHORTEST_NAP_S) for node in limited if not node.stopped]
         nap = max(0.0, min(refill_at - time.monotonic(), *budgets, PERIOD_S))
         if select.select([line], [], [], nap if limited else None)[0]:
-            _answer(line, nodes)
+            try:
+                _answer(line, nodes)
+            except EOFError:
+                return
         if not limited:
             refill_at = time.monotonic()
 

@@ -16,10 +16,11 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.cgroup import Throttled
 from nodewise.cluster.channel import Message, receive, send
-from nodewise.cluster.duty_controller import be_controller
+from nodewise.cluster.child import start_apart
+from nodewise.cluster.duty_controller import control
+from nodewise.core.errors import RefusedError
 
 TOLERANCE = 0.1
 _JUDGED_AFTER_S = 3  # so that one bad second alone does not fail a node
@@ -56,17 +57,19 @@ class DutyCycle:
         The controller ends with the block and with this process.
 
         Raises:
-            NotPermittedError: the kernel does not count how long processes run and wait.
+            RefusedError: the kernel does not count how long processes run and wait.
         """
         if not _SCHEDSTAT.exists() or not int(_SCHEDSTAT.read_text(encoding="utf-8").split()[0]):
-            raise NotPermittedError(
+            raise RefusedError(
                 "the kernel does not count how long a process waits for a core (schedstat)"
             )
         self._line, other = Pipe()
-        self.controller = os.fork()
-        if self.controller == 0:
+
+        def run() -> None:
             self._line.close()
-            be_controller(other)
+            control(other)
+
+        self.controller = start_apart(run)
         other.close()
         try:
             yield
@@ -95,17 +98,16 @@ class DutyCycle:
         """Check that every node got its share within TOLERANCE, over all time that it was limited.
 
         Raises:
-            NotPermittedError: a node does not get its share, or the controller is gone.
+            RefusedError: a node does not get its share, or the controller is gone.
         """
-        reason = why_not_held(self.shares())
-        if reason:
-            raise NotPermittedError(reason)
+        if reason := why_not_held(self.shares()):
+            raise RefusedError(reason)
 
     def _ask(self, request: Message) -> Message:
         """Return the controller's answer.
 
         Raises:
-            NotPermittedError: the controller is gone.
+            RefusedError: the controller is gone.
         """
         try:
             send(self._line, request)
@@ -113,7 +115,7 @@ class DutyCycle:
                 return receive(self._line)
         except (OSError, EOFError):
             pass
-        raise NotPermittedError(
+        raise RefusedError(
             "the process that held the nodes to their CPU share ended or no longer answers"
         )
 

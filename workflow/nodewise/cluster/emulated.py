@@ -34,15 +34,17 @@ class Emulated(api.Cluster):
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        quota = self._quota()
-        self._has_links = namespace.enter_network()
-        if quota is None:
+        try:
+            folder = cgroup.find_base()
+        except OSError:
             self.kind = "emulated soft"
             self.cpu_limit = "soft: a share per node, held by stopping and continuing it"
             self._limiter: CpuGroups | DutyCycle = DutyCycle()
         else:
+            cgroup.remove_stale(folder)
             self.cpu_limit = "a quota per node, by cgroup"
-            self._limiter = quota
+            self._limiter = CpuGroups(folder, self._nodes)
+        self._has_links = namespace.enter_network()
         if self._has_links:
             latency = self._settings.link.latency_ms
             apart = "a namespace per node on one bridge"
@@ -57,14 +59,6 @@ class Emulated(api.Cluster):
             self._ports = namespace.free_ports(self._nodes)
         with self._limiter.held():
             yield
-
-    def _quota(self) -> CpuGroups | None:
-        try:
-            folder = cgroup.find_base()
-        except OSError:
-            return None
-        cgroup.remove_stale(folder)
-        return CpuGroups(folder, self._nodes)
 
     def addresses(self) -> list[str]:
         if self._has_links:
@@ -90,7 +84,7 @@ class Emulated(api.Cluster):
         if self._has_links and self._settings.devices_per_node == 1:
             links.limit_node(self._settings.link.rate_mbit)
 
-    def throttle(self) -> None:
+    def apply_limits(self) -> None:
         if self._has_links and not self._links_limited:
             link, inside = self._settings.link, self._settings.devices_per_node
             links.limit(self._nodes, link.rate_mbit, link.latency_ms, inside)
@@ -101,23 +95,22 @@ class Emulated(api.Cluster):
     def check(self) -> None:
         self._limiter.check()
 
-    def unleash(self) -> None:
+    def lift_limits(self) -> None:
         self._limiter.check()
         for rank in range(self._nodes):
             self._limiter.limit(rank, None)
 
     def usage(self) -> list[NodeUsage]:
-        uses = links.counters(self._nodes) if self._has_links else [None] * self._nodes
-        return [self._usage(rank, link) for rank, link in enumerate(uses)]
-
-    def _usage(self, rank: int, link: links.LinkUse | None) -> NodeUsage:
-        held = self._limiter.throttled(rank)
-        return NodeUsage(
-            cpu_s=cpu_s(self._pids[rank]),
-            periods=held.periods,
-            throttled_periods=held.throttled_periods,
-            throttled_s=held.seconds,
-            sent_bytes=link.sent_bytes if link else 0,
-            received_bytes=link.received_bytes if link else 0,
-            dropped_packets=link.drops if link else 0,
-        )
+        nothing = links.LinkUse(0, 0, 0)
+        uses = links.counters(self._nodes) if self._has_links else [nothing] * self._nodes
+        held = [self._limiter.throttled(rank) for rank in range(self._nodes)]
+        return [
+            NodeUsage(
+                cpu_s=cpu_s(pid),
+                periods=node.periods,
+                throttled_periods=node.throttled_periods,
+                throttled_s=node.seconds,
+                **link._asdict(),
+            )
+            for pid, node, link in zip(self._pids, held, uses, strict=True)
+        ]

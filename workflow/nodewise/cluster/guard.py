@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.util import get_temp_dir
-from typing import NoReturn
 
 import psutil
+
+from nodewise.cluster.child import start_apart
 
 _PARENT = os.getppid()  # read at import, because the parent may be gone later
 _GONE_WITHIN_S = 10.0
@@ -42,10 +43,12 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
     folder = get_temp_dir()  # of multiprocessing, which is left behind after a kill
     launcher, parent = os.getpid(), os.getppid()
     reading, writing = os.pipe()
-    guard = os.fork()
-    if guard == 0:
+
+    def watch() -> None:
         os.close(writing)
-        _be_guard(launcher, parent, reading, limit_s, folder)
+        _watch(launcher, parent, reading, limit_s, folder)
+
+    guard = start_apart(watch)
     os.close(reading)
     workers: list[int] = []
 
@@ -66,7 +69,7 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
             os.waitpid(guard, 0)
 
 
-def _be_guard(launcher: int, parent: int, reading: int, limit_s: float, folder: str) -> NoReturn:
+def _watch(launcher: int, parent: int, reading: int, limit_s: float, folder: str) -> None:
     """Wait for the launcher's end, then kill its workers and remove its temporary folder.
 
     Args:
@@ -76,26 +79,21 @@ def _be_guard(launcher: int, parent: int, reading: int, limit_s: float, folder: 
         limit_s: seconds after which the launcher is killed.
         folder: temporary folder of the launcher.
     """
-    try:
-        os.setsid()  # so that signals to the launcher's process group do not reach the guard
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        deadline, received, orphaned = time.monotonic() + limit_s, b"", False
-        while (left := deadline - time.monotonic()) > 0 and os.getppid() == launcher:
-            if not orphaned and _is_orphaned(launcher, parent):
-                orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
-                os.kill(launcher, signal.SIGTERM)
-            if select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
-                chunk = os.read(reading, 1 << 16)
-                received += chunk
-                if not chunk or received.endswith(_ENDED):
-                    break
-        if not received.endswith(_ENDED):
-            if os.getppid() == launcher:
-                os.kill(launcher, signal.SIGKILL)
-            kill_all([int(pid) for pid in received.split()])
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os._exit(0)  # without the exit handlers and buffers inherited from the launcher
+    deadline, received, orphaned = time.monotonic() + limit_s, b"", False
+    while (left := deadline - time.monotonic()) > 0 and os.getppid() == launcher:
+        if not orphaned and _is_orphaned(launcher, parent):
+            orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
+            os.kill(launcher, signal.SIGTERM)
+        if select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
+            chunk = os.read(reading, 1 << 16)
+            received += chunk
+            if not chunk or received.endswith(_ENDED):
+                break
+    if not received.endswith(_ENDED):
+        if os.getppid() == launcher:
+            os.kill(launcher, signal.SIGKILL)
+        kill_all([int(pid) for pid in received.split()])
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_orphaned(launcher: int, parent: int) -> bool:

@@ -39,16 +39,6 @@ class HostSettings(api.LinkedSettings):
     def cores(self, nodes: int) -> float:  # the nodes use no cores of this machine
         return 0.0
 
-    def check_ports(self, workers: int) -> None:
-        """Check that there are enough ports for `workers` workers.
-
-        Raises:
-            ValueError: there are too few.
-        """
-        first, last = self.ports
-        if last - first + 1 < workers:
-            raise ValueError(f"ports: must be first and last of at least {workers} ports")
-
     @property
     @abstractmethod
     def known_hosts(self) -> int:

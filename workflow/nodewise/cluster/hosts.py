@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
 
 from nodewise.cluster import api
 from nodewise.cluster.channel import Message, receive, send
+from nodewise.cluster.host_settings import HostSettings
 from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import RefusedError
 
@@ -52,21 +52,16 @@ class Hosts(api.Cluster):
     setup: str  # command that creates the environment on a host, with this machine's versions
     _hosts: list[str]  # name or address of the host of each rank, set by `open`
 
-    def __init__(
-        self, size: int, python: str, allowed_ports: Sequence[int], per_host: int = 1
-    ) -> None:
-        """Describe a cluster of `size` workers, `per_host` on each host.
+    def __init__(self, size: int, settings: HostSettings) -> None:
+        """Describe a cluster of `size` workers. They get consecutive ports from a random one on.
 
-        Args:
-            size: number of workers.
-            python: path of Python on the hosts, relative to the project's folder.
-            allowed_ports: first and last port that may be used. The workers get consecutive ports
-                within this range, from a random one on.
-            per_host: number of workers on each host.
+        Raises:
+            RefusedError: the settings allow fewer ports.
         """
-        self.size, self.python = size, python
-        self.allowed_ports, self.per_host = allowed_ports, per_host
-        first, last = allowed_ports
+        self.size, self.python, self.per_host = size, settings.python, settings.devices_per_node
+        first, last = settings.ports
+        if last - first + 1 < size:
+            raise RefusedError(f"cluster.ports: {first} to {last} are fewer than {size} ports")
         # ports of the previous cell may still be in use
         self._first_port = random.randint(first, last - size + 1)  # noqa: S311
 
@@ -93,7 +88,7 @@ class Hosts(api.Cluster):
         """Make the project's code and `files` available on the host of `rank`.
 
         Raises:
-            RefusedError, NotPermittedError: this is not possible.
+            RefusedError: this is not possible.
         """
 
     def start(
@@ -115,21 +110,11 @@ class Hosts(api.Cluster):
             environment: its environment variables.
 
         Raises:
-            RefusedError, NotPermittedError: the host cannot be used.
+            RefusedError: the host cannot be used.
         """
         self.prepare(rank, files)
         place = {"place": rank % self.per_host, "workers_here": self.per_host}
         return HostWorker(self, rank, log, job | place | {"rank": rank}, environment)
-
-    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
-        """Raise an error that says why the agent did not start; arguments as of `end_of`.
-
-        Raises:
-            RefusedError, NotPermittedError: always.
-        """
-        if code in _NO_COMMAND:
-            raise api.NotPermittedError(f"{self.label(rank)}: has no {self.python}", self.setup)
-        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, output)}")
 
     def without_names(self, text: str) -> str:
         """Replace the names of each host in `text` by its label."""
@@ -169,18 +154,22 @@ class HostWorker(Worker):
         """Wait for the first message of the agent and return it.
 
         Raises:
-            RefusedError, NotPermittedError: the agent could not be started.
+            RefusedError: the agent could not be started.
         """
         assert self._client.stdout  # noqa: S101
         if not any(line == GREETING for line in self._client.stdout):
-            self._hosts.not_started(self.rank, self._client.wait(), self.log_tail)
+            code, label = self._client.wait(), self._hosts.label(self.rank)
+            if code in _NO_COMMAND:
+                reason = f"{label}: has no {self._hosts.python}; run there: {self._hosts.setup}"
+                raise RefusedError(reason)
+            raise RefusedError(f"{label}: {self._hosts.end_of(code, self.log_tail)}")
         return receive(self.connection)
 
     def begin(self) -> None:
         """Have the agent start its job.
 
         Raises:
-            RefusedError, NotPermittedError: the agent could not be started, or the host has other
+            RefusedError: the agent could not be started, or the host has other
                 versions than this machine.
         """
         hello = self.hello()

@@ -12,13 +12,12 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from nodewise.cluster.api import NotPermittedError
+from nodewise.core.errors import RefusedError
 
 # Smaller bursts would split large segments into many packets, and the CPU would limit the rate.
 _BURST_S = 0.004
@@ -36,14 +35,13 @@ class LinkUse(NamedTuple):
     """Traffic of a node's link since the link was created, from the node's point of view.
 
     Bytes are those of frames as the network stack passes them on: a large segment, which a network
-    card would split, counts once with one header. `drops` is the number of packets dropped on the
-    way to the node. Packets that the node's own queue refuses are not counted: its stack notices
-    this at once and they count as not sent.
+    card would split, counts once with one header. `dropped_packets` were dropped on the way to the
+    node. Packets that the node's own queue refuses are not counted, because they were not sent.
     """
 
     sent_bytes: int
     received_bytes: int
-    drops: int
+    dropped_packets: int
 
 
 def address(rank: int) -> str:
@@ -63,11 +61,11 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
             machine share a bridge of their own, which has one link to the bridge between machines.
 
     Raises:
-        NotPermittedError: the kernel lacks a feature, or forbids it.
+        RefusedError: the kernel lacks a feature, or forbids it.
         ProcessLookupError: one of `pids` has ended.
     """
     with _netlink() as links:
-        with _needing("bridge", "CONFIG_BRIDGE", "bridge"):
+        with _needing("bridge", "bridge"):
             links.link("add", ifname="bridge", kind="bridge")
         bridge = _index(links, "bridge")
         links.link("set", index=bridge, state="up")
@@ -76,7 +74,7 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
             if per_node > 1 and rank % per_node == 0:
                 switch = _lay_uplink(links, rank // per_node, bridge)
             peer = {"ifname": "eth0", "net_ns_pid": pid}
-            with _needing("link", "CONFIG_VETH", "veth"):
+            with _needing("link", "veth"):
                 links.link("add", ifname=_port(rank), kind="veth", peer=peer)
             port = _index(links, _port(rank))
             links.link("set", index=port, master=switch, state="up")
@@ -105,7 +103,7 @@ def limit(nodes: int, rate_mbit: float, latency_ms: float = 0, per_node: int = 1
     limits both directions of each machine's link instead.
 
     Raises:
-        NotPermittedError: the kernel lacks a feature.
+        RefusedError: the kernel lacks a feature.
         ProcessLookupError: a node has ended.
     """
     with _netlink() as links:
@@ -142,7 +140,20 @@ def counters(nodes: int) -> list[LinkUse]:
         ProcessLookupError: a node has ended.
     """
     with _netlink() as links:
-        return [_use(links, rank) for rank in range(nodes)]
+        uses = []
+        for rank in range(nodes):
+            port = _index(links, _port(rank))
+            stats = links.get_links(port)[0].get_attr("IFLA_STATS64")
+            roots = [queue for queue in links.get_qdiscs(port) if queue["handle"] == _ROOT]
+            refused = sum(queue.get_attr("TCA_STATS")["drop"] for queue in roots)
+            uses.append(
+                LinkUse(
+                    sent_bytes=stats["rx_bytes"],  # the port receives what the node sends
+                    received_bytes=stats["tx_bytes"],
+                    dropped_packets=refused + stats["rx_dropped"] + stats["tx_dropped"],
+                )
+            )
+        return uses
 
 
 @contextmanager
@@ -167,16 +178,6 @@ def _index(links: IPRoute, name: str) -> int:
     raise ProcessLookupError(errno.ENODEV, f"{name} has gone with its node")
 
 
-def _use(links: IPRoute, rank: int) -> LinkUse:
-    port = _index(links, _port(rank))
-    stats = links.get_links(port)[0].get_attr("IFLA_STATS64")
-    return LinkUse(
-        sent_bytes=stats["rx_bytes"],  # the port receives what the node sends
-        received_bytes=stats["tx_bytes"],
-        drops=_dropped(links, port) + stats["rx_dropped"] + stats["tx_dropped"],
-    )
-
-
 def _port(rank: int) -> str:
     return f"node{rank}"
 
@@ -186,69 +187,38 @@ def _uplink(node: int) -> tuple[str, str]:
     return f"out{node}", f"in{node}"
 
 
-def _dropped(links: IPRoute, index: int) -> int:
-    """Return how many packets the root queue of a device dropped, including its inner queues."""
-    return sum(
-        queue.get_attr("TCA_STATS")["drop"]
-        for queue in links.get_qdiscs(index)
-        if queue["handle"] == _ROOT
-    )
-
-
 def _limit(links: IPRoute, index: int, rate_mbit: float, latency_ms: float = 0) -> None:
     place = {"handle": _ROOT}
     if latency_ms:
-        with _needing("latency", "CONFIG_NET_SCH_NETEM", "sch_netem"):
-            links.tc(
-                "add",
-                "netem",
-                index,
-                _ROOT,
-                delay=round(latency_ms * 1000),
-                limit=_PACKETS_ON_THE_WAY,
-            )
+        with _needing("latency", "sch_netem"):
+            delay = {"delay": round(latency_ms * 1000), "limit": _PACKETS_ON_THE_WAY}
+            links.tc("add", "netem", index, _ROOT, **delay)
         place = {"handle": _CHILD, "parent": _BELOW_ROOT}
     bytes_per_s = rate_mbit * 1e6 / 8
     burst = max(_MIN_BURST_BYTES, round(bytes_per_s * _BURST_S))
-    with _needing("rate limit", "CONFIG_NET_SCH_TBF", "sch_tbf"):
-        links.tc(
-            "add",
-            "tbf",
-            index,
-            rate=f"{round(rate_mbit * 1000)}kbit",
-            burst=burst,
-            latency=_QUEUE,
-            **place,
-        )
+    with _needing("rate limit", "sch_tbf"):
+        rate = f"{round(rate_mbit * 1000)}kbit"
+        links.tc("add", "tbf", index, rate=rate, burst=burst, latency=_QUEUE, **place)
 
 
 @contextmanager
-def _needing(what: str, option: str, module: str) -> Iterator[None]:
+def _needing(what: str, module: str) -> Iterator[None]:
     """Translate the kernel's refusal of the block into an error for the user.
 
     Args:
         what: what the block creates, for the message.
-        option: kernel option that it needs.
         module: kernel module that provides it.
 
     Raises:
-        NotPermittedError: the kernel lacks the feature, or forbids it.
+        RefusedError: the kernel lacks the feature, or forbids it.
     """
     try:
         yield
     except NetlinkError as error:
         if error.code in (errno.ENOENT, errno.EOPNOTSUPP):
-            reason = f"the kernel lacks {option}"
-        elif error.code in (errno.EPERM, errno.EACCES):
-            reason = os.strerror(error.code)
-        else:
-            raise
-        raise NotPermittedError(f"no {what}: {reason}", _loading(module)) from error
-
-
-def _loading(module: str) -> str:
-    """Return the command that loads a kernel module; empty if the running kernel has none."""
-    modules = Path("/lib/modules", os.uname().release, "modules.dep")
-    if modules.exists() and f"/{module}.ko" in modules.read_text(encoding="utf-8"):
-        return f"sudo modprobe {module}"
-    return ""
+            raise RefusedError(
+                f"no {what}: the kernel lacks {module}", f"sudo modprobe {module}"
+            ) from error
+        if error.code in (errno.EPERM, errno.EACCES):
+            raise RefusedError(f"no {what}: {os.strerror(error.code)}") from error
+        raise

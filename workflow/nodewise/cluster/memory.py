@@ -59,11 +59,6 @@ def ran_out(error: BaseException) -> bool:
     return type(error).__name__ in _ERRORS or _ALLOCATOR in str(error)
 
 
-def allocator_gave_up(log: list[str]) -> bool:
-    """Return whether the last lines of an aborted process say that an allocation failed."""
-    return any(_ALLOCATOR in line for line in log)
-
-
 def or_killed(reason: str, killed_before: int) -> str:
     """Return why a process ended, which is lack of memory if the kernel has killed one since.
 

@@ -9,15 +9,16 @@ permits the servers to listen on this machine's own interfaces.
 """
 
 import ctypes
-import errno
 import fcntl
+import itertools
 import os
 import socket
 import struct
 from pathlib import Path
 
-from nodewise.cluster.api import FIRST_PORT, NotPermittedError
-from nodewise.cluster.trial import error_in_child
+from nodewise.cluster.api import FIRST_PORT
+from nodewise.cluster.child import error_in_child
+from nodewise.core.errors import RefusedError
 
 SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # environment variable; "yes" accepts open ports
 NO_EMULATION = "loopback, no network emulation"  # description of such a network in records
@@ -25,9 +26,9 @@ NO_EMULATION = "loopback, no network emulation"  # description of such a network
 RUN_AS_ROOT = 'sudo env "PATH=$PATH" snakemake --cores all'
 RUN_PRIVILEGED = "docker run --privileged ..."
 
-# Kernel settings (sysctl), the value that forbids namespaces, and one that permits them.
-_FOR_ALL = (("user.max_net_namespaces", "0", "10000"),)
-_FOR_USERS = (
+# Kernel settings (sysctl), the value that forbids users a namespace, and one that permits it.
+_SWITCHES = (
+    ("user.max_net_namespaces", "0", "10000"),
     ("user.max_user_namespaces", "0", "10000"),
     ("kernel.unprivileged_userns_clone", "0", "1"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
@@ -45,7 +46,7 @@ def enter_network_namespace() -> None:
     The process must have only one thread.
 
     Raises:
-        NotPermittedError: this process is not allowed to.
+        RefusedError: this process is not allowed to.
     """
     try:
         _unshare(_CLONE_NEWNET)
@@ -61,7 +62,7 @@ def enter_private_network() -> None:
     create networks only if its user is root.
 
     Raises:
-        NotPermittedError: this machine permits no such namespace.
+        RefusedError: this machine permits no such namespace.
         RuntimeError: this process has more than one thread. The kernel would not move the others.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
@@ -72,7 +73,8 @@ def enter_private_network() -> None:
             raise OSError(code, os.strerror(code))
         _enter()
     except OSError as error:
-        raise _not_permitted("no private network", error) from error
+        what = f"no private network ({SHARED_NETWORK}=yes accepts open ports instead)"
+        raise _not_permitted(what, error) from error
 
 
 def enter_network() -> bool:
@@ -83,12 +85,12 @@ def enter_network() -> bool:
         which accepts that the workers' ports are open to everyone who can reach this machine.
 
     Raises:
-        NotPermittedError: no private network is permitted, and NODEWISE_SHARED_NETWORK is not
+        RefusedError: no private network is permitted, and NODEWISE_SHARED_NETWORK is not
             "yes".
     """
     try:
         enter_private_network()
-    except NotPermittedError:
+    except RefusedError:
         if os.environ.get(SHARED_NETWORK) != "yes":
             raise
         return False
@@ -99,43 +101,34 @@ def free_ports(count: int) -> list[int]:
     """Return `count` ports that nothing listens on now, the first ones from FIRST_PORT on.
 
     Raises:
-        NotPermittedError: there are fewer free ports.
+        RefusedError: there are fewer free ports.
     """
-    ports: list[int] = []
-    for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT):
-        if len(ports) == count:
-            return ports
-        with socket.socket() as tried:  # only bound, so nobody can connect
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind(("", port))
-            except OSError:
-                continue
-        ports.append(port)
-    raise NotPermittedError(f"fewer than {count} free ports")
+    free = filter(_is_free, range(FIRST_PORT, _FIRST_EPHEMERAL_PORT))
+    ports = list(itertools.islice(free, count))
+    if len(ports) < count:
+        raise RefusedError(f"fewer than {count} free ports")
+    return ports
 
 
-def _not_permitted(what: str, error: OSError) -> NotPermittedError:
-    reason, command = _obstacle(error)
-    return NotPermittedError(f"{what}: {reason}", command)
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:  # only bound, so nobody can connect
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError:
+            return False
+    return True
 
 
-def _obstacle(error: OSError) -> tuple[str, str]:
-    """Return why the kernel refused a namespace, and a command that would permit it.
-
-    The command is empty if there is none.
-    """
-    user = os.geteuid() != 0
-    switches = (*_FOR_ALL, *(_FOR_USERS if user else ()))
-    wrong = [switch for switch in switches if _sysctl(switch[0]) == switch[1]]
-    if wrong:
-        reason = ", ".join(f"{name} is {forbids}" for name, forbids, _ in wrong)
-        return reason, " ".join(["sudo sysctl", *(f"{name}={value}" for name, _, value in wrong)])
-    if error.errno == errno.ENOSPC:
-        return "as many namespaces exist as may", ""
-    if not user or "\nSeccomp:\t2\n" in Path("/proc/self/status").read_text(encoding="utf-8"):
-        return "a container, or something like it, forbids namespaces", RUN_PRIVILEGED
-    return f"namespaces are forbidden ({os.strerror(error.errno or 0)})", RUN_AS_ROOT
+def _not_permitted(what: str, error: OSError) -> RefusedError:
+    """Return the refusal of a namespace, with a command that would permit it."""
+    forbidden = {name: to for name, of, to in _SWITCHES if _sysctl(name) == of}
+    if os.geteuid() and forbidden:
+        reason = f"forbidden by {', '.join(forbidden)}"
+        words = " ".join(f"{name}={value}" for name, value in forbidden.items())
+        return RefusedError(f"{what}: {reason}", f"sudo sysctl {words}")
+    command = RUN_AS_ROOT if os.geteuid() else RUN_PRIVILEGED
+    return RefusedError(f"{what}: {os.strerror(error.errno or 0)}", command)
 
 
 def _sysctl(name: str) -> str | None:

@@ -18,7 +18,6 @@ and the workers.
 
 import multiprocessing
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
@@ -67,15 +66,14 @@ class Job:
         self._size, self._work, self._preload = size, work, preload
         self._logs, self._time_limit_s = logs, time_limit_s
         self._workers: list[Worker] = []
-        self._waiting: Counter[str] = Counter()
-        self._shared: dict[int, Any] = {}  # by rank
+        self._meetings: dict[str, dict[int, Any]] = {}  # name -> values of those who wait, by rank
         self._killed_before = memory.kills()
 
     def on_message(self, rank: int, message: Message) -> None:
         """Handle a message that a worker has sent."""
 
     def on_meeting(self, name: str, pids: list[int]) -> bool | None:
-        """Act when all workers have come to the meeting `name`; `pids` are those of the workers.
+        """Act when all have come to the meeting `name`; `pids` are those of all workers.
 
         Returns:
             What `Channel.meet` returns to each worker.
@@ -97,7 +95,7 @@ class Job:
         Raises:
             WorkerError: a worker raised, was killed or ended early, or the time limit was reached.
                 It names the rank that failed first by itself, not one that only lost its peer.
-            RefusedError, NotPermittedError: that rank raised this error.
+            RefusedError: that rank raised this error.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         multiprocessing.set_forkserver_preload([__name__, *self._preload])
@@ -176,31 +174,20 @@ class Job:
         elif "failure" in message:
             worker.failure, worker.failed_at = message["failure"], message["at"]
         elif "meet" in message:
-            self._waiting[message["meet"]] += 1
-            if self._waiting[message["meet"]] == len(self._workers):
-                del self._waiting[message["meet"]]  # a later meeting may have the same name
+            values = self._meetings.setdefault(message["meet"], {})
+            values[worker.rank] = message.get("value")
+            if len(values) == message.get("workers", len(self._workers)):
                 self._hold(message["meet"])
-        elif "share" in message:
-            self._share(worker, message["share"], message["workers"])
         else:
             self.on_message(worker.rank, message)
 
     def _hold(self, meeting: str) -> None:
         """Hold a meeting. If a worker has ended meanwhile, its error is raised later."""
+        values = self._meetings.pop(meeting)  # a later meeting may have the same name
         if any(worker.ended for worker in self._workers):
             return
         with suppress(ProcessLookupError, BrokenPipeError):
             again = self.on_meeting(meeting, [worker.pid for worker in self._workers])
-            for worker in self._workers:
-                worker.send({"again": bool(again)})
-
-    def _share(self, worker: Worker, value: Any, workers: int) -> None:  # noqa: ANN401
-        """Store the value that a worker shares; send all values to all once they are complete."""
-        self._shared[worker.rank] = value
-        if len(self._shared) < workers:
-            return
-        shared, self._shared = self._shared, {}
-        with suppress(ProcessLookupError, BrokenPipeError):
-            for rank in shared:
-                everything = [shared[one] for one in sorted(shared)]
-                self._workers[rank].send({"shared": everything})
+            answer = {"again": bool(again), "values": [values[rank] for rank in sorted(values)]}
+            for rank in values:
+                self._workers[rank].send(answer)

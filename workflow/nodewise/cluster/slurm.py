@@ -4,14 +4,11 @@ import math
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from nodewise.cluster import api, lock
 from nodewise.cluster.hosts import Hosts
-from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.worker_state import WorkerError
 from nodewise.core.errors import RefusedError, UserError
 
@@ -19,54 +16,36 @@ _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # Slurm's own lines in
 
 
 class Allocation(Hosts):
-    """As many nodes of this process's Slurm allocation as `size` workers need.
-
-    Cells that are measured at the same time have different nodes.
-    """
+    """The first nodes of this process's Slurm allocation, as many as `size` workers need."""
 
     cpu_limit = "none: a node is what the allocation has of a host"
     setup = "make setup"
 
-    def __init__(self, size: int, settings: Slurm) -> None:
-        super().__init__(size, settings.python, settings.ports, settings.devices_per_node)
-        self._wanted = math.ceil(size / self.per_host)
-        self._taken: list[str] = []  # nodes locked by `to_itself`
-
-    @contextmanager
-    def to_itself(self, on_wait: Callable[[], None]) -> Iterator[float]:
-        """Wait for enough free nodes and lock them; yield the seconds waited.
-
-        Raises:
-            UserError, NotPermittedError: see `open`.
-        """
-        started = time.monotonic()
-        with lock.some(self._names(), self._wanted, on_wait) as self._taken:
-            yield time.monotonic() - started
-
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Look up the nodes of the allocation and choose those of each rank.
+        """Look up the nodes of the allocation.
 
         Raises:
             UserError: there is no allocation, or it has ended. No record is written in this case,
                 because the cell can be measured in another allocation.
-            NotPermittedError: the allocation has too few nodes.
+            RefusedError: the allocation has too few nodes.
         """
-        names = self._names()
-        taken = self._taken or names[: self._wanted]
-        self._hosts = [taken[rank // self.per_host] for rank in range(self.size)]
-        self._places = [names.index(host) + 1 for host in self._hosts]
+        names, wanted = self._names(), math.ceil(self.size / self.per_host)
+        if wanted > len(names):
+            reason = f"{wanted} nodes need as many in the allocation, not {len(names)}"
+            raise RefusedError(reason, f"salloc --nodes={wanted}")
+        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
         try:
             yield
         except (WorkerError, RefusedError):
-            self._names()
+            self._names()  # raises if the allocation has ended, which is then the cause
             raise
 
     def _names(self) -> list[str]:
         """Return the names of all nodes of the allocation.
 
         Raises:
-            UserError, NotPermittedError: see `open`.
+            UserError: see `open`.
         """
         job = os.environ.get("SLURM_JOB_ID")
         if not job:
@@ -74,16 +53,10 @@ class Allocation(Hosts):
                 "cluster: kind slurm measures inside an allocation only: "
                 f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
-        names = _scontrol("show", "hostnames", _nodes_of(job)).split()
-        if self._wanted > len(names):
-            raise api.NotPermittedError(
-                f"{self._wanted} nodes need as many in the allocation, not {len(names)}",
-                f"salloc --nodes={self._wanted}",
-            )
-        return names
+        return _scontrol("show", "hostnames", _nodes_of(job)).split()
 
     def label(self, rank: int) -> str:
-        return f"node{self._places[rank]}"
+        return f"node{rank // self.per_host + 1}"
 
     def names(self, rank: int) -> set[str]:
         return {self._hosts[rank]}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from nodewise.cluster import api
 from nodewise.cluster.hosts import Hosts, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
@@ -21,26 +20,21 @@ _OPTIONS = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
 _SSH_FAILED = 255
-_NOT_FOUND = 127
-_RSYNC = "apt-get install rsync"
 
 
 class SshHosts(Hosts):
     """The first hosts of the settings, as many as are needed for `size` workers."""
 
     def __init__(self, size: int, settings: Ssh) -> None:
-        super().__init__(size, settings.python, settings.ports, settings.devices_per_node)
+        super().__init__(size, settings)
         self._settings = settings
         there, python = shlex.quote(settings.folder), f"python{versions()['Python']}"
         self.setup = f"cd {there} && rm -rf .venv && make setup PYTHON={python}"
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        if self.size > self._settings.places:
-            room = f"the hosts have room for {self._settings.places} workers, not for {self.size}"
-            raise api.NotPermittedError(room)
         if not all(self._host(rank).host for rank in range(self.size)):
-            raise api.NotPermittedError("the settings name no hosts: records leave them out")
+            raise RefusedError("the settings name no hosts: records leave them out")
         self._hosts = [self._address(rank) for rank in range(self.size)]
         yield
 
@@ -51,13 +45,8 @@ class SshHosts(Hosts):
         return self._host(rank).label
 
     def names(self, rank: int) -> set[str]:
-        host = self._host(rank)
-        return {
-            host.host,
-            host.host.rpartition("@")[2],
-            host.address,
-            *self._hosts[rank : rank + 1],
-        } - {""}
+        host, found = self._host(rank), self._hosts[rank : rank + 1]
+        return {host.host, host.host.rpartition("@")[2], host.address, *found} - {""}
 
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the SSH command. The part that the remote shell reads contains no host name."""
@@ -76,7 +65,7 @@ class SshHosts(Hosts):
         """Return the name or address by which the other hosts reach the host of `rank`.
 
         Raises:
-            NotPermittedError: there is no OpenSSH client.
+            RefusedError: there is no OpenSSH client.
         """
         host = self._host(rank)
         if host.address:
@@ -85,9 +74,7 @@ class SshHosts(Hosts):
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise api.NotPermittedError(
-                "ssh cannot be used here", "apt-get install openssh-client rsync"
-            ) from error
+            raise RefusedError("there is no OpenSSH client here") from error
         lines = (line.partition(" ") for line in done.stdout.splitlines())
         return next(value for key, _, value in lines if key == "hostname")
 
@@ -103,9 +90,7 @@ class SshHosts(Hosts):
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            raise api.NotPermittedError("there is no rsync", _RSYNC) from None
-        if done.returncode == _NOT_FOUND:
-            raise api.NotPermittedError(f"{self.label(rank)}: has no rsync", _RSYNC)
+            raise RefusedError("there is no rsync here") from None
         if done.returncode:
             output = [self.without_names(line) for line in done.stderr.splitlines() if line]
             raise RefusedError(f"{self.label(rank)}: {_changed_key(output) or output[0]}")

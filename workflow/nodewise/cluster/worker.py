@@ -15,7 +15,6 @@ from typing import NoReturn
 import psutil
 
 from nodewise.cluster import memory
-from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.errors import RefusedError, UserError
 
@@ -79,8 +78,9 @@ def reason_of(error: BaseException) -> str:
     lines = [line.strip() for line in text[node.end() if node else 0 :].splitlines()]
     saying = [line for line in lines if line and not line.startswith(_SAYING_NOTHING)]
     first_line = (saying or [""])[0] + (f" (at {node[1]})" if node else "")
-    told = isinstance(error, (UserError, NotPermittedError))
-    return (first_line if told else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
+    if not isinstance(error, UserError):
+        first_line = f"{type(error).__name__}: {first_line}"
+    return first_line[:LINE_LENGTH]
 
 
 def _failure_of(error: BaseException) -> Message:
@@ -98,6 +98,5 @@ def _failure_of(error: BaseException) -> Message:
     return {
         "text": text,
         "peer": peer_error,
-        "refused": isinstance(error, (RefusedError, NotPermittedError)),
-        "command": error.command if isinstance(error, NotPermittedError) else None,
+        "refused": isinstance(error, RefusedError),
     }

@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 
 from nodewise.cluster import memory
-from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.channel import Message, receive, send
 from nodewise.cluster.worker import LINE_LENGTH
 from nodewise.core.errors import RefusedError
@@ -114,13 +113,10 @@ class LocalWorker(Worker):
     def end_of(self, killed_before: int) -> str:
         code = self._process.exitcode or 0
         if code >= 0:
-            without = "and no result" if self.result is None else "before the others were done"
-            return f"ended with exit code {code} {without}"
+            return f"ended with exit code {code}"
         reason = f"killed by {signal.Signals(-code).name}"
         if code == -signal.SIGKILL:
             return memory.or_killed(reason, killed_before)
-        if code == -signal.SIGABRT and memory.allocator_gave_up(self.log_tail):
-            return f"out of memory: {reason}"
         return reason
 
     def close(self) -> None:
@@ -148,13 +144,11 @@ def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception
         killed_before: as for `Worker.end_of`.
 
     Returns:
-        A WorkerError, or the RefusedError or NotPermittedError that the worker raised.
+        A WorkerError, or the RefusedError that the worker raised.
     """
     ended = [worker for worker in workers if worker.ended]
     first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
     failure = first.failure or {"text": first.end_of(killed_before)}
-    if failure.get("command") is not None:
-        return NotPermittedError(failure["text"], failure["command"])
     if failure.get("refused"):
         return RefusedError(failure["text"])
     return WorkerError(f"rank {first.rank}: {failure['text']}", first.rank, first.log_tail)

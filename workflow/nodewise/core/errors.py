@@ -24,7 +24,16 @@ class UserError(Exception):
 
 
 class RefusedError(UserError):
-    """The settings of a cell cannot be met. Its record is `refused`, with the message as reason."""
+    """The settings of a cell cannot be met. Its record is `refused`, with the message as reason.
+
+    Args:
+        reason: why they cannot be met.
+        command: shell command that a person can run to permit them; empty if there is none.
+    """
+
+    def __init__(self, reason: str, command: str = "") -> None:
+        super().__init__(f"{reason}. To allow it, run: {command}" if command else reason)
+        self.reason, self.command = one_line(reason), command
 
 
 def what_to_mend(error: OSError) -> str | None:

@@ -31,8 +31,6 @@ from nodewise.core.errors import RefusedError
 from nodewise.measure.devices import gpu_of_worker, gpus_of_host, threads_of_worker
 from nodewise.measure.task import Task
 
-_REACH_WITHIN_S = 3.0
-
 
 def main() -> None:
     """Run one job."""
@@ -46,9 +44,6 @@ def main() -> None:
     send(answers, _facts())
     with suppress(EOFError, ConnectionError):  # the launcher is gone
         job = receive(launcher)
-        if "listen" in job:
-            _try_ports(job["listen"], launcher, answers)
-            return
         with guarded(START_WITHIN_S + job["time_limit_s"]) as guard:
             to_worker, of_worker = Pipe()
             worker = os.fork()
@@ -70,29 +65,6 @@ def _facts() -> Message:
         "memory_bytes": psutil.virtual_memory().available,
         "disk_bytes": shutil.disk_usage(".").free,
     }
-
-
-def _try_ports(port: int, launcher: Connection, answers: Connection) -> None:
-    """Listen on `port` and report which addresses cannot be reached, until the launcher is done."""
-    try:
-        listener = socket.create_server(("", port))
-    except OSError:
-        send(answers, {"listening": False})
-        return
-    with listener:
-        send(answers, {"listening": True})
-        addresses = receive(launcher)["connect"]
-        reached = [_reaches(address) for address in addresses]
-        send(answers, {"unreached": [place for place, can in enumerate(reached) if not can]})
-        receive(launcher)  # keep listening: other hosts may still try to connect
-
-
-def _reaches(address: str) -> bool:
-    try:
-        socket.create_connection(parsed(address), timeout=_REACH_WITHIN_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: Connection) -> None:
@@ -124,7 +96,7 @@ def _end_of(worker: int) -> Message:
     _, status = os.waitpid(worker, 0)
     code = os.waitstatus_to_exitcode(status)
     text = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    return {"text": text, "peer": False, "refused": False, "command": None}
+    return {"text": text, "peer": False, "refused": False}
 
 
 def _work(rank: int, channel: Channel, *, job: Message) -> Message:

@@ -76,10 +76,10 @@ class BlockJob(Job):
         elif name == "warm":
             check_replicas(self._replicas)
             self._began, self._watch = time.monotonic(), Watch(self._cluster)
-            self._cluster.throttle()
+            self._cluster.apply_limits()
         elif name == "timed":
             self.blocks.append(self._watch.conditions())
-            self._cluster.unleash()
+            self._cluster.lift_limits()
             now = time.monotonic()
             fits = now + _ROOM * (now - self._began) < self._ends
             return bool(self.blocks[-1].outside) and len(self.blocks) < self._most_blocks and fits

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from nodewise.cluster import api, cgroup
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.host_settings import HostSettings
+from nodewise.cluster.lock import exclusive_machine
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
@@ -173,7 +174,7 @@ def _outcome(
     """Return the outcome of a launch as JSON."""
     cluster = settings.take(plan.nodes)
     try:
-        with cluster.to_itself(on_wait), cluster.open():
+        with exclusive_machine(on_wait), cluster.open():
             outcome = _measure(plan, cluster, logs)
     except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)

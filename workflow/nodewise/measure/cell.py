@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
-from nodewise.cluster import api, cluster_of, memory, process
+from nodewise.cluster import cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.lock import exclusive_machine
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
@@ -45,7 +46,7 @@ _PRELOAD = (
     "nodewise.measure.data_service",
 )
 # errors that end a measurement without a result; the record stores the reason
-NO_RESULT = (api.NotPermittedError, RefusedError, process.WorkerError, MemoryError)
+NO_RESULT = (RefusedError, process.WorkerError, MemoryError)
 
 
 def measure(
@@ -90,7 +91,8 @@ def measure(
     period, result, failure = Period(), None, None
     status: Literal["ok", "failed", "refused"] = "ok"
     try:
-        source.check_usable()
+        if source.refused is not None:
+            raise RefusedError(source.refused)
         if cell.global_batch > source.train_examples:
             raise RefusedError(
                 f"a global batch of {cell.global_batch} is larger than the "
@@ -98,7 +100,7 @@ def measure(
             )
         if not cluster.remote:
             check_fits(cell, memory.machine_bytes())
-        with cluster.to_itself(on_wait) as waited_s:
+        with exclusive_machine(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
             with cluster.open():
@@ -148,8 +150,6 @@ def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Fail
         case MemoryError():
             reason = "out of memory in the launcher"
             return "failed", Failure(reason=reason, rank=None, log_tail=[])
-        case api.NotPermittedError():
-            return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 
@@ -157,7 +157,7 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
     """Run the processes of a cell; return their measurement.
 
     Raises:
-        NotPermittedError, RefusedError, WorkerError: there is none.
+        RefusedError, WorkerError: there is none.
     """
     job = _CellJob(task, progress, logs)
     parts = job.run()

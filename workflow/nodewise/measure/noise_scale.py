@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.cluster import lock
 from nodewise.cluster.guard import end_with_parent
+from nodewise.cluster.lock import exclusive_machine
 from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError, UserError
@@ -79,7 +79,7 @@ def measure_noise_scale(
         config=config,
         command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
-    with lock.to_itself(on_wait):
+    with exclusive_machine(on_wait):
         period = Period()
         try:
             data = load(manifest)
@@ -147,9 +147,9 @@ def _gradient(
 def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
     """Yield small preprocessed batches: all examples in random order, again and again."""
     rng = np.random.default_rng(seed)
-    each = len(data.y_train) // SMALL_BATCH
+    each = len(data.train[1]) // SMALL_BATCH
     while True:
-        order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
+        order = rng.permutation(len(data.train[1]))[: each * SMALL_BATCH]
         for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # sorted for faster disk access
-            x = recipe.preprocess(tf.constant(data.x_train[rows]))
-            yield recipe.augment(x), tf.constant(data.y_train[rows])
+            x = recipe.preprocess(tf.constant(data.train[0][rows]))
+            yield recipe.augment(x), tf.constant(data.train[1][rows])

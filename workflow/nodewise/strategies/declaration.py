@@ -13,9 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nodewise.cluster.api import NotPermittedError
 from nodewise.core.cell import Extent, Frozen, Input
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.exchanges import EXCHANGES, Exchange
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_error
@@ -132,11 +131,11 @@ class Declaration:
         """Check that the library of the strategy is built, before any worker starts.
 
         Raises:
-            NotPermittedError: it is not.
+            RefusedError: it is not.
         """
         library = self.library
         if library and (reason := library.why_missing()):
-            raise NotPermittedError(reason, library.command)
+            raise RefusedError(reason, library.command)
 
     def worker(self) -> ModuleType:
         """Import the worker module, and TensorFlow with it.

@@ -3,10 +3,10 @@
 import os
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nodewise.cluster.host_settings import HostSettings
-from nodewise.core.cell import CLUSTERS, MAX_NODES, Line
+from nodewise.core.cell import CLUSTERS, Line
 
 if TYPE_CHECKING:
     from nodewise.cluster.hosts import Hosts
@@ -17,11 +17,6 @@ class Slurm(HostSettings):
 
     kind: Literal["slurm"] = "slurm"
     name: Line = Field(default="Slurm cluster", max_length=60)
-
-    @model_validator(mode="after")
-    def _enough_ports(self) -> "Slurm":
-        self.check_ports(MAX_NODES)
-        return self
 
     @property
     def known_hosts(self) -> int:

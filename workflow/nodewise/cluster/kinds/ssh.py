@@ -75,7 +75,6 @@ class Ssh(HostSettings):
             raise ValueError("hosts: each host may be there once")
         if len({host.label for host in self.hosts}) < len(self.hosts):
             raise ValueError("hosts: each label may be there once")
-        self.check_ports(self.places)
         return self
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.cluster.api import NotPermittedError
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import api, replica
 from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.mpi import pmi
@@ -138,7 +138,7 @@ def _connected(job: api.Job) -> MPI.Intracomm:
 
     Raises:
         OSError: a worker did not connect, or is gone.
-        NotPermittedError: there is not enough room for shared memory.
+        RefusedError: there is not enough room for shared memory.
     """
     os.environ |= {
         "MPIR_CVAR_PMI_VERSION": "1",  # even if a batch system offers another version
@@ -166,11 +166,11 @@ def _check_room(ranks: int) -> None:
     """Check that there is room for shared memory: a rank without it would be killed by SIGBUS.
 
     Raises:
-        NotPermittedError: there is not enough.
+        RefusedError: there is not enough.
     """
     free, needed = shutil.disk_usage(_SHARED_FOLDER).free, ranks * _SHARED_BYTES
     if free < needed:
-        raise NotPermittedError(
+        raise RefusedError(
             f"{_SHARED_FOLDER} is full: {ranks} ranks of MPI take {needed / 1e6:g} MB of it, "
             f"{free / 1e6:.1f} MB are free"
         )

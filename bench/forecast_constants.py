@@ -1,0 +1,147 @@
+"""Learn the constants of real clusters from published cases, with and without each publisher.
+
+Prints, as the YAML of `predict/cluster_constants.yaml`, the distribution of each constant over
+clusters. It is learned by expectation and maximisation over draws: each case weights the draws of
+its constants by how well they meet its points; the weighted draws of all cases give the next mean
+and deviation. The priors count like one case. A case counts 1/√(cases of its publisher).
+
+python bench/forecast_constants.py
+"""
+
+import argparse
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.cluster_links import constants
+from nodewise.predict.cluster_steps import Cluster, Draws, Training
+from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
+
+CASES = Path("data/published/forecast/cases.csv")
+IN_TRAINING = 0.6
+"""Share of the bandwidth of isolated all-reduces that training achieves, as a prior."""
+PRIORS: Mapping[str, tuple[float, float]] = {
+    # isolated all-reduces of the table all_reduces.csv reach these shares of the nominal rate
+    "nvlink": (np.log(0.8 * IN_TRAINING), 0.4),
+    "bridge": (np.log(0.55 * IN_TRAINING), 0.4),
+    "pcie": (np.log(0.55 * IN_TRAINING), 0.4),
+    "no_p2p": (np.log(0.11 * IN_TRAINING), 0.4),
+    "rdma": (np.log(0.6 * IN_TRAINING), 0.6),
+    "tcp": (np.log(1.25), 0.5),
+    "hidden": (-0.5, 1.0),
+    "devices_differ": (np.log(0.012), 1.2),
+    "nodes_differ": (np.log(0.012), 1.2),
+    "contention_within": (0.2, 0.3),
+    "contention_between": (0.1, 0.15),
+}
+LINKS = ("nvlink", "bridge", "pcie", "no_p2p", "rdma", "tcp")
+WIDER, WIDER_LINKS = 1.1, 1.2
+"""Factors on the deviations: with few publishers, the learned ones are too small. They are chosen
+so that the intervals of publishers left out hold."""
+ROUNDS = 5
+
+
+class Case(NamedTuple):
+    """A published case: the given number of devices with its throughput, and the other points."""
+
+    publisher: str
+    cluster: Cluster
+    training: Training
+    given: tuple[int, float]
+    others: tuple[tuple[int, float], ...]
+    within: str
+    between: str
+
+    def kind_of(self, devices: int) -> str:
+        """Return the kind of the slowest link between so many devices."""
+        return self.within if devices <= self.cluster.devices_per_node else self.between
+
+
+def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
+    """Yield the cases of all-reduces over known links that have a given point and others."""
+    table = pd.DataFrame(rows)
+    run = (table["n_devices"] == table["baseline_devices"]).cumsum()  # a case may have several runs
+    for _, points in table.groupby(["case", run], sort=False):
+        row = points.iloc[0].to_dict()
+        per_node = int(row["devices_per_node"])
+        measured = zip(points["n_devices"], points["throughput_samples_per_s"], strict=True)
+        pairs = [(int(n), float(value)) for n, value in measured]
+        first = int(row["baseline_devices"])
+        given = next((pair for pair in pairs if pair[0] == first), None)
+        most = np.inf if row["between_gbit"] else per_node
+        others = tuple((n, value) for n, value in pairs if n != first and n <= most)
+        usable = row["exchange"] in ("ring", "nccl", "mpi") and row["parameters"]
+        if usable and row["within_kind"] and given and others:
+            between = f"{row['between_gbit'] or 0} Gbit/s {row['transport']}".strip()
+            about = cluster_of(row), training_of(row)
+            yield Case(row["publisher"], *about, given, others, row["within_kind"], between)
+
+
+def learn(found: list[Case]) -> dict[str, Any]:
+    """Return the constants learned from cases."""
+    known = copy.deepcopy(dict(constants()))
+    known["clusters"] |= PRIORS
+    for _ in range(ROUNDS):
+        known["clusters"] |= _next(found, known)
+    for name in PRIORS:
+        mean, deviation = known["clusters"][name]
+        known["clusters"][name] = (mean, deviation * (WIDER_LINKS if name in LINKS else WIDER))
+    return known
+
+
+def _next(found: list[Case], known: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the means and deviations of the draws that meet the cases under these constants."""
+    sums = {
+        name: [np.array([1.0, mean, mean**2 + deviation**2])]
+        for name, (mean, deviation) in PRIORS.items()
+    }
+    counts = pd.Series([case.publisher for case in found]).value_counts()
+    for case in found:
+        draws = Draws(case.cluster, case.training, known)
+        weights = _weights(draws, case, known["noise"]) / np.sqrt(counts[case.publisher])
+        for name in _involved(case, draws):
+            mean, deviation = known["clusters"][name]
+            value = mean + deviation * draws.normals[name]
+            sums[name].append(np.array([weights.sum(), weights @ value, weights @ value**2]))
+    new = {}
+    for name, parts in sums.items():
+        total, first, second = sum(parts)
+        new[name] = (first / total, np.sqrt(max(second / total - (first / total) ** 2, 1e-4)))
+    return new
+
+
+def _weights(draws: Draws, case: Case, noise: float) -> np.ndarray:
+    """Return how well each draw meets a case; the sum is 1."""
+    first, given = case.given
+    compute_s = draws.compute_s(first, first * draws.batch / given)
+    base = first / draws.steps_s(compute_s, first)
+    logs = 0.0
+    for count, value in case.others:
+        miss = np.log(given * count / draws.steps_s(compute_s, count) / base / value)
+        logs = logs - 2.5 * np.log1p((miss / noise) ** 2 / 4)
+    weights = np.exp(logs - np.max(logs))
+    return weights / weights.sum()
+
+
+def _involved(case: Case, draws: Draws) -> Iterator[str]:
+    """Yield the constants on which the points of a case depend."""
+    most = max(n for n, _ in (case.given, *case.others))
+    inside, many = (
+        min(most, case.cluster.devices_per_node) > 1,
+        most > case.cluster.devices_per_node,
+    )
+    for name in draws.normals:
+        within = name in ("devices_differ", "contention_within")
+        across = name in ("nodes_differ", "contention_between", "tcp", "rdma")
+        if name in PRIORS and (inside or not within) and (many or not across):
+            yield name
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(prog="bench/forecast_constants.py", description=__doc__).parse_args()
+    for name, (mean, deviation) in learn(list(cases(read_cases(CASES))))["clusters"].items():
+        print(f"  {name}: [{mean:.2f}, {deviation:.2f}]")

@@ -1,0 +1,96 @@
+"""Links of real clusters: names, rates, and what all-reduce benchmarks printed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.predict.cluster_links import between_nodes, bus_bandwidths, within_node
+
+NCCL = """# nThread 1 nGpus 8 minBytes 1048576 maxBytes 67108864 step: 4(factor)
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)
+     1048576        262144     float     sum      -1    60.81   17.24   30.18      0    57.82
+    16777216       4194304     float     sum      -1    250.1   67.08  117.39      0    248.3
+    67108864      16777216     float     sum      -1    700.0   95.87  167.77      0    699.0
+# Avg bus bandwidth    : 105.1
+"""
+OLD_NCCL = """#                                                     out-of-place         in-place
+     8388608       2097152   float     sum   4030.0    2.08    3.64    0e+00   4010.0
+   134217728      33554432   float     sum  67000.0    2.00    3.50    0e+00  66900.0
+"""
+OSU = """# OSU MPI Allreduce Latency Test v7.0
+# np = 4
+# Size       Avg Latency(us)
+8388608              10000.00
+67108864             80000.00
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "families", "gbyte"),
+    [
+        ("100gbit-rdma", {"rdma"}, 12.5),
+        ("8x400gbit-rdma", {"rdma"}, 400),
+        ("25Gbit-TCP", {"tcp"}, 3.125),
+        ("400gbit-efa", {"rdma"}, 50),
+        ("100gbit", {"tcp", "rdma"}, 12.5),
+        ("250mbit", {"tcp", "rdma"}, 0.03125),
+        ("hdr", {"rdma"}, 25),
+    ],
+)
+def test_a_link_between_nodes_has_a_rate_and_the_transports_that_are_possible(
+    text, families, gbyte
+):
+    ways = between_nodes(text).ways
+    assert {family for family, _ in ways} == families
+    assert {rate for _, rate in ways} == {gbyte * 1e9}
+
+
+def test_a_link_within_a_node_has_a_name_or_a_rate():
+    assert within_node("nvlink3").ways == (("nvlink", 300e9),)
+    assert within_node("pcie4_nop2p") == within_node("pcie4_nop2p")
+    assert within_node("PCIe4-no-p2p").ways == (("no_p2p", 31.5e9),)
+    assert within_node("31.5GB/s").ways == (("pcie", 31.5e9),)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [(NCCL, 167e9), (OLD_NCCL, 3.56e9), (OSU, 1.5 * 67108864 / 0.08)]
+)
+def test_what_a_benchmark_printed_decides(tmp_path, text, rate):
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    ((family, found),) = between_nodes(str(path)).ways
+    assert family == "all_reduces"
+    assert found == pytest.approx(rate, rel=0.01)
+
+
+@given(st.integers(2, 4096), st.floats(1e8, 1e12))
+def test_bus_bandwidths_of_osu_are_those_of_a_ring(ranks, rate):
+    size = 2**26
+    microseconds = 1e6 * 2 * (1 - 1 / ranks) * size / rate
+    text = f"# OSU MPI Allreduce Latency Test\n# np = {ranks}\n{size}  {microseconds:.6f}\n"
+    (_,), (found,) = bus_bandwidths(text, None)
+    assert np.isclose(found, rate, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "no row"),
+        (OSU.replace("# np = 4\n", ""), "how many processes"),
+        ("8 2 float sum -1 9.5 0.1 0.1 0 9.4\n", "largest message"),
+    ],
+)
+def test_a_log_that_says_too_little_is_refused(tmp_path, text, said):
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"run.log: .*{said}"):
+        within_node(str(path))
+
+
+@pytest.mark.parametrize("text", ["wifi", "0gbit", "0x100gbit", "1e3gbit", "9999999999gbit"])
+def test_an_unknown_link_is_answered_by_what_is_allowed(text):
+    with pytest.raises(UserError, match=f"--between {text}: must be "):
+        between_nodes(text)

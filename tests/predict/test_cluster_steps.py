@@ -1,0 +1,89 @@
+"""Forecasts on real clusters: the formula, its intervals, and what further points change."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from nodewise.predict.cluster_links import between_nodes, constants, within_node
+from nodewise.predict.cluster_steps import Cluster, Draws, Training, forecast_throughputs
+
+CLUSTER = Cluster(8, within_node("nvlink2"), between_nodes("100gbit-rdma"))
+RESNET = Training(25.6e6, (4.0,), 64)
+DEVICES = [2, 4, 8, 16, 64]
+
+
+def width(draws):
+    low, high = np.quantile(draws[1:], [0.05, 0.95], axis=0)
+    return high / low
+
+
+def certain(**means):
+    """Return constants without any spread."""
+    known = copy.deepcopy(dict(constants()))
+    known["clusters"] = {
+        name: (means.get(name, mean), 0.0) for name, (mean, _) in known["clusters"].items()
+    }
+    return known | {"noise": 1e-9, "latency_s": [0.0, 0.0]}
+
+
+NOTHING = {
+    "devices_differ": -50.0, "nodes_differ": -50.0, "contention_within": 0.0,
+    "contention_between": 0.0, "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
+}  # fmt: skip
+
+
+def test_the_formula_adds_what_each_level_sends():
+    known = certain(**NOTHING)
+    found = forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, [2, 8, 16], known)
+    size, step = 4 * 25.6e6, 0.1
+    within = 2 * (7 / 8) * size / (0.5 * 150e9)
+    expected = [step + size / (0.5 * 150e9), step + within, step + within + size / (0.25 * 12.5e9)]
+    assert np.allclose(found, 64 * np.array([2, 8, 16]) / np.array(expected))
+
+
+def test_what_is_hidden_is_a_share_of_the_shorter():
+    known = certain(**NOTHING)
+    (plain,), (half,) = (
+        forecast_throughputs(CLUSTER, training, {1: 640.0}, [16], known)[0]
+        for training in (RESNET, Training(25.6e6, (4.0,), 64, hidden=0.5))
+    )
+    sending = 64 * 16 / plain - 0.1
+    assert 64 * 16 / half == pytest.approx(0.1 + sending / 2)
+
+
+def test_no_rate_exceeds_the_link():
+    tcp = Cluster(1, None, between_nodes("1gbit-tcp"))
+    draws = Draws(tcp, Training(25.6e6, hidden=0.0))
+    assert draws.steps_s(np.full_like(draws.batch, 1e-9), 2).min() >= 4 * 25.6e6 / 125e6
+
+
+def test_a_given_whole_node_is_met_and_one_device_follows():
+    whole = forecast_throughputs(CLUSTER, RESNET, {8: 4000.0}, [8, 1])
+    assert whole[0, 0] == pytest.approx(4000)
+    assert 500 < whole[0, 1] < 800
+
+
+@pytest.mark.parametrize("point", [8, 16])
+def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
+    one = forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, DEVICES)
+    told = dict(zip(DEVICES, one[0], strict=True))
+    slower = 0.8 * told[point]
+    two = forecast_throughputs(CLUSTER, RESNET, {1: 640.0, point: slower}, DEVICES)
+    at = DEVICES.index(point)
+    assert two[0, at] == pytest.approx(slower, rel=0.05)
+    assert width(two)[at] < width(one)[at]
+    assert (two[0] <= 1.02 * one[0]).all()
+
+
+def test_what_is_unknown_widens_the_interval():
+    unknown = Cluster(8, within_node("unknown"), between_nodes("100gbit"))
+    mixed = Training(25.6e6, (2.0, 4.0), None)
+    narrow = width(forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, DEVICES))
+    wide = width(forecast_throughputs(unknown, mixed, {1: 640.0}, DEVICES))
+    assert (wide > 1.2 * narrow).all()
+
+
+def test_the_same_question_has_the_same_answer():
+    ask = (CLUSTER, RESNET, {1: 640.0}, DEVICES)
+    assert np.array_equal(forecast_throughputs(*ask), forecast_throughputs(*ask))

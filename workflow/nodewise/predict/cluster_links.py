@@ -1,0 +1,153 @@
+"""Links of real clusters, within a node and between nodes: by name, by rate, or as measured.
+
+Names and rates are in `cluster_constants.yaml`. A link can also be a file: a calibration, or what
+nccl-tests, rccl-tests or OSU's `osu_allreduce` printed. Then the user's own link decides.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodewise.core.errors import UserError
+from nodewise.core.plain_yaml import load_yaml
+from nodewise.core.schema import read_bytes, read_json
+from nodewise.predict.calibration import examine
+from nodewise.results.calibration import Calibration
+
+MESSAGE_BYTES = 64e6
+"""Frameworks send gradients in all-reduces of 25 to 128 MB; bandwidths are taken at this size."""
+
+_MOST_LOG_BYTES = 10_000_000
+_LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
+_RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
+_NUMBER = r"\d+(?:\.\d+)?"
+_NCCL_ROW = re.compile(
+    rf"\s*(\d+)\s+\d+\s+\w+\s+\w+(?:\s+-?\d+)?\s+{_NUMBER}\s+{_NUMBER}\s+({_NUMBER})\s"
+)
+_OSU_ROW = re.compile(rf"\s*(\d+)\s+({_NUMBER})\s*(?:{_NUMBER}\s+{_NUMBER}\s+\d+)?\s*")
+_OSU_RANKS = re.compile(r"#.*?\b(?:np|ranks|processes)\s*[=:]?\s*(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of one device (within a node) or of one node (between nodes), in one direction.
+
+    Attributes:
+        name: as the user wrote it.
+        ways: what it may be, equally likely: families of links and their nominal or measured rates
+            in bytes per second. Each family has constants of its own.
+    """
+
+    name: str
+    ways: tuple[tuple[str, float], ...]
+
+
+@cache
+def constants() -> Mapping[str, Any]:
+    """Return the constants of links and clusters. The file says where each comes from."""
+    text = files("nodewise.predict").joinpath("cluster_constants.yaml").read_text()
+    return dict(load_yaml(text))
+
+
+def within_node(text: str) -> Link:
+    """Return the link between devices of a node, from its name, a rate, or a file.
+
+    Raises:
+        UserError: the text is none of these.
+    """
+    named = constants()["within"]
+    name = text.lower().replace("_", "-").replace("nop2p", "no-p2p")
+    if name in named:
+        return Link(text, tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
+    rate = _rate(text)
+    if rate and rate[1] is None:
+        return Link(text, (("pcie", rate[0]),))
+    return _measured(text, "--within", f"{', '.join(named)}, a rate such as 31.5GB/s")
+
+
+def between_nodes(text: str) -> Link:
+    """Return the link of a node, from its rate and transport, or a file.
+
+    Examples: `100gbit-rdma`, `8x400gbit-rdma` (eight cards), `25gbit-tcp`, `400gbit-efa`. Without
+    a transport, both are possible.
+
+    Raises:
+        UserError: the text is none of these.
+    """
+    name = constants()["between"].get(text.lower(), text)
+    rate = _rate(name)
+    if rate:
+        transport = {"efa": "rdma"}.get(rate[1] or "", rate[1])
+        return Link(text, tuple((way, rate[0]) for way in ([transport] if transport else _ANY)))
+    allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
+    return _measured(text, "--between", f"{', '.join(constants()['between'])}, {allowed}")
+
+
+_ANY = ("tcp", "rdma")
+
+
+def _rate(text: str) -> tuple[float, str | None] | None:
+    """Return a rate in bytes per second and its transport; None if the text is not a rate."""
+    found = _RATE.fullmatch(text.lower())
+    if not found:
+        return None
+    unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gb/s": 1e9}[found[3]]
+    rate = int(found[1] or 1) * float(found[2]) * unit
+    return (rate, found[4]) if _LEAST_RATE <= rate <= _MOST_RATE else None
+
+
+def _measured(text: str, option: str, allowed: str) -> Link:
+    """Return the link that a file measured."""
+    path = Path(text)
+    if not path.is_file():
+        raise UserError(
+            f"{option} {text[:60]}: must be {allowed}, a file of `nodewise calibrate`, or what "
+            "nccl-tests, rccl-tests or osu_allreduce printed"
+        )
+    if path.suffix == ".json":
+        return Link(text, (("calibrated", _calibrated(path, option)),))
+    sizes, rates = bus_bandwidths(read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace"), path)
+    rate = np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates)))
+    return Link(text, (("all_reduces", float(rate)),))
+
+
+def _calibrated(path: Path, option: str) -> float:
+    """Return the bandwidth of the rings of a calibration, in the nodes' own time."""
+    calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
+    rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
+    if rings is None:
+        raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
+    return float(rings.own_time["bandwidth_bytes_per_s"])
+
+
+def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:
+    """Return message sizes in bytes, ascending, and measured bus bandwidths in bytes per second.
+
+    nccl-tests and rccl-tests print the bus bandwidth. OSU prints the time t of an all-reduce of V
+    bytes by n processes; its bus bandwidth is 2(n−1)/n·V/t.
+
+    Raises:
+        UserError: the text has no such rows, or does not say how many processes took part.
+    """
+    found = [match for match in map(_NCCL_ROW.match, text.splitlines()) if match]
+    rows = [(float(row[1]), 1e9 * float(row[2])) for row in found]
+    if not rows and "allreduce" in text.lower():
+        ranks = _OSU_RANKS.search(text)
+        if not ranks or int(ranks[1]) < 2:
+            raise UserError(f"{path}: does not say how many processes: add a line `# np = 16`")
+        share = 2 * (1 - 1 / int(ranks[1]))
+        times = [match for match in map(_OSU_ROW.fullmatch, text.splitlines()) if match]
+        timed = [(float(row[1]), 1e-6 * float(row[2])) for row in times]
+        rows = [(size, share * size / seconds) for size, seconds in timed if seconds > 0]
+    rows = sorted(row for row in rows if min(row) > 0)
+    if not rows:
+        raise UserError(f"{path}: has no row of an all-reduce of nccl-tests, rccl-tests or OSU")
+    if rows[-1][0] < MESSAGE_BYTES / 8:
+        raise UserError(f"{path}: its largest message has {rows[-1][0]:,.0f} bytes, needs 8 MB")
+    return [size for size, _ in rows], [rate for _, rate in rows]

@@ -1,0 +1,225 @@
+"""The step time on many devices of a real cluster, from few measured points.
+
+With m devices in each of k nodes, n = m·k, a step of a fixed batch per device takes
+
+    t(n)    = slow(n) + send(n) − h·min(slow(n), send(n))
+    slow(n) = c·(1 + u·log2 m + v·log2 k)
+    send(n) = 2(m−1)/m·S/W(m) + 2(k−1)/k·S/E(k) + ⌈S/bucket⌉·latencies
+    W(m)    = w·B·(m/2)^−a,  E(k) = e·R·(k/2)^−b
+
+c is the time of computing, u and v are what unequal devices and nodes add per doubling, S is the
+size of a gradient, B and R are the nominal rates of a device's link within the node and of a node's
+link, w and e the shares of them that training achieves, a and b what contention takes from them,
+and h is the share of the shorter of computing and sending that is hidden behind the other. W and E
+are at most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate: there,
+e·R is a rate T instead, and E at most the payload's share of R.
+
+No cluster has exactly the constants of another. So each constant is a distribution over clusters,
+learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
+forecast is by the means of these distributions, its interval by draws of them. c follows from the
+first measured point. Each further point weights the draws by how well they meet it; the forecast
+is then their median.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nodewise.predict.cluster_links import Link, constants
+from nodewise.predict.law import Floats
+
+DRAWS = 4000
+_FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
+_LEAST_DRAWS = 50.0  # effective number of draws; with fewer, points are trusted less
+_HALVINGS = 30  # of the interval of c, which begins with a factor of 1000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes of equal devices. A link that no message takes may be None."""
+
+    devices_per_node: int
+    within: Link | None
+    between: Link | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """What each device trains and exchanges in a step.
+
+    Attributes:
+        parameters: number of the model's trained parameters.
+        bytes_each: bytes in which a parameter's gradient may travel, equally likely.
+        batch: examples per device; None if unknown.
+        traffic: bytes relative to a ring all-reduce: 1.5 if parameters are gathered as well.
+        hidden: the share h, if it is known of the software.
+    """
+
+    parameters: float
+    bytes_each: tuple[float, ...] = (4.0,)
+    batch: float | None = None
+    traffic: float = 1.0
+    hidden: float | None = None
+
+
+class Draws:
+    """Draws of the constants of a cluster for one training. Arrays have shape (1 + DRAWS,).
+
+    The first draw has the mean of each constant.
+
+    Attributes:
+        normals: the standard normal numbers with which each constant was drawn, by its name.
+        batch: examples per device and step.
+        noise_scale: relative scatter of a measured step time.
+        noise: draws of it, of the logarithm.
+    """
+
+    def __init__(
+        self, cluster: Cluster, training: Training, known: Mapping[str, Any] | None = None
+    ) -> None:
+        self._known = known or constants()
+        self._random = np.random.default_rng(0)
+        self.normals: dict[str, Floats] = {}
+        self.devices_per_node = cluster.devices_per_node
+        each = self._one_of(np.array(training.bytes_each)[:, None])
+        self._payload = training.parameters * training.traffic * each
+        hidden, batch = 1 / (1 + np.exp(-self._draw("hidden"))), np.exp(self._draw("batch"))
+        self._hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
+        self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
+        self._differ = np.exp(self._draw("devices_differ")), np.exp(self._draw("nodes_differ"))
+        self._contention = self._draw("contention_within"), self._draw("contention_between")
+        self._rates = self._rate(cluster.within), self._rate(cluster.between)
+        self.noise_scale = self._known["noise"]
+        self.noise = self.noise_scale * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
+
+    def _draw(self, name: str) -> Floats:
+        mean, deviation = self._known["clusters"][name]
+        self.normals[name] = np.append(0.0, self._random.standard_normal(DRAWS))
+        return np.asarray(mean + deviation * self.normals[name])
+
+    def _one_of(self, values: Floats) -> Floats:
+        """Choose one of equally likely rows for each draw, and their geometric mean for the first.
+
+        Args:
+            values: (rows, …, 1 + draws or 1).
+        """
+        wide = np.broadcast_to(values, (*values.shape[:-1], 1 + DRAWS))
+        row = self._random.integers(len(values), size=1 + DRAWS)
+        chosen = np.moveaxis(wide[row, ..., np.arange(1 + DRAWS)], 0, -1)
+        chosen[..., 0] = np.exp(np.log(wide[..., 0]).mean(axis=0))
+        return np.asarray(chosen)
+
+    def _rate(self, link: Link | None) -> Floats:
+        """Return the rates of a link that two partners achieve and its limit, in bytes per second.
+
+        The shape is (2, 1 + draws). Without a link the rates are infinite.
+        """
+        if link is None:
+            return np.full((2, 1 + DRAWS), np.inf)
+        return self._one_of(np.array([self._achieved(*way) for way in link.ways]))
+
+    def _achieved(self, family: str, bytes_per_s: float) -> tuple[Floats, Floats]:
+        drawn = np.exp(self._draw(family))
+        share = self._known["tcp_share"] if family == "tcp" else 1.0
+        return drawn * (1e9 if family == "tcp" else bytes_per_s), np.full_like(
+            drawn, share * bytes_per_s
+        )
+
+    def steps_s(self, compute_s: Floats, devices: float) -> Floats:
+        """Return the step times on a number of devices; see the module."""
+        inside = min(devices, self.devices_per_node)
+        nodes = float(np.ceil(devices / self.devices_per_node))
+        slow, send = np.ones(1 + DRAWS), np.zeros(1 + DRAWS)
+        for level, count in enumerate((inside, nodes)):
+            slow += self._differ[level] * np.log2(count)
+            if count > 1:
+                achieved, limit = self._rates[level]
+                rate = np.minimum(achieved / (count / 2) ** self._contention[level], limit)
+                send += 2 * (1 - 1 / count) * self._payload / rate
+                messages = np.ceil(self._payload / self._known["bucket_bytes"])
+                send += messages * self._known["latency_s"][level]
+        slow *= compute_s
+        return np.asarray(slow + send - self._hidden * np.minimum(slow, send))
+
+    def compute_s(self, devices: float, step_s: Floats) -> Floats:
+        """Return the time of computing with which steps on a number of devices take `step_s`."""
+        if devices == 1:
+            return step_s
+        low, high = 1e-3 * step_s, step_s
+        for _ in range(_HALVINGS):
+            middle = np.sqrt(low * high)
+            below = self.steps_s(middle, devices) < step_s
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(high)
+
+
+def forecast_throughputs(
+    cluster: Cluster,
+    training: Training,
+    measured: Mapping[int, float],
+    devices: Sequence[int],
+    known: Mapping[str, Any] | None = None,
+) -> Floats:
+    """Return throughputs on numbers of devices, (1 + DRAWS, numbers).
+
+    The first row is the forecast, the others are equally likely. Where sending alone takes longer
+    than the given step, the forecast begins at the given step.
+
+    Args:
+        cluster: the nodes.
+        training: what is trained.
+        measured: measured examples per second by number of devices.
+        devices: numbers of devices asked.
+        known: the constants. Default: those of the package.
+    """
+    draws = Draws(cluster, training, known)
+    first, *others = sorted(measured)
+    compute_s = draws.compute_s(first, first * draws.batch / measured[first])
+    base = first / draws.steps_s(compute_s, first)
+
+    def logs(count: int) -> Floats:
+        steps = count / draws.steps_s(compute_s, count)
+        return np.asarray(np.log(measured[first] * steps / base))
+
+    found = np.array([logs(count) for count in devices]).T
+    if others:
+        misses = np.array([logs(count) - np.log(measured[count]) for count in others])
+        weights = _weights(misses[:, 1:], draws.noise_scale)
+        places = (np.arange(DRAWS) + 0.5) / DRAWS
+        chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
+        found = found[chosen] - _carried(cluster, others, misses[:, 1:] @ weights, devices)
+        found = np.vstack([np.median(found, axis=0), found])
+    return np.asarray(np.exp(found + draws.noise[:, None]))
+
+
+def _carried(
+    cluster: Cluster, others: Sequence[int], misses: Floats, devices: Sequence[int]
+) -> Floats:
+    """Return the part of a forecast's log that the nearest further point shows to be missed.
+
+    A miss within a node says nothing about several nodes, nor the reverse.
+    """
+    nearest = [int(np.argmin(np.abs(np.log(others) - np.log(count)))) for count in devices]
+    inside = cluster.devices_per_node
+    same = [
+        (count > inside) == (others[i] > inside) for count, i in zip(devices, nearest, strict=True)
+    ]
+    return np.where(same, misses[nearest], 0.0)
+
+
+def _weights(misses: Floats, noise: float) -> Floats:
+    """Return how well each draw meets the further points, (draws,); the sum is 1.
+
+    Args:
+        misses: log of forecast over measured throughput, (points, draws).
+        noise: relative scatter of a measured point.
+    """
+    while True:
+        logs = -(_FREEDOM + 1) / 2 * np.log1p((misses / noise) ** 2 / _FREEDOM).sum(axis=0)
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        if 1 / (weights**2).sum() >= _LEAST_DRAWS:
+            return np.asarray(weights)
+        noise *= 1.5
