@@ -18,7 +18,7 @@ from nodewise.results.measurement import Conditions
 from nodewise.results.quantities import Count, Positive, Seconds
 from nodewise.results.record import Failure, Kind, Provenance
 
-# Implementation of the all-reduce: TensorFlow's ring, or `strategies.transport.Direct` on sockets.
+# Implementation of the all-reduce: the ring of TensorFlow, or `strategies.transport.Peers.total`.
 Collective = Literal["ring", "direct"]
 COLLECTIVES: dict[Collective, str] = {
     "ring": "by TensorFlow's ring",
