@@ -48,12 +48,6 @@ def measure(
             "'{kind: emulated, link: {latency_ms: 5}}'.",
         ),
     ] = "local",
-    cpu: Annotated[
-        float | None, typer.Option(help="Share of a core of an emulated node; default: 0.2.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; default: 100.")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The record file; default: below results/single_run.")
     ] = None,
@@ -73,9 +67,7 @@ def measure(
     from nodewise.study.single import Options
 
     given = tuple(option or ())
-    options = Options(
-        strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, cpu, rate
-    )
+    options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster)
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
         record, path = single.measure_single(options, out, progress, tell_waiting)
     if record.failure is not None:
