@@ -37,8 +37,8 @@ def examples(name, number, folder):
         source="any", out=folder / "out", seed=1,
     )  # fmt: skip
     data = datasets.load(folder / "out" / "manifest.json")
-    rows = np.random.default_rng(1).permutation(len(data.y_train))[:number]
-    return data.x_train[rows], data.y_train[rows]
+    rows = np.random.default_rng(1).permutation(len(data.train[1]))[:number]
+    return data.train[0][rows], data.train[1][rows]
 
 
 @pytest.mark.slow

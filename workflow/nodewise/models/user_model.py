@@ -127,9 +127,8 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
         if any(id(one) in own for one in values):
             place = function.parsed
             raise UserError(
-                f"{place.text}: {name!r} is made when the file is imported"
-                f"{function.line_of(name)}, but every replica needs one of its own; make it in "
-                f"{place.function}()"
+                f"{place.text}: {name!r} is made when the file is imported, but every replica "
+                f"needs one of its own; make it in {place.function}()"
             )
 
 
