@@ -14,8 +14,8 @@ from keras import layers
 
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.models import fit_options, user_model
+from nodewise.strategies import parts
 from nodewise.strategies.api import Job
-from nodewise.strategies.parts import optimizer_of_all
 from nodewise.strategies.replica import Replica
 
 HEAD = """
@@ -319,7 +319,7 @@ def test_the_state_of_a_saved_optimizer_is_never_lost_silently(tmp_path, monkeyp
     saved()
     model = user_model.building("saved.keras")()
     with pytest.raises(RefusedError, match="has the state of its optimizer, which this strategy"):
-        optimizer_of_all(model)
+        parts.check(model)
 
 
 @pytest.mark.parametrize(

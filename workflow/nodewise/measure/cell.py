@@ -105,6 +105,15 @@ def measure(
             strategy.check_available()
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
+                if strategy.splits_model and cell.build:  # the project's own models can be split
+                    job = process.Job(
+                        1,
+                        partial(check_model, task=task),
+                        logs=logs,
+                        time_limit_s=cell.time_limit_s,
+                        preload=_PRELOAD,
+                    )
+                    job.run()
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
@@ -199,6 +208,18 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     if rank < task.cell.workers + task.cell.servers:
         return worker.serve_parameters(task, rank, channel)
     return data_service.serve(task, rank, channel)
+
+
+def check_model(rank: int, channel: Channel, *, task: Task) -> Message:
+    """Check that the strategy can split the user's own model, before any node starts.
+
+    Raises:
+        RefusedError: it cannot.
+    """
+    from nodewise.measure import worker
+
+    worker.check_model(task)
+    return {}
 
 
 class _CellJob(BlockJob):

@@ -22,7 +22,7 @@ from nodewise.core.cell import (
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import parse_model_spec, parse_spec
-from nodewise.models.facts import facts
+from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 
@@ -144,6 +144,11 @@ class Config(Frozen):
     def beside_records(self, pattern: str) -> list[Path]:
         """Return the files in the folders of `records` that match a pattern."""
         return [file for folder in self.records for file in sorted(Path(folder).glob(pattern))]
+
+    def own_descriptions(self) -> dict[str, Path]:
+        """Return the files that describe users' own models, by their names in the study."""
+        own = {name: own_description(cell) for name, cell in own_models(self.cells()).items()}
+        return own | {path.stem: path for path in self.beside_records("models/*.json")}
 
     def cells(self) -> list[Cell]:
         """Return all cells in the order in which they are measured.

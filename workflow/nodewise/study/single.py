@@ -28,7 +28,6 @@ _LONGEST = 64  # characters in a name
 _NAME = 55  # characters before the digest of a name
 _STEPS = 40
 _TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
-_CLUSTER_OPTIONS = {"node.cpu": "--cpu", "link.rate_mbit": "--rate"}
 
 
 class Options(NamedTuple):
@@ -43,8 +42,6 @@ class Options(NamedTuple):
     epochs: int | None = None
     option: tuple[str, ...] = ()
     cluster: str = "local"
-    cpu: float | None = None
-    rate: float | None = None
 
     def command(self) -> str:
         """Return the command that repeats the measurement, without the names of hosts."""
@@ -157,19 +154,10 @@ def _cluster(options: Options) -> ClusterSettings:
     except NOT_YAML as error:
         raise UserError(f"--cluster {options.cluster}: cannot be read as YAML") from error
     settings = dict(given) if isinstance(given, dict) else {"kind": given}
-    kind = str(settings.get("kind"))
-    if kind != "emulated" and (options.cpu is not None or options.rate is not None):
-        raise UserError("--cpu and --rate: only with --cluster emulated")
-    if options.cpu is not None:
-        settings["node"] = {"cpu": options.cpu}
-    if options.rate is not None:
-        settings["link"] = {"rate_mbit": options.rate}
     try:
-        return CLUSTERS.find(kind).model_validate(settings)
+        return CLUSTERS.find(str(settings.get("kind"))).model_validate(settings)
     except ValidationError as error:
-        key, _, problem = first_error(error).partition(": ")
-        option = _CLUSTER_OPTIONS.get(key, f"--cluster: {key}")
-        raise UserError(f"{option}: {problem}") from error
+        raise UserError(f"--cluster: {first_error(error)}") from error
 
 
 def _trained(options: Options) -> Trained:

@@ -13,8 +13,8 @@ from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.tables import BATCH, KIND, MACHINE, MODEL, Column, Table, table
-from nodewise.results import comparisons, peers, queries, quiet_thresholds
+from nodewise.report.tables import MACHINE, Column, table
+from nodewise.results import peers, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.manifest import Manifest
 from nodewise.results.model_description import Architecture
@@ -49,16 +49,6 @@ _RUNS = [
     Column("commits", "Commit"),
     Column("calibration", "Calibration, SHA-256"),
 ]
-_SHARES = [
-    MACHINE,
-    MODEL,
-    BATCH,
-    Column("share", "Node"),
-    Column("launches", "Launches"),
-    Column("step_time_s", "Step time, node's own", "s", kind_from="label"),
-    Column("against", "Step time ÷ that of the largest share", "×", kind_from="label"),
-    KIND,
-]
 
 
 @page("about")
@@ -73,7 +63,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "generated": f"measured, {GENERATED}",
         "machines": table(_machines(study), _MACHINES),
         "runs": table(_runs(study.manifests), _RUNS) if study.manifests else None,
-        "slow_motion": _slow_motion(study),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
         "thresholds": quiet_thresholds.IN_WORDS,
         "blocks": quiet_thresholds.MAX_BLOCKS,
@@ -185,17 +174,6 @@ def _days(manifest: Manifest) -> str:
 
 def _each(values: "pd.Series[str]") -> str:
     return "; ".join(sorted(set(values)))
-
-
-def _slow_motion(study: ReportContext) -> Table | None:
-    """Return a table of the step times of one node by its share of a core, in the node's own time.
-
-    If emulation costs nothing, they are equal. None is returned if no machine measured two shares.
-    """
-    rows = comparisons.shares_of_a_core(study.tables["curves"])
-    if rows.empty:
-        return None
-    return table(study.with_titles(rows), _SHARES)
 
 
 def _tables(study: ReportContext) -> list[dict[str, Any]]:
