@@ -246,7 +246,7 @@ def _products(operation: tf.Operation) -> int | None:
     tensors = [*inputs, output]
     places, kernel = (tensors[index] for index in _CONVOLUTIONS[kind])
     shape = kernel.shape[:3] if kind.startswith("Depthwise") else kernel.shape
-    return _size(places) * math.prod(shape[:-1])
+    return int(_size(places) * math.prod(shape[:-1]))
 
 
 _LOOPS = ("While", "StatelessWhile")
