@@ -32,7 +32,7 @@ STUDY = {
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
 
 
-REASON = "mine.py:load: must return (train, test), where test may be None, not a tuple of 3"
+REASON = "mine.py:load: must return (train, test), where test may be None"
 
 
 @pytest.fixture

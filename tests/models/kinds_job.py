@@ -333,7 +333,6 @@ def by(
         options=options,
         addresses=tuple(cluster.addresses()),
         batch=spec,
-        patience_s=30,
     )
     if rank >= case.nodes:
         entry.worker().Server(job)

@@ -1,7 +1,7 @@
 """Train small models in stages and save what each worker observed.
 
 `main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
-worker that ends, hangs or fails in the middle, if there is one. All workers of a case train STEPS
+worker that ends or fails in the middle, if there is one. All workers of a case train STEPS
 steps on the same global batches and then agree. Each worker saves two files in OUT/CASE:
 
     model~RANK.npz     the weights, then the moving statistics
@@ -15,7 +15,6 @@ If a case fails, OUT/CASE/failure.txt says why.
 import json
 import os
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -29,18 +28,16 @@ from nodewise.strategies import STRATEGIES
 
 STEPS, GLOBAL_BATCH = 6, 24
 NAP_S = 0.004  # per example, in the model `slow`
-PATIENCE_S = 3  # how long a silent worker is waited for
 
 
 class Case(NamedTuple):
-    """What a job trains; `leaves`, `hangs` and `fails` are ranks of workers that do so, or None."""
+    """What a job trains; `leaves` and `fails` are ranks of workers that do so, or None."""
 
     strategy: str
     nodes: int
     model: str
     options: dict[str, int]
     leaves: int | None = None
-    hangs: int | None = None
     fails: int | None = None
 
 
@@ -83,21 +80,16 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         trained = [layers.Dense(16), layers.ReLU(), layers.Dense(4), layers.Rescaling(2.0)]
         return keras.Sequential([keras.Input((16,)), *still, *trained])
 
-    class Nap(layers.Layer):
-        """A layer whose forward pass sleeps for each example."""
-
-        def call(self, x: tf.Tensor) -> tf.Tensor:
-            def nap(examples: tf.Tensor) -> None:
-                time.sleep(NAP_S * int(examples))
-
-            with tf.control_dependencies([tf.py_function(nap, [tf.shape(x)[0]], [])]):
-                return tf.identity(x)
+    def nap(x: tf.Tensor) -> tf.Tensor:
+        """Sleep for each example."""
+        slept = tf.py_function(lambda n: time.sleep(NAP_S * int(n)), [tf.shape(x)[0]], [])
+        with tf.control_dependencies([slept]):
+            return tf.identity(x)
 
     def slow() -> keras.Model:
         """Two stages that take equally long on any machine."""
-        return keras.Sequential(
-            [keras.Input((16,)), Nap(), layers.Dense(16), Nap(), layers.Dense(16)]
-        )
+        stages = [[layers.Activation(nap), layers.Dense(16)] for _ in range(2)]
+        return keras.Sequential([keras.Input((16,)), *stages[0], *stages[1]])
 
     def embedded() -> keras.Model:
         """An embedding, whose gradient has only some rows."""
@@ -138,13 +130,8 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     trained.barrier()  # Nobody sends before all workers have read their counters.
     for step, batch in enumerate(batches):
         if step == STEPS // 2:
-            # The patience is shortened only now, because tracing takes long.
-            if case.hangs is not None:
-                trained._job = replace(job, patience_s=PATIENCE_S)
             if rank == case.leaves:
                 os._exit(7)
-            if rank == case.hangs:
-                time.sleep(60)
             if rank == case.fails:
                 raise ArithmeticError("of itself")
         trained.model.reset_metrics()

@@ -2,11 +2,9 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-
-from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +21,12 @@ StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of th
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
+Source = Annotated[
+    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
+]
+KeepRefusal = Annotated[
+    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
@@ -37,15 +41,6 @@ Calibrated = Annotated[
 ]
 Records = Annotated[
     Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
-]
-OwnModels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--own-model",
-        metavar="<name=file>",
-        help="The name of a user's own model in the study, and its file from `nodewise "
-        "describe-model`; repeatable.",
-    ),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 DEFAULT_NODES = "1-64"
@@ -65,24 +60,9 @@ NodePrice = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
-    """Return a mapping from name to file for options of the form name=file.
-
-    Raises:
-        UserError: an option does not have this form.
-    """
-    found = {}
-    for pair in pairs or ():
-        name, equals, file = pair.partition("=")
-        if not equals:
-            raise UserError(f"--own-model {pair}: must be name=file")
-        found[name] = Path(file)
-    return found
-
-
-def records_of(study: "Config") -> Path:
-    """Return the folder to which the workflow writes the records of a study."""
-    return study.results / "records"
+def records_of(study: "Config", records: Path | None) -> Path:
+    """Return `records`; by default the folder to which the workflow writes those of a study."""
+    return records or study.results / "records"
 
 
 def tell_waiting() -> None:

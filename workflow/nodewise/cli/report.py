@@ -9,10 +9,8 @@ from nodewise.cli.options import (
     STEPS,
     Calibrated,
     Out,
-    OwnModels,
     StudyConfig,
     Tables,
-    named_files,
     plain_table,
     print_whole,
 )
@@ -51,16 +49,16 @@ def _changes_table(changes: "pd.DataFrame") -> "Table":
 
     from nodewise.core.units import write_number
 
-    about = ("Experiment", "Model", "Strategy", "Node")
-    numbers = ("Batch", "Nodes", "Old", "New", "New ÷ old", "Low", "High")
-    table = plain_table(*about, *numbers, "Verdict", texts=(*about, "Verdict"))
+    texts = ("experiment", "model", "strategy", "cluster", "verdict")
+    units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
+    columns = [*texts[:-1], "batch_per_worker", "nodes", *units, texts[-1]]
+    table = plain_table(*columns, texts=texts)
     for row in changes.to_dict("records"):
         table.add_row(
-            *(escape(row[name]) for name in ("experiment", "model", "strategy", "cluster")),
-            *(str(row[name]) for name in ("batch_per_worker", "nodes")),
-            *(write_number(row[name], "s") for name in ("old_s", "new_s")),
-            *(write_number(row[name], "×") for name in ("ratio", "low", "high")),
-            row["verdict"],
+            *(
+                write_number(row[name], units[name]) if name in units else escape(str(row[name]))
+                for name in columns
+            )
         )
     return table
 
@@ -73,15 +71,11 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
-    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
-
-    Example: nodewise draw-charts --config config/study.yaml --tables
-    results/study/tables --overhead results/study/overhead --out results/study/charts
-    """
+    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report import draw
+    from nodewise.study.config import read_config
 
     draw.draw_charts(
         tables,
@@ -90,7 +84,7 @@ def draw_charts(
         config_path=config,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
 
 
@@ -101,23 +95,19 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
-    """Render the pages of the site as Markdown.
-
-    Example: nodewise render-pages --config config/study.yaml --results
-    results/study --out build/docs
-    """
+    """Render the pages of the site as Markdown."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report.context import read_context
     from nodewise.report.render import render_pages as render
+    from nodewise.study.config import read_config
 
     study = read_context(
         config,
         results,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
     render(study, results, out)
 
@@ -127,10 +117,7 @@ def build_site(
     pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
     out: Out,
 ) -> None:
-    """Build the site from its pages with MkDocs.
-
-    Example: nodewise build-site --pages build/docs --out build/site
-    """
+    """Build the site from its pages with MkDocs."""
     from nodewise.report import site
 
     site.build_site(pages, out)
