@@ -96,7 +96,7 @@ def test_a_full_disk_behind_the_output_is_named():
     with Path("/dev/full").open("w") as full:
         done = run("models", stdout=full)
     assert done.returncode == 2
-    assert done.stderr == "nodewise: standard output: No space left on device\n"
+    assert done.stderr == "nodewise: No space left on device\n"
 
 
 @pytest.mark.parametrize(
