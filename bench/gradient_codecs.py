@@ -89,13 +89,13 @@ def main() -> None:
     Local(1).enter_node(0)
     compute_with(1)
     data = datasets.load(MANIFEST)
-    rows = np.random.default_rng(1).permutation(len(data.y_train))
+    rows = np.random.default_rng(1).permutation(len(data.train[1]))
     steps = rows[: STEPS * WORKERS * BATCH].reshape(STEPS, WORKERS, BATCH)
     print(f"{'':16}  bytes/step  dense/this  encode ms  decode ms  accuracy")
     for name, options in ({"dense": None} | CHOICES).items():
         training = Training(options)
         for step in steps:
-            parts = [(data.x_train[rows], data.y_train[rows]) for rows in step]
+            parts = [(data.train[0][rows], data.train[1][rows]) for rows in step]
             training.step([(tf.constant(x), tf.constant(y)) for x, y in parts])
         sent = np.median(training.bytes[STEPS:] or [4 * training.size])
         times = [1e3 * np.median(taken or [0]) for taken in (training.encode_s, training.decode_s)]

@@ -111,7 +111,7 @@ def train(folder: Path) -> None:
         return loss
 
     mine = slice(hvd.rank(), None, hvd.size())
-    examples = tf.data.Dataset.from_tensor_slices((data.x_train[mine], data.y_train[mine]))
+    examples = tf.data.Dataset.from_tensor_slices((data.train[0][mine], data.train[1][mine]))
     batches = examples.batch(BATCH).take(STEPS)
     at["workers_ready_s"] = time.monotonic()
     for x, y in batches:

@@ -68,17 +68,17 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
     recipe = training.recipe_of(cell, data)
     job = Job(0, 1, BATCH, 1, recipe.build)
     strategy = STRATEGIES["single"].worker().Strategy(job)
-    nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
+    nothing = tf.zeros([BATCH, *data.train[0].shape[1:]], tf.uint8), tf.zeros([BATCH])
     stream = itertools.repeat(nothing)
     if with_data:
         stream = pipeline.batches(cell, data, recipe, rank, warm_up=1)
     for batch in itertools.islice(stream, STEPS):
         strategy.step(batch)
     channel.meet("trained")  # all workers exist while each measures its memory
-    shard = len(pipeline.rows_read(cell, len(data.y_train), rank))
+    shard = len(pipeline.rows_read(cell, len(data.train[1]), rank))
     seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
     channel.meet("measured")
-    return seen | {"example": int(np.prod(data.x_train.shape[1:]))}
+    return seen | {"example": int(np.prod(data.train[0].shape[1:]))}
 
 
 def cell_of(nodes: int) -> Cell:

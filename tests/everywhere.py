@@ -16,7 +16,7 @@ def addresses(count: int) -> list[str]:
     return found
 
 
-def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -> list[Any]:
+def everywhere(count: int, work: Callable[[Peers], Any]) -> list[Any]:
     """Call `work(peers)` on one thread per rank, and return the results by rank.
 
     Raises:
@@ -26,7 +26,7 @@ def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -
 
     def run(rank: int) -> None:
         try:
-            results[rank] = work(Peers(rank, where, timeout_s=timeout_s))
+            results[rank] = work(Peers(rank, where))
         except Exception as error:  # raised again on the thread of the test
             errors.append(error)
 

@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from contest import DDP, HERE, Contest, call, nodewise
-from findings import Findings, fit_ratios, lines, results_of, run_line, work_line
-from keras_fit import BATCH_AND_STEPS, OURS, USUAL
+from findings import lines, run_line, work_line
+from keras_fit import BATCH_AND_STEPS, USUAL
 from same_work import manifest_of
 
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
@@ -34,7 +34,7 @@ from nodewise.core.cell import Extent
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.models.registry import registry
-from nodewise.results.peers import Fit
+from nodewise.results.peers import Fit, Results
 from nodewise.results.record import Provenance
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
@@ -49,26 +49,27 @@ def main() -> None:
     check_writable(asked.out)
     fitted = [*registry()] if asked.fit_rounds else []
     prepare({*asked.models, *fitted}, asked.ways)
-    started, findings = datetime.now(UTC), Findings()
+    started, work, runs = datetime.now(UTC), [], []
     with tempfile.TemporaryDirectory() as folder:
         contest = contest_of(asked, Path(folder))
         about = provenance_of(asked)
         for model in asked.models:
             for check in contest.checks(model) if len(asked.ways) > 1 else ():
-                findings.same_work.append(check)
+                work.append(check)
                 print(work_line(check), flush=True)
-        for model in fitted:
-            findings.fits.append(fit(model, asked.fit_rounds))
+        fits = [fit(model, asked.fit_rounds) for model in fitted]
         for run in contest.launches():
-            findings.runs.append(run)
+            runs.append(run)
             print(run_line(run), flush=True)
-            results = results_of(  # written after each launch, so that a crash loses none
-                findings,
+            results = Results(  # written after each launch, so that a crash loses none
                 started_at=started,
                 finished_at=datetime.now(UTC),
                 cluster=contest.cluster,
                 batch=contest.batch,
                 provenance=about.model_copy(update=contest.nodes_are),
+                same_work=work,
+                fits=fits,
+                runs=runs,
             )
             write_text(asked.out, results.model_dump_json(indent=1) + "\n")
     print(*lines(results), sep="\n")
@@ -122,7 +123,7 @@ def contest_of(asked: argparse.Namespace, folder: Path) -> Contest:
 def fit(model: str, rounds: int) -> Fit:
     rates = json.loads(call([sys.executable, HERE / "keras_fit.py", model, rounds]))
     batch, _ = BATCH_AND_STEPS.get(model, USUAL)
-    return Fit(model=model, batch=batch, rates=rates, ratios=fit_ratios(rates, OURS))
+    return Fit(model=model, batch=batch, rates=rates)
 
 
 def provenance_of(asked: argparse.Namespace) -> Provenance:

@@ -168,8 +168,8 @@ def batches(told: dict):
     """Yield this worker's batches endlessly, in a random order of its own."""
     folder, rank, size, batch = told["dataset"], told["rank"], told["size"], told["batch"]
     mine = slice(rank, None, size)
-    x = torch.from_numpy(np.load(f"{folder}/x_train.npy", mmap_mode="r")[mine].copy())
-    y = torch.from_numpy(np.load(f"{folder}/y_train.npy", mmap_mode="r")[mine].astype(np.int64))
+    x = torch.from_numpy(np.load(f"{folder}/train_0.npy", mmap_mode="r")[mine].copy())
+    y = torch.from_numpy(np.load(f"{folder}/train_1.npy", mmap_mode="r")[mine].astype(np.int64))
     while True:
         order = torch.randperm(len(y))
         for rows in order[: len(y) // batch * batch].split(batch):

@@ -193,7 +193,7 @@ def keras_fit(module, data, batch: int, steps: int, *, jit_compile: bool | str):
         metrics=["accuracy"],
         jit_compile=jit_compile,
     )
-    x, y = np.array(data.x_train[: steps * batch]), np.array(data.y_train[: steps * batch])
+    x, y = np.array(data.train[0][: steps * batch]), np.array(data.train[1][: steps * batch])
     if hasattr(module, "preprocess"):
         x = module.preprocess(x).numpy()
 

@@ -63,9 +63,9 @@ def train(
     nodes, module = len(cluster.addresses()), models.load(model)
     entry = STRATEGIES[strategy]
     data = datasets.load(manifest_of(model))
-    rows = np.random.default_rng(SEED).permutation(len(data.y_train))[: STEPS * nodes * batch]
+    rows = np.random.default_rng(SEED).permutation(len(data.train[1]))[: STEPS * nodes * batch]
     steps = rows.reshape(STEPS, nodes * batch)
-    x, y = data.x_train[steps], data.y_train[steps]
+    x, y = data.train[0][steps], data.train[1][steps]
 
     def build() -> keras.Model:
         built = module.build()

@@ -105,7 +105,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, read, most):
     began = time.process_time()
     line = user_error(read, path)
     assert time.process_time() - began < 1
-    assert line == (f"{path}: 1,000,000,000,000 bytes is too large, at most {most:,} are allowed")
+    assert line == f"{path}: is too large, at most {most:,} bytes are allowed"
 
 
 def test_a_device_without_end_is_refused():

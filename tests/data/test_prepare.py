@@ -12,7 +12,7 @@ from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.data import load, prepare
 
-ARRAYS = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"}
+ARRAYS = {"train_0.npy", "train_1.npy", "test_0.npy", "test_1.npy"}
 
 
 class Place:
@@ -71,11 +71,11 @@ def test_the_arrays_are_the_content_of_the_files(place):
     assert visible(place.out) == ARRAYS | {"manifest.json"}
     data = load(place.out / "manifest.json")
     assert data.manifest == manifest
-    assert data.x_train.shape == (60, 28, 28, 1)
-    assert data.x_train.tobytes() == place.told["train_images"][16:]
-    assert data.y_train.tobytes() == place.told["train_labels"][8:]
-    assert data.x_test.tobytes() == place.told["test_images"][16:]
-    assert data.y_test.tobytes() == place.told["test_labels"][8:]
+    assert data.train[0].shape == (60, 28, 28, 1)
+    assert data.train[0].tobytes() == place.told["train_images"][16:]
+    assert data.train[1].tobytes() == place.told["train_labels"][8:]
+    assert data.test[0].tobytes() == place.told["test_images"][16:]
+    assert data.test[1].tobytes() == place.told["test_labels"][8:]
     assert manifest.origin == "mirror"
     assert manifest.seed is None
     assert manifest.title == "Sample images"
@@ -87,8 +87,9 @@ def test_the_arrays_are_the_content_of_the_files(place):
 def digest_of(data):
     """Return the digest of the arrays, computed here independently."""
     digest = hashlib.sha256()
-    for name in ("x_train", "y_train", "x_test", "y_test"):
-        array = getattr(data, name)
+    arrays = {"x_train": data.train[0], "y_train": data.train[1]}
+    arrays |= {"x_test": data.test[0], "y_test": data.test[1]}
+    for name, array in arrays.items():
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
     return digest.hexdigest()
 
@@ -115,11 +116,10 @@ def test_without_any_source_synthetic_data_is_drawn_and_says_so(place, caplog):
     assert manifest.origin == "generated"
     assert manifest.seed == 1
     assert manifest.files == ()
-    assert manifest.licence_url is None
     assert "generating synthetic data" in caplog.text
     data = load(place.out / "manifest.json")
-    assert data.x_test.shape == (20, 28, 28, 1)
-    assert set(data.y_train.tolist()) == set(range(10))
+    assert data.test[0].shape == (20, 28, 28, 1)
+    assert set(data.train[1].tolist()) == set(range(10))
     first = bytes_of(place.out)
     place.prepare(mirror=None)
     assert bytes_of(place.out) == first
@@ -129,7 +129,7 @@ def test_without_any_source_synthetic_data_is_drawn_and_says_so(place, caplog):
 def test_the_real_data_replaces_synthetic_data_as_soon_as_it_is_there(place):
     place.prepare(mirror=None)
     assert place.prepare().origin == "mirror"
-    assert load(place.out / "manifest.json").x_train.tobytes() == place.told["train_images"][16:]
+    assert load(place.out / "manifest.json").train[0].tobytes() == place.told["train_images"][16:]
 
 
 def test_synthetic_data_and_real_files_are_never_mixed(place):
@@ -137,7 +137,7 @@ def test_synthetic_data_and_real_files_are_never_mixed(place):
     manifest = place.prepare()
     assert (manifest.origin, manifest.files) == ("generated", ())
     data = load(place.out / "manifest.json")
-    assert data.x_train.tobytes() != place.told["train_images"][16:]
+    assert data.train[0].tobytes() != place.told["train_images"][16:]
 
 
 def test_official_forbids_synthetic_data(place):
@@ -177,11 +177,11 @@ def with_content(tmp_path, role, content):
 @pytest.mark.parametrize(
     ("role", "at", "byte", "told"),
     [
-        ("train_images", 3, 1, "train-images.gz: magic number 0x00000801, expected 0x00000803"),
-        ("test_labels", 3, 3, "test-labels.gz: magic number 0x00000803, expected 0x00000801"),
-        ("train_images", 7, 61, "train-images.gz: dimensions 61×28×28, expected 60×28×28"),
-        ("train_labels", 8, 10, "y_train: label 10, expected 0 … 9"),
-        ("test_labels", -1, 255, "y_test: label 255, expected 0 … 9"),
+        ("train_images", 3, 1, "train-images.gz: its header is not that of an array of (60, 28,"),
+        ("test_labels", 3, 3, "test-labels.gz: its header is not that of an array of (20,)"),
+        ("train_images", 7, 61, "train-images.gz: its header"),
+        ("train_labels", 8, 10, "y_train: label 10 "),
+        ("test_labels", -1, 255, "y_test: label 255 "),
     ],
 )
 def test_content_that_does_not_fit_the_registry(tmp_path, role, at, byte, told):
@@ -194,7 +194,7 @@ def test_content_that_does_not_fit_the_registry(tmp_path, role, at, byte, told):
 
 def test_labels_that_are_too_few(tmp_path):
     place = with_content(tmp_path, "test_labels", make_datasets.contents()["test_labels"][:-1])
-    assert "27 bytes, expected 28" in place.refused()
+    assert "test-labels.gz: cannot reshape" in place.refused()
 
 
 def test_an_unknown_dataset_touches_nothing(place):

@@ -27,7 +27,7 @@ def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path,
         "sample", registry=registry, cache=tmp_path / "cache", mirror=None, source="any",
         out=tmp_path / "data", seed=1,
     )  # fmt: skip
-    path = tmp_path / "data" / "x_train.npy"
+    path = tmp_path / "data" / "train_0.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-20_000] + bytes(byte ^ 1 for byte in content[-20_000:]))
     logs = ["--logs", tmp_path / "logs"] if command[0] == "measure-cell" else []

@@ -38,8 +38,8 @@ def prepare(folder, examples):
         (28, 28, 1), 10, examples or 20_000, seed=1, split=0, advance=lambda made: None
     )
     prepared.write(
-        folder / "data", prepared.Arrays(x, y, x[:100], y[:100]), dataset="fashion_mnist",
-        origin="generated", seed=1, title="Drawn garments", classes=tuple("abcdefghij"),
+        folder / "data", (x, y), (x[:100], y[:100]), dataset="fashion_mnist",
+        origin="generated", seed=1, title="Drawn garments",
     )  # fmt: skip
     return folder / "data/manifest.json"
 

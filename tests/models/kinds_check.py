@@ -55,25 +55,25 @@ REFUSED = {
     "compressed_sgd": AVERAGES | UNSEEN | {"several gradients in a step": {"gan", "inner_models"}},
     "parameter_averaging": AVERAGES,
     "parameter_server": {
-        "a train_step of its own": {
+        "train_step of your own": {
             *("accumulating", "decorated", "drawn", "gan", "inner_models", "nested_logs"),
             *("own_train_step", "unseen", "x_alone"),
         },
-        "a compute_loss of its own": {"own_loss"},
-        "one output and one loss": {"frozen", "two_inputs"},
-        "adds losses of its own": {"regression", "regularized", "variational"},
-        "takes one input and one label tensor": {"hub", "sample_weights", "siamese"},
-        "the loss has the reduction": {"summed", "mean_of_weights"},
-        "scales the loss": {"ema_scaled", "half", "loss_scaling"},
-        "averages weights": {"averaged", "ema"},
-        "is synchronized": {"synchronized"},
-        "is stateful": {"stateful"},
-        "needs a Sequential or functional model": {"ragged"},
-        "has a lookup table": {"adapted", "text"},
-        "itself, which the servers do not get": {"spectral"},
-        "comes with class weights": {"class_weight"},
-        "random numbers without a seed": {"unseeded"},
-        "comes with callbacks": {"callbacks"},
+        "compute_loss of your own": {"own_loss"},
+        "one input, one output, one loss": {
+            *("adapted", "frozen", "hub", "ragged", "sample_weights", "siamese", "two_inputs"),
+        },
+        "losses that layers add": {"regression"},
+        "must be one of keras.losses": {
+            *("mean_of_weights", "own_mean", "own_sum", "summed", "unregistered"),
+        },
+        "is not allowed": {
+            *("augmented", "own_variable", "regularized", "spectral", "stateful"),
+            *("synchronized", "text", "unseeded", "variational"),
+        },
+        "needs whole layers": {"ema_scaled", "half", "loss_scaling", "two_optimizers"},
+        "use_ema needs the weights": {"averaged", "ema"},
+        "class weights and callbacks": {"callbacks", "class_weight"},
     },
     "async_sgd": {
         "several optimizers": {"gan", "inner_models", "two_optimizers"},

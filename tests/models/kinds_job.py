@@ -284,7 +284,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
     for worker in range(size):
         keras.utils.set_random_seed(SEED)
         models.append(building(kind, GLOBAL_BATCH // size)())
-        api.own_masks(models[-1], worker)
+        api.set_dropout_seed(models[-1], worker)
     data = examples(kind)
 
     def average(of: Callable[[Any], list[Any]]) -> None:
@@ -333,7 +333,6 @@ def by(
         options=options,
         addresses=tuple(cluster.addresses()),
         batch=spec,
-        patience_s=30,
     )
     if rank >= case.nodes:
         entry.worker().Server(job)

@@ -19,7 +19,6 @@ from nodewise.models import registry
 BATCH = 64
 # model -> steps, least accuracy over the last quarter of them (chance: 0.1), shape of an image
 EXPECTED = {
-    "cifar10_cnn": (100, 0.3, (32, 32, 3)),
     "fashion_cnn": (150, 0.65, (28, 28, 1)),
     "mnist_cnn": (100, 0.75, (28, 28, 1)),
 }
@@ -37,8 +36,8 @@ def examples(name, number, folder):
         source="any", out=folder / "out", seed=1,
     )  # fmt: skip
     data = datasets.load(folder / "out" / "manifest.json")
-    rows = np.random.default_rng(1).permutation(len(data.y_train))[:number]
-    return data.x_train[rows], data.y_train[rows]
+    rows = np.random.default_rng(1).permutation(len(data.train[1]))[:number]
+    return data.train[0][rows], data.train[1][rows]
 
 
 @pytest.mark.slow

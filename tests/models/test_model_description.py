@@ -1,12 +1,9 @@
 """The schema of a model's description, and how it is read."""
 
-import json
-
 import pytest
 
 import make_architectures as make
 from nodewise.core.errors import UserError
-from nodewise.core.schema import json_text
 from nodewise.models.facts import read_facts, read_own, refuse_own
 
 
@@ -21,23 +18,6 @@ def test_operations_per_byte_are_those_of_training_one_example():
     assert described.flops_per_payload_byte == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    "total",
-    ["trainable", "total", "payload_bytes", "flops_per_example", "training_flops_per_example"],
-)
-def test_a_total_that_its_layers_do_not_add_up_to_is_refused(tmp_path, total):
-    tree = json.loads(json_text(make.fashion_cnn()))
-    (tmp_path / "fashion_cnn.json").write_text(json.dumps(tree | {total: tree[total] + 1}))
-    with pytest.raises(UserError, match="add up"):
-        read_facts(tmp_path, "fashion_cnn")
-
-
-def test_a_layer_before_its_input_is_refused():
-    layers = make.fashion_cnn().layers
-    with pytest.raises(ValueError, match="comes before"):
-        make.architecture("fashion_cnn", [layers[1], layers[0], *layers[2:]])
-
-
 def test_a_refusal_is_no_description_and_a_damaged_file_is_one_line(tmp_path):
     path = tmp_path / "own.json"
     assert read_own(path) is None
@@ -47,12 +27,6 @@ def test_a_refusal_is_no_description_and_a_damaged_file_is_one_line(tmp_path):
     path.write_text("{}")
     with pytest.raises(UserError, match=r"own\.json: .*; remove the file to have the model des"):
         read_own(path)
-
-
-def test_two_layers_of_one_name_are_refused():
-    layers = make.fashion_cnn().layers
-    with pytest.raises(ValueError, match="two layers are called"):
-        make.architecture("fashion_cnn", [*layers, layers[-1]])
 
 
 def test_a_missing_description_is_one_line_with_the_command_that_writes_it(tmp_path):

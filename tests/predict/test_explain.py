@@ -204,6 +204,16 @@ def test_a_wrong_option_is_one_line(options, named):
     assert named in str(result.exception)
 
 
+def test_a_table_of_measurements_is_explained_as_its_numbers_are(tmp_path):
+    rows = [f"mine,{n},64,{step},102400000" for n, step in ((1, 0.16), (2, 0.3), (8, 0.55))]
+    file = tmp_path / "mine.csv"
+    file.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s,payload_bytes", *rows]))
+    answer = ask(f"{file} --link 10gbit-tcp")
+    assert answer["implied_gbyte_per_s"] == pytest.approx(2 * 7 / 8 * 0.1024 / 0.39)
+    assert answer["efficiency"] == pytest.approx(0.16 / 0.55)
+    assert len(answer["read"]) == 3
+
+
 def test_the_table_shows_causes_and_remedies():
     result = CliRunner().invoke(app, ["explain", *shlex.split(GENERATED[c.BYTES])])
     assert result.exit_code == 0

@@ -87,8 +87,8 @@ def test_the_example_of_a_dataset_is_prepared(tmp_path):
         seed=1,
     )
     dataset = load(tmp_path / "out/manifest.json")
-    assert dataset.x_train.shape == (8, 32, 32, 3)
-    assert set(dataset.y_train.tolist() + dataset.y_test.tolist()) == {0, 1}
+    assert dataset.train[0].shape == (8, 32, 32, 3)
+    assert set(dataset.train[1].tolist() + dataset.test[1].tolist()) == {0, 1}
 
 
 @pytest.mark.slow

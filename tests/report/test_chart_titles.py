@@ -156,26 +156,6 @@ def test_the_part_that_strategies_differ_in_is_told_with_those_that_differ_most(
     assert said == "On 2 nodes computing takes more than 99\u00a0% of a step with each strategy"
 
 
-def test_settings_are_told_with_the_shortest_and_the_longest_step(tmp_path):
-    records = []
-    for rate in (25, 100):
-        cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
-        records += thrice(n=[2], experiment=f"link_{rate}", cluster=cluster)
-    tables = build_tables(make.write(records, tmp_path), None)
-    curves = tables["curves"]
-    slow = curves["cluster"].str.contains("25 Mbit")
-    curves = curves.assign(communicate_s=curves["communicate_s"] + slow)
-    steps = curves[[f"{part}_s" for part in (*PARTS, "input")]].sum(axis=1)
-    short, long = (write_number(steps[at].iloc[0], "s") for at in (~slow, slow))
-    assert findings(tables | {"curves": curves})["settings"] == (
-        f"At batch 512, a step takes {short} with 0.2 core, 100 Mbit/s; "
-        f"{long} with 0.2 core, 25 Mbit/s"
-    )
-    alike = tables["curves"].assign(**{f"{part}_s": 0.1 for part in (*PARTS, "input")})
-    said = findings(tables | {"curves": alike})["settings"]
-    assert said == "At batch 512, a step takes 500 ms with each of 2 settings"
-
-
 def drawn(tables, name):
     (figure, *_) = [one for one in draw_figures(tables, {}, {}) if one.figure == name]
     return figure
@@ -298,7 +278,7 @@ def test_models_are_compared_by_what_they_compute_for_a_byte():
 
 def test_every_figure_has_a_finding_to_tell(fitted, tables):
     """Figures that are excluded here are drawn by other tests of this file, from other tables."""
-    others = {"accuracy", "ways", "ways-parts", "settings", "all-reduce"}
+    others = {"accuracy", "ways", "ways-parts", "all-reduce"}
     others |= {"loss-by-epoch", "accuracy-by-epoch", "compute-to-communication"}
     assert set(FIGURES) - others <= {*findings(fitted), *findings(tables)}
 

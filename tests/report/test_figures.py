@@ -25,7 +25,7 @@ from nodewise.report.figures._panels import MOST_LINES, MOST_OF_ONE_COLOUR, pane
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.titles import Variant, named_variants
-from nodewise.results import published, queries
+from nodewise.results import published
 from nodewise.results.columns import COLUMNS, OVERHEAD
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
@@ -1021,63 +1021,3 @@ def colours_of(specs, field):
 def test_a_batch_a_number_of_nodes_and_a_part_have_one_colour_in_all_charts(all_specs, field):
     colours = colours_of(all_specs, field)
     assert len(colours) > 1 and all(len(each) == 1 for each in colours.values())
-
-
-def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
-    link = {"kind": "emulated", "link": {"rate_mbit": 25}}
-    slow = {"kind": "emulated", "slow_node": {"cpu": 0.1}}
-    grids = [
-        ("steps", {"cluster": {"kind": "emulated"}}, (32, 64)),
-        ("link_25", {"cluster": link}, (64,)),
-        ("straggler", {"cluster": slow}, (64,)),
-        ("unsharded", {"cluster": {"kind": "emulated"}, "input": "unsharded"}, (64,)),
-    ]
-    records = [
-        make.record(make.cell(experiment=name, n=nodes, batch=batch, **changes))
-        for name, changes, batches in grids
-        for nodes in (1, 4)
-        for batch in batches
-    ]
-    paths = make.write(records, tmp_path)
-    tables = build_tables(paths, None)
-    rows = queries.settings(tables)
-    assert set(rows["batch_per_worker"]) == {64}
-    assert set(rows["nodes"]) == {4}
-    assert set(rows["setting"]) == {
-        "0.2 core, 100 Mbit/s",
-        "0.2 core, 100 Mbit/s, unsharded",
-        "0.2 core, 25 Mbit/s",
-        "0.2 core (node 0: 0.1 core), 100 Mbit/s",
-    }
-    assert len(rows) == 4 * 5
-    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "settings"]
-    assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
-    assert figure.title.startswith("MultiWorkerMirroredStrategy, one step on 4 nodes")
-    order = figure.spec()["layer"][0]["encoding"]["y"]["sort"]
-    assert {label.replace("|", " ") for label in order} == set(rows["setting"])
-
-
-def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
-    cells = [
-        make.cell(
-            strategy=strategy,
-            n=2,
-            experiment=f"link_{rate}",
-            cluster={"kind": "emulated", "link": {"rate_mbit": rate}},
-        )
-        for strategy in ("custom_loop", "multi_worker_mirrored")
-        for rate in (25, 100)
-    ]
-    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "settings"]
-    spec = figure.spec()
-    order = spec["layer"][0]["encoding"]["y"]["sort"]
-    names = [label.partition("|")[0] for label in order]
-    assert names in (sorted(names), sorted(names, reverse=True)) and len(set(names)) == 2
-    assert len(order) == 4 and spec["height"] >= 20 * len(order)
-    assert "Custom training loop, 0.2 core, 25 Mbit/s, batch" in figure.alt
-
-
-def test_one_setting_makes_no_figure_of_settings(tmp_path):
-    tables = build_tables(make.write(make.grid(), tmp_path), None)
-    assert queries.settings(tables).empty

@@ -10,9 +10,9 @@ from nodewise.report import evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
 from nodewise.report.pages import _choosing
 from nodewise.results import comparisons
-from nodewise.results.columns import CURVES
+from nodewise.results.columns import CURVES, ONE_NODE_KEY
 from nodewise.results.table_files import typed
-from nodewise.results.tables import with_speedup
+from nodewise.results.tables import one_node_reference
 from rendering import Texts, draw_all, render
 
 NEW = ("findings.md", "studies/index.md", "glossary.md")
@@ -222,7 +222,14 @@ def make_curves(points, exchange="ring"):
         for name, nodes, rate in points
     ]
     table = typed([empty | row for row in rows], CURVES)
-    return with_speedup(table.drop(columns=["speedup", "efficiency", "cell_id_one"]))
+    rows = one_node_reference(
+        table.drop(columns="cell_id_one"),
+        [*ONE_NODE_KEY, "machine"],
+        ["examples_per_s", "cell_id"],
+    )
+    speedup = rows["examples_per_s"] / rows["examples_per_s_one"]
+    rows = rows.assign(speedup=speedup, efficiency=speedup / rows["nodes"])
+    return rows.fillna({"cell_id_one": ""})
 
 
 def rated(points):

@@ -196,7 +196,7 @@ def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
 
 def test_the_list_needs_no_tensorflow():
     imported = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import nodewise.cli.list_commands"],
+        [sys.executable, "-X", "importtime", "-m", "nodewise", "models"],
         capture_output=True,
         text=True,
         check=True,

@@ -194,8 +194,8 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("a,2,64.5,0.1", "curve 'a': batches per worker must be whole numbers in a study"),
-        ("a,2,64,0.1", "curve 'a': is in .*mine.csv, too"),
+        ("a,2,64.5,0.1", "mine.csv: curve 'a': "),
+        ("a,2,64,0.1", "theirs.csv: curve 'a': "),
     ],
 )
 def test_curves_that_do_not_fit_into_a_study_are_refused(tmp_path, text, wrong):

@@ -62,31 +62,6 @@ def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_pu
     assert ours == pytest.approx(5 * mine["epoch_time_s"].item())
 
 
-def test_what_two_experiments_measured_is_one_bar_among_the_settings(tmp_path):
-    fast = {"kind": "emulated"}
-    slow = {"kind": "emulated", "link": {"rate_mbit": 25}}
-    records = [
-        make.record(make.cell(experiment=name, n=n, cluster=cluster))
-        for name, cluster in (("one", fast), ("two", fast), ("link", slow))
-        for n in (1, 3)
-    ]
-    rows = queries.settings(tables_of(records, tmp_path))
-    assert len(rows) == 2 * 5
-    assert set(rows["experiment"]) == {"one", "link"}
-
-
-def test_settings_are_compared_on_one_machine_the_one_that_measured_most(tmp_path):
-    rates = {"elsewhere": 100, "of_100": 100, "of_25": 25}
-    records = []
-    for name, rate in rates.items():
-        cluster = {"kind": "emulated", "link": {"rate_mbit": rate}}
-        tree = make.record(make.cell(experiment=name, n=3, cluster=cluster)).model_dump()
-        tree["provenance"]["cpu"] = "one" if name == "elsewhere" else "two"
-        records.append(Record.model_validate(tree))
-    rows = queries.settings(tables_of(records, tmp_path))
-    assert set(rows["experiment"]) == {"of_100", "of_25"}
-
-
 def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_path):
     def cell(n, strategy):
         return make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=strategy)
@@ -128,23 +103,6 @@ def test_of_two_comparisons_the_one_of_most_strategies_is_told():
         for names, nodes in (("ab", 8), ("abc", 2), ("abc", 4))
     ]
     assert comparisons.most_strategies(groups) is groups[2]
-
-
-def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(tmp_path):
-    def emulated(cpu, **about):
-        return make.cell(cluster={"kind": "emulated", "node": {"cpu": cpu}}, **about)
-
-    records = [
-        make.record(make.cell()),
-        slower(make.record(emulated(0.2, experiment="slow")), 3),
-        # There is no other point at this batch.
-        make.record(emulated(0.4, experiment="other", batch=512)),
-    ]
-    rows = comparisons.shares_of_a_core(tables_of(records, tmp_path)["curves"])
-    assert rows["share"].tolist() == ["1 core", "0.2 core"]
-    assert rows["against"].tolist() == pytest.approx(
-        [1, rows["step_time_s"][1] / rows["step_time_s"][0]]
-    )
 
 
 def test_parts_that_say_little_of_a_step_have_a_caution_and_untold_ones_no_value(tmp_path):

@@ -221,7 +221,7 @@ def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path, rows, plac
         ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
         (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "row 3: is not CSV"),
-        (b"x" * 20_000_001, "20,000,001 bytes is too large, at most 20,000,000 are allowed"),
+        (b"x" * 20_000_001, "is too large, at most 20,000,000 bytes are allowed"),
         (
             csv_of(
                 *(f"a,1,{batch},1,x,1" for batch in range(1, 302)),

@@ -133,25 +133,16 @@ def test_a_file_comes_back_as_it_was(tmp_path):
     ("changes", "said"),
     [
         ({"points": []}, "points"),
-        ({"small": 512}, "small_batch"),
         ({"kind": "emulated"}, "kind"),
-        ({"points": [point(0, 1.0, 1.0) | {"big_squares": [1.0]}]}, "big_squares"),
+        ({"points": [point(0, 1.0, 1.0) | {"big_squares": [-1.0]}]}, "big_squares"),
         ({"points": [point(0, 1.0, 1.0) | {"step": -1}]}, "step"),
     ],
 )
 def test_a_file_that_does_not_fit_is_one_line(tmp_path, changes, said):
     tree = json.loads(json_text(measured([point(0, 1.0, 1.0)])))
-    small = changes.pop("small", 32)
-    (tmp_path / "mlp.json").write_text(json.dumps(tree | changes | {"small_batch": small}))
+    (tmp_path / "mlp.json").write_text(json.dumps(tree | changes))
     with pytest.raises(UserError, match=f"mlp.json: .*{said}"):
         read_noise_scale(tmp_path / "mlp.json")
-
-
-def test_no_square_is_negative_or_infinite():
-    with pytest.raises(ValueError, match="greater than or equal to 0"):
-        Point(step=0, small_squares=[-1.0], big_squares=[1.0])
-    with pytest.raises(ValueError, match="finite"):
-        Point(step=0, small_squares=[np.inf], big_squares=[1.0])
 
 
 def test_the_workflow_measures_models_whose_training_takes_seconds():

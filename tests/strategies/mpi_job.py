@@ -4,10 +4,6 @@ Each rank reports:
 
     listening        the addresses on which it listens
     waiting_cpu_s    CPU seconds of an all-reduce that waits 1 s for rank 0
-    step_s           seconds of each of two steps that rank R starts R tenths of a second late
-    mean_step_s      the mean step times that the strategy observes (rank 0 only)
-    stuck            the error of a collective that rank 2 does not join
-    lost             the error of a collective that MPICH gives up
 """
 
 import json
@@ -16,13 +12,12 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 
-NODES, STEPS, LATE_S = 3, 2, 0.1
+NODES = 3
 
 
 def main(logs: Path) -> None:
@@ -59,37 +54,8 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
         if rank == 0:
             time.sleep(1)
         total = np.zeros(1000, np.float32)
-        mpi.finish(lambda: mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total), timeout_s=60)
+        mpi.finish(lambda: mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total))
         return time.process_time() - before
-
-    def steps(strategy: mpi.Strategy, x: tf.Tensor, y: tf.Tensor, rank: int) -> dict[str, Any]:
-        strategy.observations()
-        own = []
-        for _ in range(STEPS):
-            strategy.barrier()
-            time.sleep(LATE_S * rank)
-            started = time.perf_counter()
-            strategy.step((x, y))
-            own.append(time.perf_counter() - started)
-        return {"step_s": own, **strategy.observations()}
-
-    def stuck(rank: int) -> str:
-        if rank == 2:
-            return ""
-        try:
-            mpi.finish(mpi.MPI.COMM_WORLD.Ibarrier, timeout_s=0.5)
-        except TimeoutError as error:
-            return str(error)
-        return "came"
-
-    def lost() -> str:
-        def begin() -> mpi.MPI.Request:
-            raise mpi.MPI.Exception(mpi.MPI.ERR_OTHER)
-
-        try:
-            mpi.finish(begin, timeout_s=60)
-        except ConnectionError as error:
-            return str(error)
 
     node.start_in_node(cluster, rank, channel, NODES)
     job = api.Job(
@@ -111,9 +77,6 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     return {
         "listening": listening,
         "waiting_cpu_s": waiting(strategy, rank),
-        **steps(strategy, x, y, rank),
-        "stuck": stuck(rank),
-        "lost": lost(),
     }
 
 

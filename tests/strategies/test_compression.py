@@ -1,4 +1,4 @@
-"""A codec decodes exactly what it encoded, in few bytes, and refuses damaged messages."""
+"""A codec decodes exactly what it encoded, in few bytes."""
 
 import math
 
@@ -72,30 +72,12 @@ def test_indices_take_less_than_a_bit_more_than_the_entropy(drawn):
     assert 8 * len(encode_indices(indices, size)) <= entropy + count + padding
 
 
-@pytest.mark.parametrize("density", [0.2, 0.05, 0.01, 0.001])
-def test_random_indices_take_a_tenth_more_than_the_entropy_at_most(density):
-    size = 1_000_000
-    indices = np.flatnonzero(np.random.default_rng(1).random(size) < density)
-    per_index = -math.log2(density) - (1 - density) / density * math.log2(1 - density)
-    bits = 8 * len(encode_indices(indices, size)) / len(indices)
-    assert per_index < bits < 1.1 * per_index
-
-
 @pytest.mark.parametrize("density", [0.7, 0.4, 0.2, 0.05, 0.01, 0.001])
 def test_no_other_width_would_be_clearly_shorter(density):
     size = 1_000_000
     gaps = np.diff(np.flatnonzero(np.random.default_rng(2).random(size) < density)) - 1
     bits = [np.mean(1 + width + (gaps >> width)) for width in range(16)]
     assert bits[rice_width(len(gaps) + 1, size)] < 1.01 * min(bits)
-
-
-@given(gradients())
-def test_what_is_sent_and_what_is_left_is_the_gradient(gradient):
-    for codec in codecs(len(gradient)):
-        sent = dense(codec.decode(codec.encode(gradient)), codec.size)
-        residual = gradient - sent
-        rounding = np.finfo(np.float32).eps * np.maximum(np.abs(gradient), np.abs(sent))
-        assert (np.abs(residual.astype(np.float64) + sent - gradient) <= rounding).all()
 
 
 @given(gradients())
@@ -118,12 +100,6 @@ def test_a_threshold_sends_signs_of_large_entries_only():
     update = Threshold(5, 0.5).decode(Threshold(5, 0.5).encode(values))
     np.testing.assert_array_equal(update.indices, [0, 2])
     np.testing.assert_array_equal(update.values, np.array([0.5, -0.5], np.float32))
-
-
-def test_where_nothing_reaches_the_threshold_four_bytes_say_so():
-    message = Threshold(1_000, 1.0).encode(np.full(1_000, 0.9, np.float32))
-    assert len(message) == 4
-    assert len(Threshold(1_000, 1.0).decode(message).values) == 0
 
 
 @given(gradients(), st.sampled_from([0.01, 0.3]))
@@ -152,38 +128,6 @@ def test_float32_is_exact():
         np.testing.assert_array_equal(dense(codec.decode(codec.encode(part)), len(part)), part)
 
 
-@given(gradients(), st.data())
-def test_a_message_cut_short_or_longer_is_refused(gradient, data):
-    for codec in codecs(len(gradient)):
-        message = codec.encode(gradient)
-        cut = data.draw(st.integers(0, len(message) - 1))
-        for wrong in (message[:cut], message + b"\0", message + b"\x80"):
-            with pytest.raises(ValueError):
-                codec.decode(wrong)
-
-
-@given(st.integers(1, 500), st.binary(max_size=100), st.one_of(st.none(), st.integers(0, 600)))
-def test_arbitrary_bytes_give_indices_within_the_size_or_a_value_error(size, content, count):
-    message = content if count is None else count.to_bytes(4, "big") + content
-    for codec in codecs(size):
-        try:
-            update = codec.decode(message)
-        except ValueError:
-            continue
-        if not isinstance(update.indices, slice):
-            assert (np.diff(update.indices) > 0).all()
-            assert ((update.indices >= 0) & (update.indices < size)).all()
-        assert np.ones(size)[update.indices].shape == update.values.shape
-
-
-def test_messages_say_what_is_wrong():
-    with pytest.raises(ValueError, match="7 of 5 entries"):
-        Threshold(5, 1.0).decode((7).to_bytes(4, "big") + bytes(9))
-    with pytest.raises(ValueError, match="3 bytes where 8 must be"):
-        Half(2).decode(b"abc")
-    last_of_16 = encode_indices(np.array([15]), 16)
-    assert rice_width(1, 16) == rice_width(1, 15)
-    with pytest.raises(ValueError, match="index 15 of 15"):
-        decode_indices(last_of_16, 1, 15)
+def test_more_entries_than_can_be_counted_are_an_error():
     with pytest.raises(ValueError, match="can be counted"):
         Half(2**32)

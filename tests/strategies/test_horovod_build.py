@@ -54,12 +54,6 @@ def test_another_source_is_refused(tmp_path, name):
         horovod_build._change(source)
 
 
-def test_without_room_nothing_is_begun(tmp_path, monkeypatch):
-    monkeypatch.setattr(horovod_build, "_ROOM_MB", 10**12)
-    assert f"MB of room in {tmp_path}" in horovod_build.build(tmp_path)
-    assert not (tmp_path / ".build").exists()
-
-
 OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
 
 

@@ -72,19 +72,6 @@ def test_a_loss_without_a_name_is_tried_too():
         checked(per_worker.check_added, functools.partial(weighted, weight=2.0))
 
 
-def test_a_model_that_only_trains_is_not_tried():
-    class OnlyTrains(keras.Sequential):
-        def call(self, x, training=None):
-            if not training:
-                raise ValueError("not without training")
-            return super().call(x, training=training)
-
-    model = OnlyTrains([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("sgd", total)
-    batch = (tf.TensorSpec((8, 3)), tf.TensorSpec((8, 2)))
-    per_worker.check(model, Job(0, 2, 16, 1, lambda: model, batch=batch))
-
-
 def test_one_of_several_losses_may_not_be_averaged():
     with pytest.raises(RefusedError, match=f"the loss dice of a batch {AVERAGED}"):
         checked(per_worker.check, [each, dice], outputs=2)

@@ -4,13 +4,9 @@ The workers are real processes with unequal parts of the global batch; see avera
 """
 
 import averaging_job
-import keras
 import numpy as np
 import pytest
 from averaging_job import NODES, STEPS, STEPS_PER_EPOCH
-
-from nodewise.core.errors import RefusedError
-from nodewise.strategies.parameter_averaging.worker import resettable
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +14,6 @@ EVERY_STEP, PERIOD = 1, 4
 CASES = {
     "every_step": ("sgd", {"period": EVERY_STEP}),
     "kept": ("momentum", {"period": PERIOD}),
-    "averaged": ("momentum", {"period": PERIOD, "optimizer_state": "averaged"}),
-    "reset": ("adam", {"period": PERIOD, "optimizer_state": "reset"}),
     "epoch": ("momentum", {"period": "epoch"}),
 }
 TOLERANCE = 1e-5  # relative to the largest weight: float32 rounding
@@ -68,28 +62,15 @@ def test_weights_become_the_mean_of_what_the_workers_have_trained(saved):
     assert largest_difference(before[0], before[1]) > 100 * TOLERANCE
 
 
-def test_momentum_is_kept_or_averaged(saved):
-    before = saved["epoch"]["memory"][:, PERIOD - 1]
-    kept, averaged = (saved[how]["memory"][:, PERIOD - 1] for how in ("kept", "averaged"))
+def test_each_worker_keeps_its_momentum(saved):
+    before, kept = (saved[how]["memory"][:, PERIOD - 1] for how in ("epoch", "kept"))
     np.testing.assert_array_equal(kept, before)
     assert largest_difference(before[0], before[1]) > 100 * TOLERANCE
-    for worker in range(NODES):
-        assert largest_difference(averaged[worker], before.mean(axis=0)) <= TOLERANCE
-        np.testing.assert_array_equal(averaged[worker], averaged[0])
 
 
-def test_reset_forgets_gradients_and_starts_counting_steps_again(saved):
-    memory, steps = saved["reset"]["memory"], saved["reset"]["steps"]
-    for step in range(1, STEPS + 1):
-        assert (steps[:, step - 1] == step % PERIOD).all()
-        assert (memory[:, step - 1] == 0).all() == (step % PERIOD == 0)
-    assert (saved["kept"]["steps"] == np.arange(1, STEPS + 1)).all()
-
-
-@pytest.mark.parametrize(("label", "times_the_weights"), [("kept", 1), ("averaged", 2)])
-def test_bytes_are_those_of_a_ring_all_reduce_once_a_period(saved, label, times_the_weights):
-    sent = saved[label]["sent"].astype(float)
-    payload = 4 * saved[label]["weights"].shape[-1] * times_the_weights
+def test_bytes_are_those_of_a_ring_all_reduce_once_a_period(saved):
+    sent = saved["kept"]["sent"].astype(float)
+    payload = 4 * saved["kept"]["weights"].shape[-1]
     ring = 2 * (NODES - 1) / NODES * payload
     due = np.arange(1, STEPS + 1) % PERIOD == 0
     assert sent[:, due].mean() == pytest.approx(ring, rel=0.02)
@@ -116,15 +97,3 @@ def test_the_split_form_does_the_same_and_communicates_when_averaging_is_due(sav
     for part in (wait, communicate):
         assert (part[:, due] > 0).all()
         assert (part[:, ~due] == 0).all()
-
-
-def test_what_would_begin_anew_in_every_period_is_not_reset():
-    optimizers = keras.optimizers
-    decaying = optimizers.SGD(optimizers.schedules.ExponentialDecay(0.1, 10, 0.5))
-    with pytest.raises(RefusedError, match="learning rate follows a schedule, which"):
-        resettable(decaying)
-    with pytest.raises(RefusedError, match="remembers weights, which optimizer_state reset"):
-        resettable(optimizers.ScheduleFreeAdamW())
-    adam = optimizers.Adam()
-    # The learning rate is not reset, because a callback may have changed it.
-    assert resettable(adam) == [one for one in adam.variables if one is not adam.learning_rate]

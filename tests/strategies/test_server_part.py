@@ -8,9 +8,9 @@ from keras import layers
 
 from compiled import compiled
 from nodewise.core.errors import RefusedError
+from nodewise.strategies import parts
 from nodewise.strategies.api import Job
 from nodewise.strategies.async_sgd.server_part import Part
-from nodewise.strategies.parts import optimizer_of_parts, optimizer_of_stage, unpacked
 
 
 def job(optimizer: str = "", **dense) -> Job:
@@ -33,7 +33,7 @@ def test_a_factor_is_no_reason_to_trace_the_update_again():
     assert part._update.experimental_get_tracing_count() == 1
 
 
-def test_a_constraint_is_kept_where_a_variable_is_whole_and_refused_where_it_is_cut():
+def test_a_constraint_is_kept_on_one_server_and_refused_on_several():
     held = job(kernel_constraint=keras.constraints.MaxNorm(0.1))
     part = Part(held, 0, 1)
     part.apply(np.ones_like(part.weights), 1.0)
@@ -46,27 +46,16 @@ class Layerwise(keras.optimizers.SGD):
     """An optimizer that may scale a variable's gradient by its norm, as LARS does."""
 
 
-LAYERWISE = ("Layerwise", "Lamb", "Adafactor", "Muon", "MultiOptimizer")
-# These are allowed in pipelines, because a stage has whole variables.
-IN_STAGES = ("Lamb", "Adafactor", "Muon")
-
-
 def optimizer_of(name: str) -> keras.optimizers.Optimizer:
     if name == "MultiOptimizer":
         return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(Layerwise()))
     return Layerwise() if name == "Layerwise" else getattr(keras.optimizers, name)()
 
 
-@pytest.mark.parametrize("name", LAYERWISE)
+@pytest.mark.parametrize("name", ["Layerwise", "Lamb", "Adafactor", "Muon", "MultiOptimizer"])
 def test_an_optimizer_that_may_look_at_more_than_each_weight_gets_no_parts(name):
-    model = job(name).build()
-    with pytest.raises(RefusedError, match="not known to treat each weight for itself"):
-        optimizer_of_parts(model)
-    if name in IN_STAGES:
-        assert type(optimizer_of_stage(model)) is type(optimizer_of(name))
-    else:
-        with pytest.raises(RefusedError, match="not known to treat each variable for itself"):
-            optimizer_of_stage(model)
+    with pytest.raises(RefusedError, match=f"the optimizer {name} needs whole layers; allowed: Ad"):
+        parts.check(job(name).build())
 
 
 @pytest.mark.parametrize(
@@ -101,15 +90,64 @@ def test_a_part_of_a_server_may_be_of_a_model_that_does_more_in_a_step():
     )
     part = Part(Job(0, 1, 8, 1, build), 0, 2)
     part.apply(np.ones_like(part.weights), 1.0)
-    with pytest.raises(RefusedError, match="has a train_step of its own"):
-        optimizer_of_parts(build())
 
 
-def test_two_examples_of_x_alone_are_not_taken_for_x_and_y():
-    with pytest.raises(RefusedError, match="takes one input and one label tensor"):
-        unpacked(tf.ones((2, 4)))
-    x, y = unpacked((tf.ones((2, 4)), tf.zeros(2)))
-    assert (x.shape, y.shape) == ((2, 4), (2,))
+SPEC = tf.TensorSpec((8, 4)), tf.TensorSpec((8,))
+
+
+def relu6(x):
+    return tf.nn.relu6(x)
+
+
+def net(*inside, **compiling):
+    model = keras.Sequential([keras.Input((4,)), *inside, layers.Dense(3)])
+    model.compile(**{"optimizer": "sgd", "loss": "mse"} | compiling)
+    return model
+
+
+def two_outputs():
+    x = keras.Input((4,))
+    model = keras.Model(x, [layers.Dense(1)(x), layers.Dense(2)(x)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def own_step():
+    model = OwnStep([keras.Input((4,)), layers.Dense(3)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_layers_and_losses_of_keras_are_allowed():
+    inner = keras.Sequential([keras.Input((8,)), layers.BatchNormalization(), layers.Dropout(0.5)])
+    inside = layers.Dense(8, activation=relu6), inner
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    parts.check(net(*inside, loss=loss, metrics=["accuracy"]), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "said"),
+    [
+        (own_step, SPEC, "a train_step of your own"),
+        (two_outputs, SPEC, "one input, one output"),
+        (net, (*SPEC, SPEC[1]), "no sample weights"),
+        (net, tf.TensorSpec((8, 4)), "one input, one output"),
+        (lambda: net(loss=keras.losses.MeanSquaredError("sum")), SPEC, "keras.losses"),
+        (lambda: net(loss=lambda y, p: p[:, 0]), SPEC, "keras.losses"),
+        (lambda: net(layers.Dense(2, kernel_regularizer="l2")), SPEC, "losses that layers add"),
+        (lambda: net(layers.Dense(2, activity_regularizer="l2")), SPEC, "(Dense) is not allowed"),
+        (lambda: net(layers.Lambda(relu6)), SPEC, "(Lambda) is not allowed"),
+        (lambda: net(layers.BatchNormalization(synchronized=True)), SPEC, "(BatchNormalization)"),
+        (lambda: net(type("Own", (layers.Dense,), {})(2)), SPEC, "(Own) is not allowed"),
+        (lambda: net(layers.Dense(2, kernel_constraint="unit_norm")), SPEC, "a constraint"),
+        (lambda: net(optimizer=keras.optimizers.SGD(clipnorm=1.0)), SPEC, "clipnorm"),
+        (lambda: net(optimizer=keras.optimizers.Adam(use_ema=True)), SPEC, "use_ema"),
+    ],
+)
+def test_what_cannot_be_trained_in_parts_is_refused(model, batch, said):
+    with pytest.raises(RefusedError) as raised:
+        parts.check(model(), batch)
+    assert said in str(raised.value)
 
 
 def test_a_part_has_the_variables_that_a_model_makes_at_its_first_step():

@@ -1,14 +1,13 @@
 """Strategies with parameter servers: one worker trains like one process, and how jobs end.
 
-The jobs run in real processes; see async_sgd_job.py.
+The jobs run in real processes; see server_job.py.
 """
 
 import re
-import signal
 
-import async_sgd_job
 import numpy as np
 import pytest
+import server_job
 
 STEPS = 20
 ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
@@ -38,7 +37,7 @@ def trained(tmp_path_factory, run_job):
         jobs[model, optimizer] = job | {"strategy": "single"}
         jobs[case] = job | {"strategy": strategy, "options": options}
     jobs["pair"] = {"strategy": ASYNC, "nodes": 2, "model": "net", "optimizer": "adam"}
-    async_sgd_job.run_all(run_job, out, jobs.values(), nodes=1, steps=6)
+    server_job.run_all(run_job, out, jobs.values(), nodes=1, steps=6)
     return {
         (name, form, rank): list(np.load(out / f"{number}~{form}~{rank}.npz").values())
         for number, (name, job) in enumerate(jobs.items())
@@ -81,54 +80,31 @@ def test_moving_statistics_are_averaged_over_the_workers(trained):
 def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(
     tmp_path, run_job, strategy
 ):
-    job = {"strategy": strategy, "nodes": 2, "model": "net", "optimizer": "clipped", "steps": 2}
-    jobs = [job | {"options": {"servers": 2}}, job]
-    refused, trained = async_sgd_job.run_all(run_job, tmp_path, jobs)
-    assert refused["error"].startswith("the optimizer's clipnorm needs the gradients of all nodes")
-    assert len(trained) == 2
+    job = {"nodes": 2, "model": "net", "optimizer": "clipped", "steps": 2}
+    job |= {"strategy": strategy, "options": {"servers": 2}}
+    (refused,) = server_job.run_all(run_job, tmp_path, [job])
+    assert "clipnorm" in refused["error"]
 
 
-KILLED = "rank {}: killed by SIGKILL"
-STUCK = r"rank (?!{}:)\d: \w+"  # another worker misses it
 ENDS = {  # two workers, 0 and 1, and a server, 2
     ASYNC: [
-        ({"hit": 2}, KILLED.format(2)),
-        ({"hit": 1}, KILLED.format(1)),
-        ({"hit": 2, "hit_with": signal.SIGSTOP}, STUCK.format(2)),
-        ({"hit": 1, "hit_with": signal.SIGSTOP}, STUCK.format(1)),
+        *(({"hit": rank}, f"rank {rank}: killed by SIGKILL") for rank in (1, 2)),
         (
             {"nodes": 1, "model": "net", "optimizer": "broken"},
             "rank 1: ended with exit code 1",
         ),
     ],
-    TENSORFLOWS: [
-        ({"hit": 2}, KILLED.format(2)),
-        ({"hit": 1}, KILLED.format(1)),
-        ({"hit": 0}, KILLED.format(0)),  # the coordinator
-        ({"hit": 2, "hit_with": signal.SIGSTOP}, STUCK.format(2)),
-        ({"hit": 1, "hit_with": signal.SIGSTOP}, STUCK.format(1)),
-    ],
+    # rank 0 is the coordinator
+    TENSORFLOWS: [({"hit": rank}, f"rank {rank}: killed by SIGKILL") for rank in range(3)],
 }
-PATIENCE_S = {ASYNC: 2, TENSORFLOWS: 4}
 
 
 @pytest.mark.alone
 @pytest.mark.slow
 @BOTH
-def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path, run_job, strategy):
-    patience_s = PATIENCE_S[strategy]
-    slow = {"sleep_s": [0, patience_s / 10]}
-    *ended, finished = async_sgd_job.run_all(
-        run_job,
-        tmp_path,
-        [*(job for job, _ in ENDS[strategy]), slow],
-        strategy=strategy,
-        nodes=2,
-        timeout_s=patience_s,
-    )
+def test_who_is_gone_ends_the_job_and_is_named(tmp_path, run_job, strategy):
+    jobs = [job for job, _ in ENDS[strategy]]
+    ended = server_job.run_all(run_job, tmp_path, jobs, strategy=strategy, nodes=2)
     for end, (job, said) in zip(ended, ENDS[strategy], strict=True):
         assert re.match(said, end["error"]), job
-        assert end["seconds"] < 2 * patience_s + 3, job
-    assert [worker["final_age"] for worker in finished] == [2 * STEPS] * 2
-    # The fast worker waited longer than it would wait for a stuck peer.
-    assert finished[1]["ended"] - finished[0]["ended"] > patience_s
+        assert end["seconds"] < 7, job

@@ -38,14 +38,6 @@ def test_nobody_begins_a_step_further_ahead_than_the_bound(attempts, bound):
         assert not all(ledger.must_wait(one) for one in range(5))
 
 
-def test_without_a_bound_nobody_waits():
-    ledger = Ledger(2)
-    for _ in range(100):
-        ledger.pushed(0)
-    assert ledger.lead(0) == 100
-    assert not ledger.must_wait(0)
-
-
 def test_who_has_done_all_its_steps_holds_nobody_back():
     ledger = Ledger(3, bound=1)
     assert ledger.came(2, NOTHING) is None
@@ -65,12 +57,10 @@ def test_a_meeting_gives_the_mean_and_begins_the_count_of_steps_anew():
     for _ in range(5):
         ledger.pushed(1)
     assert ledger.came(1, np.array([1, 2], np.float32)) is None
-    assert ledger.waiting() == [1]
     mean = ledger.came(0, np.array([3, 6], np.float32))
     assert mean is not None
     assert mean.dtype == np.float32
     np.testing.assert_array_equal(mean, [2, 4])
-    assert ledger.waiting() == []
     assert ledger.lead(1) == 0
 
 
@@ -95,22 +85,6 @@ def test_an_update_moves_weights_as_its_gradients_do_at_their_own_rates(stalenes
     assert update.gradient.dtype == np.float32
     np.testing.assert_allclose(update.factor * update.gradient, expected, rtol=1e-5, atol=1e-6)
     assert 0 < update.factor <= 1
-
-
-def test_one_gradient_alone_is_an_update_unchanged():
-    gradient = np.random.default_rng(2).normal(size=100).astype(np.float32)
-    for scaled in (False, True):
-        update = Gathering(1, scaled=scaled).add(gradient, 1)
-        assert update.gradient.tobytes() == gradient.tobytes()
-        assert update.factor == 1
-
-
-def test_gradients_of_equal_staleness_divide_the_rate_and_nothing_else():
-    gathering = Gathering(2, scaled=True)
-    gathering.add(np.array([1], np.float32), 4)
-    update = gathering.add(np.array([3], np.float32), 4)
-    assert update.factor == pytest.approx(1 / 4)
-    assert update.gradient == pytest.approx([2])
 
 
 def test_what_was_gathered_can_be_forgotten():

@@ -27,8 +27,7 @@ rule draw_charts:
     params:
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
-        own_models=OWN_MODEL_OPTIONS,
     shell:
         "nodewise draw-charts --config {input.config:q} --tables {input.tables}"
         " --overhead {params.overhead}"
-        " --out {output} {params.calibrations} {params.own_models} > {log} 2>&1"
+        " --out {output} {params.calibrations} > {log} 2>&1"

@@ -8,15 +8,10 @@ steps: describe_own_model
 
 from nodewise.models.facts import own_description, own_models
 
-USERS = own_models(CELLS.values())
-TO_DESCRIBE = {own_description(cell).stem: cell for cell in USERS.values()}
-OWN_MODELS = {
-    **{name: str(own_description(cell)) for name, cell in USERS.items()},
-    **{path.stem: str(path) for path in STUDY.beside_records("models/*.json")},
+TO_DESCRIBE = {
+    own_description(cell).stem: cell for cell in own_models(CELLS.values()).values()
 }
-OWN_MODEL_OPTIONS = options(
-    "own-model", [f"{name}={path}" for name, path in OWN_MODELS.items()]
-)
+OWN_MODELS = {name: str(path) for name, path in STUDY.own_descriptions().items()}
 
 
 rule describe_own_model:

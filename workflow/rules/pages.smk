@@ -58,10 +58,9 @@ rule render_pages:
     params:
         results=RESULTS,
         calibrations=CALIBRATION_OPTIONS,
-        own_models=OWN_MODEL_OPTIONS,
     shell:
         "nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {output} {params.calibrations} {params.own_models} > {log} 2>&1"
+        " --out {output} {params.calibrations} > {log} 2>&1"
 
 
 rule build_site:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from nodewise import __version__
-from nodewise.cli import explain, measure, predict, prepare, report, study, tables
+from nodewise.cli import explain, forecast, measure, predict, prepare, report, study, tables
 from nodewise.core.errors import UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
@@ -23,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (study, prepare, measure, predict, explain, tables, report):
+for commands in (study, prepare, measure, predict, forecast, explain, tables, report):
     app.add_typer(commands.app)
 
 
@@ -33,16 +33,10 @@ def _tell_version(asked: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
-    ),
-]
-
-
 @app.callback()
-def about(*, version: Version = False) -> None:
+def about(
+    *, version: Annotated[bool, typer.Option(callback=_tell_version, is_eager=True)] = False
+) -> None:
     """How many nodes should train this model, with which strategy, and at what cost?"""
 
 
@@ -58,20 +52,15 @@ def main() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
     try:
         app()
-    except UserError as error:
-        _complain(str(error))
-        sys.exit(2)
-    except OSError as error:
-        message = what_to_mend(error)
+    except (UserError, OSError) as error:
+        message = what_to_mend(error) if isinstance(error, OSError) else str(error)
         if message is None:
             raise
         _complain(one_line(message))
         sys.exit(2)
-    except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
-            _complain("interrupted")
-        raise
-    except KeyboardInterrupt:
+    except (SystemExit, KeyboardInterrupt) as ended:
+        if isinstance(ended, SystemExit) and ended.code != _INTERRUPTED:
+            raise
         _complain("interrupted")
         sys.exit(_INTERRUPTED)
 

@@ -10,6 +10,7 @@ from nodewise.core.cell import SAVED_MODEL, Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
+from nodewise.core.units import write_number
 from nodewise.measure.environment import settle_environment
 from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
 from nodewise.models.registry import check_project, registry
@@ -17,10 +18,8 @@ from nodewise.results.model_description import Architecture
 from nodewise.study.single import Options, cell_of
 
 
-def describe_model(
-    name: str, dataset: str | None, out: Path | None, manifest: Path | None
-) -> tuple[Architecture, Path]:
-    """Describe a model, print the description and write it; return it and the path of its file.
+def describe_model(name: str, dataset: str | None, out: Path | None, manifest: Path | None) -> None:
+    """Describe a model, write the description and print its totals.
 
     Args:
         name: a model of the project; or, for a user's own model, the function that builds it or its
@@ -44,10 +43,18 @@ def describe_model(
     if own and manifest is None:
         prepare(cell)
     settle_environment()
-    described = _own(cell, manifest) if own else _registered(cell)
+    described = _described(cell, (manifest or data_manifest(cell)) if own else None)
     write_text(path, json_text(described))
-    _print(described)
-    return described, path
+    memory = described.memory
+    sizes = [f"{described.total:,} parameters"]
+    if flops := described.training_flops_per_example:
+        sizes.append(f"{write_number(flops, 'FLOP')} to train an example")
+    if memory is not None:
+        fixed, each = (
+            write_number(size, "B") for size in (memory.fixed_bytes, memory.bytes_per_example)
+        )
+        sizes.append(f"memory {fixed} and for each example {each}")
+    typer.echo(f"{path}: {len(described.layers)} layers, {', '.join(sizes)}")
 
 
 def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path | None) -> None:
@@ -59,60 +66,28 @@ def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path
         reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()
-            first, *_ = [*reason.splitlines(), "no more is said"]
+            first, *_ = [*reason.splitlines(), "(no message)"]
             reason = f"{type(error).__name__}: {first}"
         refuse_own(out, reason)
         typer.echo(f"not described: {reason}")
 
 
-def _registered(cell: Cell) -> Architecture:
-    from nodewise.measure.step_memory import measure_memory
-    from nodewise.models import describe
-
-    described = describe.describe(cell.model)
-    return described.model_copy(update={"memory": measure_memory(cell, None)})
-
-
-def _own(cell: Cell, manifest: Path | None) -> Architecture:
-    from nodewise.data import load
-    from nodewise.data.pipeline import batch_spec
+def _described(cell: Cell, manifest: Path | None) -> Architecture:
+    """Describe the model of a cell; `manifest` is that of the data of a user's own model."""
     from nodewise.measure.step_memory import BATCHES, measure_memory
     from nodewise.models import describe
-    from nodewise.models.training import recipe_of
 
-    prepared = manifest or data_manifest(cell)
-    data = load(prepared)
-    recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
-    specs = [
-        batch_spec(cell.model_copy(update={"batch": batch}), data, recipe)
-        for batch in describe.COUNTED_BATCHES
-    ]
-    about = [f"The model of {cell.build}."]
-    described = describe.architecture_of(recipe.build(), cell.model, about, specs)
-    return described.model_copy(update={"memory": measure_memory(cell, prepared, most)})
+    if manifest is None:
+        described, most = describe.describe(cell.model), BATCHES[-1]
+    else:
+        from nodewise.data import load
+        from nodewise.data.pipeline import batch_spec
+        from nodewise.models.training import recipe_of
 
-
-def _print(described: Architecture) -> None:
-    from nodewise.core.units import write_number
-
-    memory = described.memory
-    trained = f"{described.trainable:,} of them trained"
-    typer.echo(f"parameters            {described.total:,}, {trained}")
-    typer.echo(f"payload               {write_number(described.payload_bytes, 'B')}")
-    for title, flops in (
-        ("forward, per example", described.flops_per_example),
-        ("training, per example", described.training_flops_per_example),
-    ):
-        typer.echo(f"{title:<21} {write_number(flops, 'FLOP') if flops else 'not defined'}")
-    left_out = sorted({kind for layer in described.layers for kind in layer.uncounted})
-    if left_out:
-        typer.echo(f"not counted           {', '.join(left_out)}")
-    if memory is not None:
-        for title, size in (
-            ("weights", memory.weights_bytes),
-            ("gradients", memory.gradients_bytes),
-            ("optimizer", memory.optimizer_bytes),
-            ("process, whole", memory.fixed_bytes),
-            ("and for each example", memory.bytes_per_example),
-        ):
-            typer.echo(f"{title:<21} {write_number(size, 'B')}")
+        data = load(manifest)
+        recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
+        sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
+        specs = [batch_spec(one, data, recipe) for one in sizes]
+        about = [f"The model of {cell.build}."]
+        described = describe.architecture_of(recipe.build(), cell.model, about, specs)
+    return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})

@@ -39,10 +39,12 @@ def explain_scaling(
         str | None, typer.Option(help="--many again, without exchanging gradients.")
     ] = None,
     batch: Annotated[
-        float | None, typer.Option(help="Examples per device and step, the same on each number.")
+        float | None,
+        typer.Option(min=1, help="Examples per device and step, the same on each number."),
     ] = None,
     global_batch: Annotated[
-        float | None, typer.Option(help="Examples per step of all devices, in place of --batch.")
+        float | None,
+        typer.Option(min=1, help="Examples per step of all devices, in place of --batch."),
     ] = None,
     parameters: Annotated[
         float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
@@ -75,16 +77,13 @@ def explain_scaling(
     ] = None,
     accumulate: Annotated[int, typer.Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
     steps_per_epoch: Annotated[
-        float | None, typer.Option(help="Steps of an epoch of --one.")
+        float | None, typer.Option(min=1, help="Steps of an epoch of --one.")
     ] = None,
-    cores: Annotated[float | None, typer.Option(help="Cores of a machine.")] = None,
+    cores: Annotated[float | None, typer.Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, typer.Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[
         bool, typer.Option("--embedding", help="The model has an embedding (text, recommending).")
     ] = False,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="Format of the file (default: recognised).")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.
@@ -108,29 +107,31 @@ def explain_scaling(
     nodewise explain measurements.csv --parameters 25.6e6 --link 25gbit-tcp
     """
     import json
+    from dataclasses import replace
 
     from nodewise.core.errors import UserError
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
-    from nodewise.predict.cluster_steps import Training
     from nodewise.predict.explain import describe_cluster, explain
-    from nodewise.predict.forecast_cases import bytes_each
-    from nodewise.predict.posted_numbers import read_number, read_numbers
+    from nodewise.predict.forecast import Given, training_of
+    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
-    if (parameters and payload) or (batch and global_batch):
-        raise UserError("give one of --parameters and --payload, one of --batch and --global-batch")
+    if batch and global_batch:
+        raise UserError("--batch and --global-batch: give one of them")
     by, _, count = (sums or "").partition("=")
     if by not in ("", "all-reduce", "servers") or (count and not (count.isdigit() and int(count))):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
-    posted = read_numbers(one, one_devices, many, devices, at or ())
-    cluster, link_known = describe_cluster(
-        link, within, between, devices_per_node, posted[-1].devices
-    )
-    each = (4.0,) if payload else bytes_each(precision)
-    size = payload / 4 if payload else parameters
-    batch_of_one = batch or (global_batch / one_devices if global_batch else None)
+    if files:
+        posted, given = read_files(files)
+    else:
+        posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
+    of_one = batch or (global_batch / one_devices if global_batch else given.batch)
+    known = parameters or payload or given.parameters
+    given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
+    last = posted[-1].devices
+    cluster, link_known = describe_cluster(link, within, between, devices_per_node, last)
     again = {"--synthetic": synthetic, "--no-sync": no_sync}
     controls = {
-        option: read_number(option, text, posted[-1].devices).like(posted[0])
+        option: read_number(option, text, last).like(posted[0])
         for option, text in again.items()
         if text
     }
@@ -138,10 +139,10 @@ def explain_scaling(
         Setup(
             posted,
             cluster,
-            Training(size or TYPICAL_PARAMETERS, each, batch_of_one),
-            payload_known=size is not None,
+            training_of(given, parameters, payload, precision, None),
+            payload_known=known is not None,
             link_known=link_known,
-            strong=global_batch is not None if batch_of_one else None,
+            strong=global_batch is not None if of_one else None,
             synthetic=controls.get("--synthetic"),
             no_sync=controls.get("--no-sync"),
             servers={"": None, "all-reduce": 0}.get(by, int(count or -1)),

@@ -45,15 +45,9 @@ def measure(
         typer.Option(
             metavar="<kind>",
             help="local (plain processes), emulated, another kind, or settings such as "
-            "'{kind: emulated, link: {latency_ms: 5}}'.",
+            "'{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'.",
         ),
     ] = "local",
-    cpu: Annotated[
-        float | None, typer.Option(help="Share of a core of an emulated node; default: 0.2.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; default: 100.")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The record file; default: below results/single_run.")
     ] = None,
@@ -66,38 +60,29 @@ def measure(
     Example: nodewise measure --strategy multi_worker_mirrored --model
     fashion_cnn --nodes 2 --batch 64 --steps 40
     """
-    from rich.console import Console
-
     from nodewise.cli import single
     from nodewise.core.units import counted
     from nodewise.study.single import Options
 
     given = tuple(option or ())
-    options = Options(
-        strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, cpu, rate
-    )
+    options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster)
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
         record, path = single.measure_single(options, out, progress, tell_waiting)
     if record.failure is not None:
         typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
-    Console().print(single.table(path))
+    for title, value in single.summary(path).items():
+        typer.echo(f"{title:<20} {value}")
 
 
 @app.command()
 def calibrate(
-    config: Annotated[
-        Path, typer.Option(help="A study on emulated nodes, SSH hosts or Slurm nodes.")
-    ],
+    config: StudyConfig,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The file to write; default: results/STUDY/calibration/calibration.json."
-        ),
+        Path | None, typer.Option(help="The file; default: below results/STUDY/calibration.")
     ] = None,
     logs: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the workers' logs; default: results/STUDY/logs/calibration."),
+        Path | None, typer.Option(help="The workers' logs; default: below results/STUDY/logs.")
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Launches per number of nodes.")] = 2,
 ) -> None:
@@ -147,21 +132,15 @@ def doctor(
 
     With --config, the hosts of a study are checked instead: SSH hosts, or Slurm
     nodes inside an allocation. Prints a line for each host and for each problem.
-    The project is copied to SSH hosts.
+    The project is copied to SSH hosts. Exit code 1 if a host cannot be used.
 
     Example: nodewise doctor
     """
-    if config is not None:
-        _check_hosts(config)
+    from nodewise.cluster.doctor import examine, look, report
+
+    if config is None:
+        typer.echo(report(look(), cpu))
         return
-    from nodewise.cluster.doctor import look, report
-
-    typer.echo(report(look(), cpu))
-
-
-def _check_hosts(config: Path) -> None:
-    """Print the findings about the hosts of a study; exit with code 1 if one cannot be used."""
-    from nodewise.cluster.doctor import examine
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config
 
@@ -189,13 +168,7 @@ def measure_cell(
     logs: Logs,
     weights: WeightsManifest = None,
 ) -> None:
-    """Train one cell of a study and write its record.
-
-    Example: nodewise measure-cell
-    ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0 --config
-    config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
-    --out record.json --logs logs
-    """
+    """Train one cell of a study and write its record."""
     from nodewise.measure.cell import measure
     from nodewise.measure.provenance import command
     from nodewise.study.config import read_config
@@ -232,10 +205,6 @@ def measure_noise_scale(
 
     The model trains 200 steps on one node. Gradients are measured before,
     during and after.
-
-    Example: nodewise measure-noise-scale fashion_mlp --config config/study.yaml
-    --manifest results/datasets/fashion_mnist/manifest.json --out
-    fashion_mlp.json
     """
     from nodewise.core.files import check_writable
     from nodewise.measure.environment import settle_environment

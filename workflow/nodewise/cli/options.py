@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nodewise.core.errors import UserError
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from rich.table import Table
 
     from nodewise.study.config import Config
@@ -23,6 +23,12 @@ StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of th
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
+Source = Annotated[
+    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
+]
+KeepRefusal = Annotated[
+    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
@@ -37,15 +43,6 @@ Calibrated = Annotated[
 ]
 Records = Annotated[
     Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
-]
-OwnModels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--own-model",
-        metavar="<name=file>",
-        help="The name of a user's own model in the study, and its file from `nodewise "
-        "describe-model`; repeatable.",
-    ),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 DEFAULT_NODES = "1-64"
@@ -69,29 +66,21 @@ CriticalBatch = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
-    """Return a mapping from name to file for options of the form name=file.
-
-    Raises:
-        UserError: an option does not have this form.
-    """
-    found = {}
-    for pair in pairs or ():
-        name, equals, file = pair.partition("=")
-        if not equals:
-            raise UserError(f"--own-model {pair}: must be name=file")
-        found[name] = Path(file)
-    return found
-
-
-def records_of(study: "Config") -> Path:
-    """Return the folder to which the workflow writes the records of a study."""
-    return study.results / "records"
+def records_of(study: "Config", records: Path | None) -> Path:
+    """Return `records`; by default the folder to which the workflow writes those of a study."""
+    return records or study.results / "records"
 
 
 def tell_waiting() -> None:
     """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")
+
+
+def print_rows(rows: "Iterable[Mapping[str, object]]") -> None:
+    """Print rows as a table; the columns are the keys of the rows."""
+    import pandas as pd
+
+    typer.echo(pd.DataFrame(list(rows)).to_string(index=False))
 
 
 def plain_table(*titles: str, texts: Collection[str]) -> "Table":

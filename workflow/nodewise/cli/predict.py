@@ -41,18 +41,13 @@ def fit_measurements(
     step_time_s, samples_per_s (over all workers), steps_per_s and epoch_time_s
     (which needs examples, the examples per epoch). Or those of published curves:
     curve, n_devices, quantity (throughput, step_time, run_time or epoch_time),
-    value, unit (such as img/s, img/s/GPU for each device, ms or h), and as far as
-    known n_nodes, devices_per_node, scaling (weak or strong), batch_per_device,
-    global_batch and algorithm (ring, tree or ps).
+    value, unit, and as far as known n_nodes, devices_per_node, scaling (weak or
+    strong), batch_per_device, global_batch and algorithm (ring, tree or ps).
 
-    Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
-    communicate_s and wait_s (parts of a step); collective (ring, tree, star,
-    parameter_server or none; default: ring); cluster (curves of the same
-    cluster share latency and bandwidth). Rows with the same curve, nodes and
-    batch are repeats.
-
-    Exit code: 0 fitted, 2 the file is wrong. What the measurements leave open is
-    printed.
+    Optional: payload_bytes (of one gradient); compute_s, communicate_s, wait_s;
+    collective (ring, tree, star, parameter_server, none; default: ring);
+    cluster (its curves share latency and bandwidth). Rows with the same curve,
+    nodes and batch are repeats.
 
     Example: nodewise fit measurements.csv -o fit.json
     """
@@ -121,14 +116,8 @@ def import_files(
     Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
     Horovod, and the files of the callback data/templates/step_times.py.
 
-    Exit code: 0 converted, 2 a file is wrong, does not say enough or contradicts
-    an option.
-
-    Example, where names of the logs say the number of devices:
-
-    nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
-
-    Example of any other log, whose lines have a time in milliseconds:
+    Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o
+    mine.csv
 
     nodewise import run.log --pattern 'time (?P<step_ms>[\d.]+)ms' --devices 1
     --batch 12 -o mine.csv
@@ -170,17 +159,9 @@ def predict_nodes(
     around it by the noise that `nodewise fit` prints. Curves with units are
     continued as similar published curves went on.
 
-    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s, low and
-    high (of step_time_s), samples_per_s, time, cost, speedup and efficiency (each
-    with _low and _high; of the job), kind (fitted or predicted), extrapolated and
-    outside (what is beyond the measured range). Notes go to stderr.
-
-    With --at the answer has a row per point of the file, in its order: its columns,
-    and value, low and high in the quantity and unit of the curve, or error. These
-    intervals are those of one more measurement. Points beyond twice the most
-    devices, or outside half to twice the batches measured, are extrapolated.
-
-    Exit code: 0 predicted, 2 the file or an option is wrong.
+    With --at the answer has a row per point of the file, in its order, in the
+    quantity and unit of the curve. These intervals are those of one more
+    measurement. With --json notes go to stderr.
 
     Examples: nodewise predict fit.json --nodes 1-64
 
@@ -259,14 +240,6 @@ def best_nodes(
     --batch and --global-batch, the measured batches are used. If machines have
     several devices, numbers that fill whole machines are compared.
 
-    JSON is a list with curve, answer (in words), job (epoch, run, or 1M examples),
-    units, best (a list with objective, nodes, range of 90 %, and probability, null if
-    this number was not measured) and nodes (the table: time, cost, speedup,
-    efficiency, each with _low and _high, chance of deadline and budget, and kind).
-
-    Exit code: 0 answered, also if there is no best number; 2 the file or an
-    option is wrong.
-
     Examples: nodewise optimum fit.json --global-batch 1024
 
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
@@ -326,11 +299,7 @@ def next_measurement(
 ) -> None:
     """Name the measurement that would narrow down the best number of nodes most.
 
-    Gains count per minute of machine time, summed over all nodes. JSON is a list
-    with curve, nodes (none: nothing is worth measuring), fastest (so far), regret,
-    saved, minutes and answer (in words).
-
-    Exit code: 0 answered, 2 the file or an option is wrong.
+    Gains count per minute of machine time, summed over all nodes.
 
     Example: nodewise next fit.json --nodes 1-32
     """
@@ -345,95 +314,6 @@ def next_measurement(
     else:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-
-
-@app.command("forecast")
-def forecast_nodes(
-    *,
-    link: Annotated[
-        str,
-        typer.Option(
-            help="1gbit, 10gbit, 25gbit, 100gbit, hdr, ndr, nvlink, pcie, a rate (250mbit), or a "
-            "file of `nodewise calibrate`."
-        ),
-    ],
-    model: Annotated[
-        str | None, typer.Option(help="A model to measure on one node (see `nodewise models`).")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Examples per node and step.")] = 64,
-    nodes: NodeNumbers = "1-16",
-    strategy: Annotated[
-        str,
-        typer.Option(
-            help="What trains on several nodes: multi_worker_mirrored, horovod, custom_loop or mpi."
-        ),
-    ] = "multi_worker_mirrored",
-    step_time: Annotated[
-        float | None, typer.Option(help="Seconds of a step on one node, in place of a model.")
-    ] = None,
-    payload: Annotated[
-        float | None, typer.Option(help="Bytes of a gradient, with --step-time.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Forecast step times on several nodes from one node and the link.
-
-    One node is measured for some seconds, or its step time is given. Horovod,
-    custom_loop and mpi send gradients while others are still computed: the forecast
-    takes as much off as they saved in this project's measurements.
-
-    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s, speedup
-    and kind (measured; forecast, up to the 8 emulated nodes that forecasts were
-    checked on; or extrapolated).
-
-    Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
-
-    Example: nodewise forecast --model models/fashion_cnn.py --link 1gbit --nodes 1-16
-    """
-    from nodewise.cli import predict_tables
-    from nodewise.core.errors import UserError
-    from nodewise.predict import forecast
-    from nodewise.predict.answers import Job
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes
-    from nodewise.strategies.declaration import hidden_share
-
-    known, counts = forecast.parse_link(link), parse_nodes(nodes)
-    hidden = hidden_share(strategy)
-    if (model is None) == (step_time is None or payload is None):
-        raise UserError("give either --model, or --step-time and --payload")
-    one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
-    job = Job(name=MANY, examples=MANY_EXAMPLES)
-    answers = forecast.forecast(one, bytes_, known, counts, job, batch=batch, hidden=hidden)
-    if as_json:
-        _print_json(forecast.forecast_rows(answers, counts))
-    else:
-        typer.echo(answers.sentence())
-        print_whole(predict_tables.answers_table(answers, counts, marks=True))
-
-
-def _measured_alone(model: str, batch: int) -> tuple[float, float]:
-    """Return the step time on one node in seconds, and the bytes of one gradient.
-
-    The measurement runs in another process, because a process that starts workers must not have
-    started threads.
-    """
-    import subprocess
-    import sys
-    import tempfile
-
-    from nodewise.results.tables import build_tables
-
-    path = Path(model)
-    name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.json"
-        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
-        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-        if done.returncode:
-            raise typer.Exit(done.returncode)
-        row = build_tables([record])["cells"].iloc[0]
-    return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
 def _print_json(rows: "Sequence[dict[str, Any]]") -> None:

@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import STEPS, Out, OwnDataset
+from nodewise.cli.options import STEPS, KeepRefusal, Out, OwnDataset, Source
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -21,19 +21,13 @@ def mirror() -> str | None:
 def prepare_dataset(
     name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
     out: Out,
-    source: Annotated[
-        Literal["any", "official"],
-        typer.Option(help="'official': fail instead of using synthetic or different data."),
-    ] = "any",
+    source: Source = "any",
     seed: Annotated[int, typer.Option(help="Seed of synthetic data.")] = 1,
 ) -> None:
     """Download a dataset, verify it and unpack it; or generate synthetic data.
 
     Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
     URL prefix), the official addresses, synthetic data.
-
-    Example: nodewise prepare-dataset fashion_mnist --out
-    results/datasets/fashion_mnist
     """
     from nodewise import data
 
@@ -55,13 +49,7 @@ def prepare_dataset(
 def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
-    keep_refusal: Annotated[
-        bool,
-        typer.Option(
-            "--keep-refusal",
-            help="If the data cannot be used, write the reason; cells are then refused with it.",
-        ),
-    ] = False,
+    keep_refusal: KeepRefusal = False,
 ) -> None:
     """Prepare a dataset from a function of your own.
 
@@ -69,9 +57,6 @@ def prepare_own_dataset(
     Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
     and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
     iterable of batches with a length.
-
-    Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
-    results/datasets/own_shapes
     """
     # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -92,19 +77,12 @@ def prepare_own_dataset(
 def prepare_weights(
     name: Annotated[str, typer.Argument(help="Pretrained weights of data/weights.yaml.")],
     out: Out,
-    source: Annotated[
-        Literal["any", "official"],
-        typer.Option(help="'official': fail instead of using random weights."),
-    ] = "any",
+    source: Source = "any",
 ) -> None:
     """Download and verify the pretrained weights that a model starts from.
 
-    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
-    URL prefix), the official addresses. If the weights are not available, models
+    Sources are those of prepare-dataset. If the weights are not available, models
     start from random weights.
-
-    Example: nodewise prepare-weights resnet50_imagenet --out
-    results/weights/resnet50_imagenet
     """
     from nodewise.models import weights
 
@@ -123,10 +101,7 @@ def prepare_weights(
 def build_horovod(out: Out) -> None:
     """Build Horovod for the installed TensorFlow. This takes minutes.
 
-    If there is no compiler or no network, the cells that need Horovod are
-    refused.
-
-    Example: nodewise build-horovod --out results/horovod
+    If there is no compiler or no network, the cells that need Horovod are refused.
     """
     from nodewise.strategies.horovod import build as horovod_build
 
@@ -151,13 +126,7 @@ def describe_model(
         Path | None,
         typer.Option(help="For your own model: manifest.json of the data, if it is prepared."),
     ] = None,
-    keep_refusal: Annotated[
-        bool,
-        typer.Option(
-            "--keep-refusal",
-            help="If your own model cannot be described, write the reason in place of it.",
-        ),
-    ] = False,
+    keep_refusal: KeepRefusal = False,
 ) -> None:
     """Describe a model: its layers, parameters, operations, and the memory of training it.
 
@@ -166,16 +135,12 @@ def describe_model(
     model changes. Your own models are described by the workflow. Once yours is
     described, `nodewise measure` says before it starts if a batch does not fit
     this machine.
-
-    Example: nodewise describe-model fashion_cnn --out
-    data/models/fashion_cnn.json
     """
     from nodewise.cli import describe
 
-    if keep_refusal:
-        if out is None:
-            raise UserError("--keep-refusal: needs --out")
+    if not keep_refusal:
+        describe.describe_model(name, dataset, out, manifest)
+    elif out is None:
+        raise UserError("--keep-refusal: needs --out")
+    else:
         describe.describe_or_refuse(name, dataset, out, manifest)
-        return
-    described, path = describe.describe_model(name, dataset, out, manifest)
-    typer.echo(f"{path}: {len(described.layers)} layers")

@@ -1,7 +1,7 @@
 """Commands that show results."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,17 +9,10 @@ from nodewise.cli.options import (
     STEPS,
     Calibrated,
     Out,
-    OwnModels,
     StudyConfig,
     Tables,
-    named_files,
-    plain_table,
-    print_whole,
+    print_rows,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.table import Table
 
 app = typer.Typer()
 
@@ -37,32 +30,21 @@ def compare_runs(
     Example: nodewise compare old/tables results/study/tables --out
     results/study/changes.csv
     """
+    from nodewise.core.units import write_number
     from nodewise.results import compare_runs as compare
     from nodewise.results.table_files import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
-    print_whole(_changes_table(changes))
+    units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
+    columns = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"]
+    print_rows(
+        {name: row[name] for name in columns}
+        | {name: write_number(row[name], unit) for name, unit in units.items()}
+        | {"verdict": row["verdict"]}
+        for row in changes.to_dict("records")
+    )
     if out is not None:
         write_csv(changes, out)
-
-
-def _changes_table(changes: "pd.DataFrame") -> "Table":
-    from rich.markup import escape
-
-    from nodewise.core.units import write_number
-
-    about = ("Experiment", "Model", "Strategy", "Node")
-    numbers = ("Batch", "Nodes", "Old", "New", "New ÷ old", "Low", "High")
-    table = plain_table(*about, *numbers, "Verdict", texts=(*about, "Verdict"))
-    for row in changes.to_dict("records"):
-        table.add_row(
-            *(escape(row[name]) for name in ("experiment", "model", "strategy", "cluster")),
-            *(str(row[name]) for name in ("batch_per_worker", "nodes")),
-            *(write_number(row[name], "s") for name in ("old_s", "new_s")),
-            *(write_number(row[name], "×") for name in ("ratio", "low", "high")),
-            row["verdict"],
-        )
-    return table
 
 
 @app.command(rich_help_panel=STEPS)
@@ -73,15 +55,11 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
-    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
-
-    Example: nodewise draw-charts --config config/study.yaml --tables
-    results/study/tables --overhead results/study/overhead --out results/study/charts
-    """
+    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report import draw
+    from nodewise.study.config import read_config
 
     draw.draw_charts(
         tables,
@@ -90,7 +68,7 @@ def draw_charts(
         config_path=config,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
 
 
@@ -101,23 +79,19 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
-    own_models: OwnModels = None,
 ) -> None:
-    """Render the pages of the site as Markdown.
-
-    Example: nodewise render-pages --config config/study.yaml --results
-    results/study --out build/docs
-    """
+    """Render the pages of the site as Markdown."""
     from nodewise.models.facts import DESCRIPTIONS
     from nodewise.report.context import read_context
     from nodewise.report.render import render_pages as render
+    from nodewise.study.config import read_config
 
     study = read_context(
         config,
         results,
         calibration_paths=calibrations or (),
         models_dir=DESCRIPTIONS,
-        own_models=named_files(own_models),
+        own_models=read_config(config).own_descriptions(),
     )
     render(study, results, out)
 
@@ -127,10 +101,7 @@ def build_site(
     pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
     out: Out,
 ) -> None:
-    """Build the site from its pages with MkDocs.
-
-    Example: nodewise build-site --pages build/docs --out build/site
-    """
+    """Build the site from its pages with MkDocs."""
     from nodewise.report import site
 
     site.build_site(pages, out)

@@ -1,17 +1,17 @@
-"""Prepare and measure a single cell, and show its record as a table.
+"""Prepare and measure a single cell, and summarise its record.
 
 Data and weights are prepared in other processes, because the process that measures must not have
 used TensorFlow when it forks its workers.
 """
 
-import fcntl
 import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
@@ -20,9 +20,6 @@ from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import weights_of
 from nodewise.results.record import Record
 from nodewise.study.single import Options, cell_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 RESULTS = Path("results")
 SINGLE = RESULTS / "single_run"
@@ -55,11 +52,7 @@ def _weights(cell: Cell) -> Path | None:
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another nodewise command, which ends with this process and prints its own errors.
-
-    Raises:
-        SystemExit: the command failed; with the same exit code.
-    """
+    """Run another nodewise command, which ends with this process and prints its own errors."""
     command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
@@ -78,8 +71,7 @@ def measure_single(
 
     Raises:
         UserError: an option is wrong.
-        SystemExit: data or weights are not available; the process that prepares them has printed
-            why.
+        SystemExit: data or weights are not available.
     """
     cell = cell_of(options)
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
@@ -105,24 +97,15 @@ def measure_single(
 def _claimed(cell: Cell) -> Iterator[Cell]:
     """Yield the first repeat of the cell that has no record and that no other command measures.
 
-    A command claims a repeat by locking a file. The kernel frees the lock when the command ends,
-    also if it is killed.
+    A command claims a repeat by a lock, which the kernel frees when the command ends or is killed.
     """
     for repeat in itertools.count():
         one = cell.model_copy(update={"repeat": repeat})
         _logs(one).mkdir(parents=True, exist_ok=True)
-        with (_logs(one) / ".claimed").open("a") as file:
-            if _lock(file) and not _place(one).exists():
+        with suppress(Timeout), FileLock(_logs(one) / ".claimed", blocking=False):
+            if not _place(one).exists():
                 yield one
                 return
-
-
-def _lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _place(cell: Cell) -> Path:
@@ -133,37 +116,28 @@ def _logs(cell: Cell) -> Path:
     return SINGLE / "logs" / cell.id
 
 
-def table(record: Path) -> "Table":
-    """Return a record as a short table of quantities and values.
+def summary(record: Path) -> dict[str, str]:
+    """Return what a record says, as titles and values.
 
     Raises:
         UserError: the file is not a valid record.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from nodewise.core.units import kind_label, write_number
     from nodewise.results.columns import PARTS
     from nodewise.results.tables import build_tables
 
     row = build_tables([record])["cells"].iloc[0]
-    label = kind_label(row["kind"], row["data_origin"], row["weights"])
-    parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]
-    whole = row["whole_epochs"]
-    extent = counted(row["epochs"], "epoch") if whole else counted(row["steps"], "step")
-    values = {
-        "kind of numbers": label,
-        "data": row["data_origin"],
-        "weights": row["weights"] or "none pretrained",
-        "trained": f"{extent}, global batch {row['global_batch']}",
+    steps = (
+        counted(row["epochs"], "epoch") if row["whole_epochs"] else counted(row["steps"], "step")
+    )
+    return {
+        "cell": row["cell_id"],
+        "kind of numbers": kind_label(row["kind"], row["data_origin"], row["weights"]),
+        "trained": f"{steps}, global batch {row['global_batch']}",
         "step time, median": write_number(row["step_time_median_s"], "s"),
         "examples per second": write_number(row["examples_per_s"], "/s"),
-        "split of a step": ", ".join(parts),
+        **{part: write_number(row[f"{part}_s"], "s") for part in PARTS},
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),
         "flags": row["flags"] or "none",
         "record": str(record),
     }
-    shown = Table(title=row["cell_id"], title_justify="left", show_header=False)
-    for quantity, value in values.items():
-        shown.add_row(quantity, Text(value, overflow="fold"))
-    return shown

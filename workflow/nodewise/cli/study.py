@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import Records, StudyConfig, print_whole, records_of
+from nodewise.cli.options import Records, StudyConfig, print_rows, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -57,7 +57,7 @@ def plan(
         raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
     machine = Machine.here()
-    folder = records or records_of(study)
+    folder = records_of(study, records)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
@@ -77,9 +77,8 @@ def missing(
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
 
-    A rerun does not repeat them. After fixing the cause, for example by
-    installing a compiler, use --forget. It also removes a failed calibration
-    and a failed build of Horovod.
+    A rerun does not repeat them. After fixing the cause, use --forget. It also
+    removes a failed calibration and a failed build of Horovod.
 
     Example: nodewise missing --cautions --forget
     """
@@ -87,7 +86,7 @@ def missing(
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
-    folder = records or records_of(study)
+    folder = records_of(study, records)
     found = find_missing(study, folder, cautions=cautions)
     for line in lines(found):
         typer.echo(line)
@@ -124,7 +123,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, records or records_of(study), out)
+    manifest = publishing.publish(study, records_of(study, records), out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)
@@ -146,9 +145,25 @@ def list_models(
 
     Example: nodewise models --batch 128
     """
-    from nodewise.cli.list_commands import models_table
+    from nodewise.core.units import write_number
+    from nodewise.models.facts import facts
+    from nodewise.models.registry import check_project, registry
 
-    print_whole(models_table(batch))
+    check_project()
+    known = {name: (entry, facts(name)) for name, entry in registry().items()}
+    print_rows(
+        {
+            "model": name,
+            "dataset": entry.dataset,
+            "input": "×".join(map(str, model.input_shape)),
+            "trainable": f"{model.trainable:,}",
+            "parameters": f"{model.total:,}",
+            "payload": write_number(model.payload_bytes, "B"),
+            "MFLOP forward": f"{model.flops_per_example / 1e6:,.3f}",
+            f"FLOP/B, batch {batch}": f"{batch * model.flops_per_payload_byte:,.0f}",
+        }
+        for name, (entry, model) in known.items()
+    )
 
 
 @app.command("strategies")
@@ -157,6 +172,11 @@ def list_strategies() -> None:
 
     Example: nodewise strategies
     """
-    from nodewise.cli.list_commands import strategies_table
+    import json
 
-    print_whole(strategies_table())
+    from nodewise.strategies import STRATEGIES
+
+    for name, entry in STRATEGIES.items():
+        typer.echo(f"{name:<22} {entry.nodes:<8} {entry.title}")
+        for option, value in entry.options().model_dump().items():
+            typer.echo(f"{'':<31} {option}={json.dumps(value)}")

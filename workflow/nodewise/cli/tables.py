@@ -22,11 +22,7 @@ def build_tables(
         ),
     ] = None,
 ) -> None:
-    """Collect the records of a study in tables, as CSV and Parquet.
-
-    Example: nodewise build-tables --config config/study.yaml --out
-    results/study/tables
-    """
+    """Collect the records of a study in tables, as CSV and Parquet."""
     from nodewise.predict.fit_file import check_law
     from nodewise.results import published, tables
     from nodewise.results.importers import import_for_study
@@ -34,7 +30,7 @@ def build_tables(
     from nodewise.study.config import read_config
 
     study = read_config(config)
-    files = study.record_files(records or records_of(study))
+    files = study.record_files(records_of(study, records))
     imported = import_for_study([Path(path) for path in study.curves])
     for curve in imported:
         check_law(curve, "curves")
@@ -60,9 +56,6 @@ def fit_overhead(
 
     Beside the tables there is fit.json, which `nodewise predict` and `nodewise
     optimum` read.
-
-    Example: nodewise fit-overhead --tables results/study/tables --out
-    results/study/overhead
     """
     from nodewise.core.files import file_sha256
     from nodewise.predict import study
@@ -86,11 +79,7 @@ def judge_overhead(
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Test the cost models, and simple baselines, on held-out node counts.
-
-    Example: nodewise judge-overhead --tables results/study/tables --out
-    results/study/overhead
-    """
+    """Test the cost models, and simple baselines, on held-out node counts."""
     from nodewise.predict import study
     from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables

@@ -139,13 +139,12 @@ def _served(job: Job) -> Traffic:
 
 
 def _averaging(job: Job) -> Traffic:
-    """Return the traffic of a ring once per period. The size of optimizer states is not known."""
+    """Return the traffic of a ring once per period."""
     period = job.options.get("period", "epoch")
     steps = max(1, job.steps_per_epoch if period == "epoch" else period)
     ring = all_reduce(job)
     sent = ring.busiest_bytes / steps
-    known = job.options.get("optimizer_state") != "averaged"
-    return Traffic(sent if known else None, sent, ring.messages / steps)
+    return Traffic(sent, sent, ring.messages / steps)
 
 
 def _all_gather(job: Job) -> Traffic:

@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,13 +49,10 @@ def read_bytes(path: Path, most: int) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            content = file.read(most + 1) if size <= most else b""
+            content = file.read(most + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    if size > most:
-        raise UserError(f"{path}: {size:,} bytes is too large, at most {most:,} are allowed")
-    if len(content) > most:  # a device or a pipe, whose size is not known before
+    if len(content) > most:
         raise UserError(f"{path}: is too large, at most {most:,} bytes are allowed")
     return content
 

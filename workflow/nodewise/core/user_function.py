@@ -9,7 +9,6 @@ import ast
 import hashlib
 import importlib
 import importlib.util
-import keyword
 import os
 import re
 import sys
@@ -20,15 +19,15 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from zipfile import is_zipfile
 
 from pydantic import TypeAdapter, ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, ModelSpec
+from nodewise.core.cell import SAVED_MODEL, ModelSpec, Spec
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 
-_FORMS = "path/to/file.py:function or package.module:function"
 _MOST_BYTES = 10_000_000
 _OURS = Path(__file__).parents[1]
 
@@ -56,19 +55,25 @@ def parse_spec(spec: str) -> ParsedSpec:
     Raises:
         UserError: the form is wrong, or there is no such file, module or function.
     """
-    where, colon, function = spec.rpartition(":")
-    if not colon or not where or not function.isidentifier() or keyword.iskeyword(function):
-        raise UserError(f"{spec!r}: must be {_FORMS}")
-    if _is_path(where):
-        return _in_file(spec, Path(where), function)
-    if not all(part.isidentifier() for part in where.split(".")):
-        raise UserError(f"{spec!r}: must be {_FORMS}")
-    package = where.partition(".")[0]
-    if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
-        raise UserError(
-            f"{spec}: there is no module {package!r}, neither installed nor in this folder"
-        )
-    return ParsedSpec(spec, None, where, function)
+    text = _checked(spec, Spec)
+    where, _, function = text.rpartition(":")
+    if not _is_path(where):
+        package = where.partition(".")[0]
+        if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
+            raise UserError(
+                f"{spec}: there is no module {package!r}, neither installed nor in this folder"
+            )
+        return ParsedSpec(text, None, where, function)
+    file = Path(where)
+    if file.suffix != ".py":
+        raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
+    if not file.is_file():
+        raise UserError(f"{spec}: there is no file {file}")
+    code = read_bytes(file, _MOST_BYTES).decode(errors="replace")
+    if not re.search(rf"\b{function}\b|import \*", code):
+        raise UserError(f"{file}: has no function {function!r}")
+    stem = re.sub(r"\W", "_", file.stem)
+    return ParsedSpec(text, file, with_digest(f"nodewise_own_{stem}", text), function)
 
 
 def parse_model_spec(spec: str) -> ParsedSpec:
@@ -80,12 +85,27 @@ def parse_model_spec(spec: str) -> ParsedSpec:
     if not spec.endswith(SAVED_MODEL):
         return parse_spec(spec)
     file = Path(spec)
-    text = _relative(spec, file)
     if not file.is_file():
         raise UserError(f"{spec}: there is no file {file}")
     if not is_zipfile(file):
         raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
-    return ParsedSpec(text, file, "", "")
+    return ParsedSpec(_checked(spec, ModelSpec), file, "", "")
+
+
+def _checked(spec: str, form: Any) -> str:  # noqa: ANN401
+    """Return a spec with its file relative to the current folder, for records.
+
+    Raises:
+        UserError: the spec does not have this form.
+    """
+    try:
+        return str(TypeAdapter(form).validate_python(_plain(spec)))
+    except (ValidationError, ValueError) as error:
+        raise UserError(
+            f"{spec!r}: must be path/to/file.py:function or package.module:function, with at most "
+            "200 letters without accents, digits and . _ - /; rename the file or folder, or run "
+            "nodewise inside the folder of the file"
+        ) from error
 
 
 def own_model(build: str, dataset: str) -> str:
@@ -175,55 +195,6 @@ def _imported_names(file: Path) -> set[str]:
     return names
 
 
-def _in_file(spec: str, file: Path, function: str) -> ParsedSpec:
-    if file.suffix != ".py":
-        raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
-    text = _relative(spec, file, f":{function}")
-    if not file.is_file():
-        raise UserError(f"{spec}: there is no file {file}")
-    try:
-        tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
-    # deeply nested code raises the last two
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None) or 1
-        reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
-        raise UserError(f"{file}:{line}: not Python ({reason})") from error
-    if function not in (names := set(_bound(tree))) and "*" not in names:
-        raise UserError(f"{file}: has no function {function!r}")
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    stem = re.sub(r"\W", "_", file.stem)
-    return ParsedSpec(text, file, f"nodewise_own_{stem}_{digest}", function)
-
-
-def _relative(spec: str, file: Path, function: str = "") -> str:
-    """Return a spec with its file relative to the current folder, for records.
-
-    Raises:
-        UserError: the spec has characters that are not allowed in records, or is too long.
-    """
-    text = f"{os.path.relpath(file)}{function}"
-    try:
-        TypeAdapter(ModelSpec).validate_python(text)
-    except ValidationError as error:
-        raise UserError(
-            f"{spec!r}: may have letters without accents, digits and . _ - / only, 200 characters "
-            "at most; rename the file or folder, or run nodewise inside the folder of the file"
-        ) from error
-    return text
-
-
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a file may define; `*` if it has a star import."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.alias(name=name, asname=alias):
-                yield alias or name
-
-
 class Function:
     """An imported user function, which can be called any number of times.
 
@@ -254,17 +225,6 @@ class Function:
         """
         with user_errors(self.parsed):
             return self._function()  # type: ignore[misc]
-
-    def line_of(self, name: str) -> str:
-        """Return ` (file:line)` of the first line of the module that contains a name."""
-        file = Path(self._module.__file__ or "")
-        lines = [
-            node.lineno
-            for node in ast.walk(ast.parse(file.read_bytes()))
-            if (isinstance(node, ast.Name) and node.id == name)
-            or (isinstance(node, ast.alias) and name in (node.name, node.asname))
-        ]
-        return f" ({os.path.relpath(file)}:{min(lines)})" if lines else ""
 
 
 @contextmanager
@@ -312,7 +272,7 @@ def _first_line(error: BaseException) -> str:
         text = text.strip().splitlines()[-1].strip().removeprefix(f"{type(error).__name__}: ")
     bold = re.search(r"\x1b\[1m(.+)", text)
     lines = (bold.group(1).removesuffix("\x1b[0m") if bold else text).strip().splitlines()
-    return lines[0][:300] if lines else "no more is said"
+    return lines[0][:300] if lines else "(no message)"
 
 
 def _line_of(error: BaseException, folder: str) -> str:

@@ -17,9 +17,7 @@ class Entry(Facts):
     releases: tuple[Release, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _releases_fit(self) -> Self:
-        for release in self.releases:
-            release.check(self)
+    def _names_differ(self) -> Self:
         names = [file.name for release in self.releases for file in release.files_needed()]
         if len(set(names)) != len(names):
             raise ValueError("releases: two files have the same name")

@@ -30,7 +30,7 @@ from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
-from nodewise.study.memory_fit import check_fits
+from nodewise.study.memory_fit import misfit
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
@@ -91,19 +91,30 @@ def measure(
     period, result, failure = Period(), None, None
     status: Literal["ok", "failed", "refused"] = "ok"
     try:
-        source.check_usable()
+        if source.refused is not None:
+            raise RefusedError(source.refused)
         if cell.global_batch > source.train_examples:
             raise RefusedError(
                 f"a global batch of {cell.global_batch} is larger than the "
                 f"{source.train_examples} examples"
             )
-        if not cluster.remote:
-            check_fits(cell, memory.machine_bytes())
+        misfits = misfit(cell, memory.machine_bytes(), cell.workers)
+        if misfits and not cluster.remote:  # hosts check their own memory
+            raise RefusedError(misfits)
         with exclusive_machine(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
+                if strategy.splits_model and cell.build:  # the project's own models can be split
+                    job = process.Job(
+                        1,
+                        partial(check_model, task=task),
+                        logs=logs,
+                        time_limit_s=cell.time_limit_s,
+                        preload=_PRELOAD,
+                    )
+                    job.run()
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
@@ -169,7 +180,7 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         return combine(task.cell, parts, start_up, job.blocks)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
-        raise process.WorkerError(reason, None, []) from error
+        raise process.WorkerError(reason) from error
 
 
 def _files(task: Task) -> list[Path]:
@@ -198,6 +209,18 @@ def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     if rank < task.cell.workers + task.cell.servers:
         return worker.serve_parameters(task, rank, channel)
     return data_service.serve(task, rank, channel)
+
+
+def check_model(rank: int, channel: Channel, *, task: Task) -> Message:
+    """Check that the strategy can split the user's own model, before any node starts.
+
+    Raises:
+        RefusedError: it cannot.
+    """
+    from nodewise.measure import worker
+
+    worker.check_model(task)
+    return {}
 
 
 class _CellJob(BlockJob):

@@ -147,9 +147,9 @@ def _gradient(
 def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
     """Yield small preprocessed batches: all examples in random order, again and again."""
     rng = np.random.default_rng(seed)
-    each = len(data.y_train) // SMALL_BATCH
+    each = len(data.train[1]) // SMALL_BATCH
     while True:
-        order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
+        order = rng.permutation(len(data.train[1]))[: each * SMALL_BATCH]
         for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # sorted for faster disk access
-            x = recipe.preprocess(tf.constant(data.x_train[rows]))
-            yield recipe.augment(x), tf.constant(data.y_train[rows])
+            x = recipe.preprocess(tf.constant(data.train[0][rows]))
+            yield recipe.augment(x), tf.constant(data.train[1][rows])

@@ -35,12 +35,11 @@ from nodewise.measure.task import Task
 from nodewise.models import fit_options
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import PATIENCE_S, Job, NotTimedError, Strategy, numbers, plain
+from nodewise.strategies.api import Job, NotTimedError, Strategy, numbers, plain
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _FIRST_STEPS = 2  # enough to see whether replicas stay equal
-_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # of any cell: first, warm-up and timed steps
 
 
 def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
@@ -119,6 +118,13 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float
     return serve_in_node(task, rank, channel, start)
 
 
+def check_model(task: Task) -> None:
+    """Check that the cell's strategy can split the model; raise RefusedError if not."""
+    data = load(task.manifest)
+    job = _job(task, data, recipe_of(task.cell, data), 0)
+    STRATEGIES[task.cell.strategy].worker().check(job)
+
+
 def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
     """Return the job of a worker or server."""
     cell = task.cell
@@ -132,9 +138,6 @@ def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
         addresses=tuple(task.cluster.addresses()[: cell.workers + cell.servers]),
         steps_per_epoch=steps_per_epoch(cell, data.train_examples),
         batch=batch_spec(cell, data, recipe),
-        # A dead peer is noticed by its broken connection. In a cell that ends in time, no step
-        # takes longer than this.
-        patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
         token=task.token,
     )
 

@@ -22,7 +22,6 @@ from nodewise.core.fetch import (
     Text,
     UnobtainableError,
     Url,
-    parse_mirror,
 )
 from nodewise.core.files import atomic, check_writable, file_sha256, write_json
 from nodewise.core.schema import find_entry, read_json
@@ -112,7 +111,7 @@ def prepare(
         OSError: a folder cannot be written.
     """
     entry = find_entry(Entry, registry, name)
-    fetcher = Fetcher(name, cache, parse_mirror(mirror) if mirror else None)
+    fetcher = Fetcher(name, cache, mirror)
     copy = out / entry.file.name
     about = {"name": name} | entry.model_dump(include={"title", "licence", "licence_url"})
     check_writable(out / MANIFEST)

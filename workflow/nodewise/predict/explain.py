@@ -14,7 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
 from nodewise.predict.causes import Change, Setup, Steps
-from nodewise.predict.cluster_links import Link, between_nodes, constants, within_node
+from nodewise.predict.cluster_links import Link, between_nodes, is_within, within_node
 from nodewise.predict.cluster_steps import Cluster
 from nodewise.predict.law import Floats
 from nodewise.predict.posted_numbers import UNITS, Posted
@@ -348,8 +348,7 @@ def describe_cluster(
     if link is not None:
         if within or between:
             raise UserError("--link: is the only link; give --within and --between instead")
-        named = link.lower().replace("_", "-") in constants()["within"]
-        within, between = (link, None) if named else (None, link)
+        within, between = (link, None) if is_within(link) else (None, link)
     per_node = per_node or (1 if between else most)
     network = between_nodes(between) if between else _ANY_NETWORK
     known = between if most > per_node else within

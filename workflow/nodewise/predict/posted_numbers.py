@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
+from nodewise.predict.forecast import Given, given_by_file
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, MOST_NODES, Clock
 
@@ -116,3 +118,17 @@ def read_numbers(
     found.sort(key=lambda posted: posted.devices)
     found.append(read_number("--many", many, devices))
     return tuple(posted.like(found[0]) for posted in found)
+
+
+def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Given]:
+    """Return the throughputs of records, tables and logs of one training, and what else they say.
+
+    Raises:
+        UserError: a file cannot be read, batches differ, or there is one number of devices.
+    """
+    givens = [given_by_file(path) for path in paths]
+    throughputs = {count: value for given in givens for count, value in given.throughputs.items()}
+    if len(throughputs) == 1 or len({given.batch for given in givens}) > 1:
+        raise UserError(f"{paths[0]}: needs two numbers of devices with the same batch per device")
+    posted = (Posted(count, "samples_per_s", throughputs[count]) for count in sorted(throughputs))
+    return tuple(posted), givens[0]

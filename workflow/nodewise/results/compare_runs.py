@@ -21,17 +21,10 @@ from nodewise.results.tables import build_tables
 LEVEL = 0.99
 CHANGES = {
     **{name: CELLS[name] for name in CURVE_KEY},
-    "old_launches": "int64",
-    "new_launches": "int64",
-    "old_s": "float64",
-    "new_s": "float64",
-    "old_reference_s": "float64",
-    "new_reference_s": "float64",
-    "ratio": "float64",
-    "low": "float64",
-    "high": "float64",
-    "verdict": "str",
-    "cell_id": "str",
+    **dict.fromkeys(("old_launches", "new_launches"), "int64"),
+    **dict.fromkeys(("old_s", "new_s", "old_reference_s", "new_reference_s"), "float64"),
+    **dict.fromkeys(("ratio", "low", "high"), "float64"),
+    **dict.fromkeys(("verdict", "cell_id"), "str"),
 }
 FASTER, SLOWER, NO_CHANGE = "faster", "slower", "no change beyond noise"
 UNKNOWN = "noise unknown"
@@ -61,12 +54,15 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     `old_reference_s` and `new_reference_s` are medians of the reference step. It is the same work
     in both runs, so they show whether the machine itself changed.
     """
-    sides = {"old": _points(old), "new": _points(new)}
-    noise, freedom = _noise(list(sides.values()))
-    rows = sides["old"].merge(sides["new"], "outer", CURVE_KEY, suffixes=("_old", "_new"))
+    olds, news = _points(old), _points(new)
+    launches = pd.concat([olds["launches"], news["launches"]])
+    freedom = int((launches - 1).sum())
+    deviations = float(olds["squares"].sum() + news["squares"].sum())
+    noise = (deviations / freedom) ** 0.5 if freedom else np.nan
+    rows = olds.merge(news, "outer", CURVE_KEY, suffixes=("_old", "_new"))
     change = rows["mean_new"] - rows["mean_old"]
-    spread = noise * np.sqrt(1 / rows["launches_old"] + 1 / rows["launches_new"])
-    wide = float(stdtrit(freedom, (1 + LEVEL) / 2)) * spread if freedom else spread * np.nan
+    errors = noise * np.sqrt(1 / rows["launches_old"] + 1 / rows["launches_new"])
+    wide = stdtrit(float(freedom), (1 + LEVEL) / 2) * errors
     rows = rows.assign(
         old_launches=rows["launches_old"].fillna(0),
         new_launches=rows["launches_new"].fillna(0),
@@ -79,8 +75,15 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
         high=np.exp(change + wide),
         cell_id=rows["cell_id_new"].fillna(rows["cell_id_old"]),
     )
-    rows["verdict"] = [_verdict(*row) for row in rows[["old_s", "new_s", "low", "high"]].to_numpy()]
-    return typed(rows, CHANGES)
+    verdicts = [
+        (rows["new_s"].isna(), ONLY_OLD),
+        (rows["old_s"].isna(), ONLY_NEW),
+        (rows["low"].isna(), UNKNOWN),
+        (rows["high"] < 1, FASTER),
+        (rows["low"] > 1, SLOWER),
+    ]
+    conditions, words = zip(*verdicts, strict=True)
+    return typed(rows.assign(verdict=np.select(conditions, words, NO_CHANGE)), CHANGES)
 
 
 def read_changes(path: Path) -> pd.DataFrame:
@@ -103,20 +106,3 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
         reference=("reference_s", "median"),
         cell_id=("cell_id", "first"),
     )
-
-
-def _noise(sides: list[pd.DataFrame]) -> tuple[float, int]:
-    """Return the pooled standard deviation of a launch's log time, and its degrees of freedom."""
-    freedom = sum(int((side["launches"] - 1).sum()) for side in sides)
-    squares = sum(float(side["squares"].sum()) for side in sides)
-    return (float(np.sqrt(squares / freedom)), freedom) if freedom else (float("nan"), 0)
-
-
-def _verdict(old_s: float, new_s: float, low: float, high: float) -> str:
-    if np.isnan(new_s):
-        return ONLY_OLD
-    if np.isnan(old_s):
-        return ONLY_NEW
-    if np.isnan(low):
-        return UNKNOWN
-    return FASTER if high < 1 else SLOWER if low > 1 else NO_CHANGE

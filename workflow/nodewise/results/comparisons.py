@@ -16,7 +16,6 @@ from nodewise.results.queries import (
     POINT,
     Tables,
     compared_strategies,
-    plain_training,
     with_labels,
 )
 from nodewise.results.tables import one_node_reference
@@ -104,30 +103,6 @@ def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(flags=_with_flags_of_one(rows))
 
 
-def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return one-node step times by share of a core, if a machine was measured at several shares.
-
-    There is one row per machine, model, dataset, batch and share: the median over points, in the
-    node's own time. `against` is the ratio to the largest share. It is 1 if the emulation of slower
-    nodes has no cost of its own.
-    """
-    one = with_labels(plain_training(curves))
-    one = one[~one["whole_epochs"]]
-    share = one["cluster"].str.extract(r"^([\d.]+) core", expand=False)
-    one = one.assign(
-        share=share.fillna("1").add(" core"),
-        part=share.astype("float64").fillna(1.0),
-    )
-    at = ["machine", "model", "dataset", "batch_per_worker"]
-    one = one[one.groupby(at)["part"].transform("nunique") > 1]
-    rows = one.groupby([*at, "part", "share"], as_index=False).agg(
-        step_time_s=("step_time_s", "median"), launches=("repeats", "sum"), label=("label", "first")
-    )
-    rows = rows.sort_values([*at, "part"], ascending=[*(True for _ in at), False])
-    largest = rows.groupby(at)["step_time_s"].transform("first")
-    return rows.assign(against=rows["step_time_s"] / largest).reset_index(drop=True)
-
-
 def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
     """Return the cautions of points, including those of their one-node references."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
@@ -200,13 +175,13 @@ def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
-    """Return the accuracies of trainings on several nodes and on one node, ours and published.
+    """Return the accuracies of our trainings on several nodes and on one node.
 
-    Ours trained whole epochs, with the same number of epochs and the same batch per worker on one
-    node. `accuracy` is that of the test examples if both trainings have one, else of the training
-    examples. `accuracy_one` is the one on one node, and `change` the difference. `label` is the
-    kind. `cell_id` is empty for published trainings. Cautions are kept only for asynchronous
-    strategies: what disturbs step times does not change the accuracy of synchronous ones.
+    They trained whole epochs, with the same number of epochs and the same batch per worker.
+    `accuracy` is that of the test examples if both trainings have one, else of the training
+    examples. `accuracy_one` is the one on one node, and `change` the difference. Cautions are kept
+    only for asynchronous strategies: what disturbs step times does not change the accuracy of
+    synchronous ones.
     """
     done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
     ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
@@ -214,50 +189,15 @@ def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
     ours = ours.assign(
         label=ours["accuracy_label"], flags=ours["flags"].where(never_wait(ours), "")
     )
-    same = ["study", "model", "dataset", "epochs"]
-    theirs = [
-        tables[name]
-        .rename(columns={"training_accuracy": "train_accuracy"})
-        .assign(label="published", cell_id="", flags="")
-        for name in ("published", "published_runs")
-    ]
-    points, runs = theirs[0].assign(strategy="published"), theirs[1]
-    at = [*same, "experiment", "cluster", "kind", "data_origin", "batch_per_worker"]
-    rows = pd.concat(
-        [
-            _beside_one(ours, at),
-            _beside_one(points, [*same, "batch_per_worker"]),
-            _beside_one(runs, same),
-        ],
-        ignore_index=True,
-    )
+    key = ["study", "experiment", "model", "dataset", "cluster", "kind", "data_origin", "epochs"]
+    values = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
+    rows = one_node_reference(ours.drop(columns="cell_id_one"), [*key, "batch_per_worker"], values)
+    rows = rows[(rows["nodes"] > 1) & rows["cell_id_one"].notna()]
     tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
     accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
     one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
-    scored = rows.assign(
-        accuracy=accuracy,
-        accuracy_one=one,
-        change=accuracy - one,
-        train_change=rows["train_accuracy"] - rows["train_accuracy_one"],
-        of=tested.map({True: "test", False: "training"}),
-    )
-    return scored.dropna(subset="change").reset_index(drop=True)
-
-
-_OF_ONE = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
-_SCORED = [
-    *("study", "experiment", "model", "dataset", "strategy", "batch_per_worker", "nodes", "epochs"),
-    *("label", "flags", *_OF_ONE),
-]
-
-
-def _beside_one(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Return the rows on several nodes, with the accuracies on one node that match in `key`."""
-    rows = rows.reindex(columns=list(dict.fromkeys([*_SCORED, *key])))
-    rows = rows.astype({"batch_per_worker": "Int64", "repeats": "float64"})
-    rows = one_node_reference(rows, key, _OF_ONE)
-    columns = [*_SCORED, *(f"{name}_one" for name in _OF_ONE)]
-    return rows.loc[rows["nodes"] > 1, columns].fillna({"cell_id_one": ""})
+    of = tested.map({True: "test", False: "training"})
+    return rows.assign(accuracy=accuracy, accuracy_one=one, change=accuracy - one, of=of)
 
 
 def energies(tables: Tables) -> pd.DataFrame:

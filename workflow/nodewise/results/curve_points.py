@@ -15,7 +15,7 @@ import pandas as pd
 from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
-from nodewise.results.curves import Curve, Measured
+from nodewise.results.curves import Curve
 from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
@@ -63,8 +63,8 @@ def published_points(published: pd.DataFrame) -> pd.DataFrame:
         whole_epochs=True,
         exchange=RING.name,
         steps_per_epoch=published["steps"] // published["epochs"],
+        **dict.fromkeys(("experiment", "cluster", "data_origin"), ""),
     )
-    rows = rows.assign(experiment="", cluster="", data_origin="")
     timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
     rows = rows.assign(curve=curve_keys(rows), timed=timed, fitted=timed)
     return _points(rows.sort_values(CURVE_KEY))
@@ -80,46 +80,36 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
     for curve in curves:
         if curve.cluster is not None and not curve.assumed:
             named.setdefault(curve.cluster, set()).add(curve.collective)
-    return _points(
-        pd.DataFrame(
-            [
-                {
-                    "curve": curve.name,
-                    "link": curve.link,
-                    "model": curve.name,
-                    "cluster": curve.cluster or "",
-                    "kind": IMPORTED,
-                    "collective": _collective(curve, named.get(curve.cluster, set())),
-                    "batch_per_worker": point.batch_per_worker,
-                    "nodes": point.nodes,
-                    "payload_bytes": curve.payload,
-                    "step_time_s": point.step_time,
-                    "compute_s": point.compute,
-                    "wait_s": point.wait,
-                    "communicate_s": point.communicate,
-                    "noise": point.noise,
-                    "steps_per_epoch": _steps_per_epoch(curve, point),
-                    "timed": True,
-                    "fitted": True,
-                }
-                for curve in curves
-                for point in curve.measured
-            ]
-        )
-    )
-
-
-def _steps_per_epoch(curve: Curve, point: Measured) -> float | None:
-    if curve.examples is None or not curve.in_seconds:
-        return None
-    return curve.examples / (point.nodes * point.batch_per_worker)
-
-
-def _collective(curve: Curve, of_cluster: set[str]) -> str:
-    """Return the collective of a curve: as named, else that of its cluster, or empty if unknown."""
-    if not curve.assumed:
-        return curve.collective
-    return next(iter(of_cluster)) if len(of_cluster) == 1 else ""
+    rows = []
+    for curve in curves:
+        known = named.get(curve.cluster, set()) if curve.assumed else {curve.collective}
+        examples = curve.examples if curve.in_seconds and curve.examples else np.nan
+        about = {
+            "curve": curve.name,
+            "link": curve.link,
+            "model": curve.name,
+            "cluster": curve.cluster or "",
+            "kind": IMPORTED,
+            "collective": next(iter(known)) if len(known) == 1 else "",
+            "payload_bytes": curve.payload,
+            "timed": True,
+            "fitted": True,
+        }
+        rows += [
+            about
+            | {
+                "batch_per_worker": point.batch_per_worker,
+                "nodes": point.nodes,
+                "step_time_s": point.step_time,
+                "compute_s": point.compute,
+                "wait_s": point.wait,
+                "communicate_s": point.communicate,
+                "noise": point.noise,
+                "steps_per_epoch": examples / (point.nodes * point.batch_per_worker),
+            }
+            for point in curve.measured
+        ]
+    return _points(pd.DataFrame(rows))
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -147,17 +137,15 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     is_single = (curves["strategy"] == SINGLE) & (curves["nodes"] == 1)
     rest, single = curves[~is_single], curves[is_single].drop(columns="strategy")
     at = [*ONE_NODE_KEY, "machine"]
-    plain = [_plain_alone(*each) for each in rest[["exchange", "options"]].to_numpy()]
+    plain = [  # whether `single` is the one-node case of the strategy
+        EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
+        for exchange, options in rest[["exchange", "options"]].to_numpy()
+    ]
     alike = rest[(rest["strategy"] != SINGLE) & np.array(plain, bool)]
     strategies = alike[[*at, "strategy"]].drop_duplicates()
     lent = single.merge(strategies, "left", at)
     lent["strategy"] = lent["strategy"].fillna(SINGLE)
     return pd.concat([rest, lent[rest.columns]]).drop_duplicates(CURVE_KEY)
-
-
-def _plain_alone(exchange: str, options: str) -> bool:
-    """Return whether `single` is the one-node case of a strategy."""
-    return EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
 
 
 def curve_keys(rows: pd.DataFrame) -> list[str]:

@@ -5,18 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Line, Name
-from nodewise.results.quantities import (
-    Count,
-    Finite,
-    Joules,
-    Micros,
-    Seconds,
-    Share,
-    StepMicros,
-    refuse,
-)
-
-_SLACK = 1.05  # tolerance, because the whole and its steps are timed separately
+from nodewise.results.quantities import Count, Finite, Joules, Micros, Seconds, Share, StepMicros
 
 
 class StartUp(Frozen):
@@ -25,14 +14,6 @@ class StartUp(Frozen):
     imported_s: Seconds
     workers_ready_s: Seconds
     first_timed_step_s: Seconds
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.workers_ready_s < self.imported_s:
-            refuse("workers_ready_s", self.workers_ready_s, "at least imported_s")
-        if self.first_timed_step_s < self.workers_ready_s:
-            refuse("first_timed_step_s", self.first_timed_step_s, "at least workers_ready_s")
-        return self
 
 
 class Split(Frozen):
@@ -55,10 +36,10 @@ class Split(Frozen):
 
     @model_validator(mode="after")
     def _equally_long(self) -> Self:
-        steps = self.step_us or self.compute_us
-        parts = (self.compute_us, self.wait_us, self.communicate_us, self.apply_us, steps)
+        around = self.step_us or self.compute_us
+        parts = (self.compute_us, self.wait_us, self.communicate_us, self.apply_us, around)
         if len({len(part) for part in parts}) != 1:
-            raise ValueError("compute, wait, communicate and apply must have one entry per step")
+            raise ValueError("each part must have one entry per step")
         return self
 
 
@@ -83,16 +64,6 @@ class WorkerResult(Frozen):
     split: Split | None
     observed: dict[Name, list[Finite]] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _steps_make_the_whole(self) -> Self:
-        steps = len(self.step_us)
-        if len(self.input_us) != steps:
-            refuse("input_us", f"{len(self.input_us)} entries", f"{steps}, one for each step")
-        stepping_s = sum(self.step_us) / 1e6
-        if self.elapsed_s < stepping_s / _SLACK:
-            refuse("elapsed_s", self.elapsed_s, f"at least {stepping_s:g}, the sum of its steps")
-        return self
-
 
 class NodeUsage(Frozen):
     """Resources that one emulated node used: CPU time, throttling by its limit, bytes on its link.
@@ -112,8 +83,9 @@ class NodeUsage(Frozen):
     def __sub__(self, earlier: "NodeUsage") -> "NodeUsage":
         """Return the usage between two readings."""
         then = earlier.model_dump()
-        now = self.model_dump()
-        return NodeUsage.model_validate({name: max(0, now[name] - then[name]) for name in now})
+        return NodeUsage(
+            **{name: max(0, now - then[name]) for name, now in self.model_dump().items()}
+        )
 
 
 class Conditions(Frozen):
@@ -182,17 +154,15 @@ class Measurement(Frozen):
     discarded: list[Conditions]
 
     @model_validator(mode="after")
-    def _parts_fit(self) -> Self:
-        total = self.total_parameters
-        if self.trainable_parameters > total:
-            refuse("trainable_parameters", self.trainable_parameters, f"at most {total}, of all")
+    def _one_time_per_step(self) -> Self:
         for rank, worker in enumerate(self.workers):
-            if worker.rank != rank:
-                refuse(f"workers[{rank}].rank", worker.rank, str(rank))
-            steps = len(worker.step_us)
-            if steps != self.steps:
-                allowed = f"{self.steps}, those of all epochs"
-                refuse(f"workers[{rank}].step_us", f"{steps} steps", allowed)
+            if (worker.rank, len(worker.step_us), len(worker.input_us)) != (
+                rank,
+                *2 * [self.steps],
+            ):
+                raise ValueError(
+                    f"workers[{rank}]: must be of rank {rank}, with {self.steps} steps and inputs"
+                )
         return self
 
     @property

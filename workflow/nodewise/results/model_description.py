@@ -4,9 +4,9 @@ There is one JSON file per model, so that pages and charts know every layer with
 model. All numbers except those of memory are counted from the layers' shapes. None is timed.
 """
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.results.quantities import Count
@@ -102,41 +102,9 @@ class Architecture(Frozen):
     memory: Memory | None = None
 
     @property
-    def has_layers(self) -> bool:
-        """Whether `layers` lists the layers, rather than one entry for the whole model."""
-        return len(self.layers) > 1
-
-    @property
     def flops_per_payload_byte(self) -> float:
         """Operations of training one example, per byte that a worker exchanges in a step.
 
         A batch of *b* examples has *b* times as many operations for the same bytes.
         """
         return self.training_flops_per_example / self.payload_bytes
-
-    @model_validator(mode="after")
-    def _adds_up(self) -> Self:
-        sums = {
-            "trainable": sum(layer.trainable for layer in self.layers),
-            "total": sum(layer.parameters for layer in self.layers),
-            "flops_per_example": sum(layer.flops for layer in self.layers),
-            "training_flops_per_example": sum(layer.training_flops for layer in self.layers),
-            "payload_bytes": FLOAT32_BYTES * self.trainable,
-        }
-        for name, expected in sums.items():
-            if getattr(self, name) != expected:
-                raise ValueError(f"{name} is not what the layers add up to, {expected}")
-        if not self.trainable:
-            raise ValueError("no layer is trained")
-        return self
-
-    @model_validator(mode="after")
-    def _is_in_order(self) -> Self:
-        known: set[str] = set()
-        for layer in self.layers:
-            if layer.name in known:
-                raise ValueError(f"two layers are called {layer.name}")
-            if not known.issuperset(layer.inputs):
-                raise ValueError(f"{layer.name} comes before what it computes on")
-            known.add(layer.name)
-        return self

@@ -14,11 +14,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.schema import read_json
@@ -39,12 +39,6 @@ class Point(Frozen):
     small_squares: list[Square] = Field(min_length=1)
     big_squares: list[Square] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _equally_long(self) -> Self:
-        if len(self.small_squares) != len(self.big_squares):
-            raise ValueError("big_squares: must have one entry per group, as small_squares has")
-        return self
-
 
 class NoiseScale(Frozen):
     """Measurements of one model, with small batches of `small_batch` examples.
@@ -64,12 +58,6 @@ class NoiseScale(Frozen):
     small_batch: int = Field(ge=1)
     big_batch: int = Field(ge=2)
     points: list[Point] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _small_is_smaller(self) -> Self:
-        if self.small_batch >= self.big_batch:
-            raise ValueError("small_batch: must be less than big_batch")
-        return self
 
     def estimates(self, point: Point) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return estimates of tr Σ and |G|² by group, (groups,) each.

@@ -1,42 +1,27 @@
-"""Schemas of the results of the benchmark `bench/peers`.
+"""The comparison of `bench/peers`: launches of our strategies and of other frameworks.
 
-All intervals are 90 % intervals. The unit of repetition is a round, in which all ways (strategies
-and peers) are measured one right after another. Ratios are taken within a round. Because
-`bench/peers` has few rounds, its medians share a pooled spread, like points of curves
-(`curve_intervals`).
+The file has measurements only; `medians` derives what the page shows. The unit of repetition is a
+round, in which all ways (strategies and peers) are measured one right after another.
 """
 
-import math
-import statistics
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+import pandas as pd
 from pydantic import Field
 
 from nodewise.core.cell import Cluster, Frozen
 from nodewise.core.intervals import pooled_factors
-from nodewise.core.units import counted
 from nodewise.results.record import Kind, Provenance
 
-PEERS = ("horovod", "ddp")
+OURS, PEERS = "custom_loop", ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # the published comparison
 LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
+"""Targets, as upper limits: of what is added to a step against a peer, and of two other values."""
 
-
-class Interval(Frozen):
-    """A median over rounds and the ends of its interval, which are None with too few rounds."""
-
-    median: float
-    low: float | None
-    high: float | None
-    rounds: int
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.median:.3f} (no interval, {counted(self.rounds, 'round')})"
-        return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f}, {self.rounds} rounds)"
+PLACE = ["kind", "model", "nodes", "batch"]
+_VALUES = ["step", "added", "of_longer", "all_reduce"]
 
 
 class SameWork(Frozen):
@@ -53,29 +38,15 @@ class SameWork(Frozen):
 
 
 class Fit(Frozen):
-    """Measured examples per second on one node with one core and no limits, by way and round.
-
-    `ratios` are those of `custom_loop` to each other way.
-    """
+    """Examples per second on one node with one core and no limits, by way and round."""
 
     kind: Literal["measured"] = "measured"
     model: str
     batch: int
     rates: dict[str, list[float]]
-    ratios: dict[str, Interval]
 
 
-class Place(Frozen):
-    """The setting in which a way was measured."""
-
-    kind: Kind
-    model: str
-    way: str
-    nodes: int
-    batch: int
-
-
-class Run(Place):
+class Run(Frozen):
     """One launch of a way.
 
     `step_s` is the mean of the timed steps of the slowest worker, in wall seconds. `all_reduce_s`
@@ -85,6 +56,11 @@ class Run(Place):
     that failed.
     """
 
+    kind: Kind
+    model: str
+    way: str
+    nodes: int
+    batch: int
     round: int
     step_s: float
     all_reduce_s: float | None
@@ -93,94 +69,74 @@ class Run(Place):
     outside: list[str]
 
 
-class StepTime(Place):
-    """The step time of a way, in wall seconds."""
-
-    step_s: Interval
-
-
-class Ratio(Place):
-    """The time of one of our ways over that of a peer. Below 1, ours is faster."""
-
-    peer: str
-    ratio: Interval
-
-
-class Added(Place):
-    """The time that the exchange adds to a step.
-
-    `added_s` is the step time minus that on one node, in wall seconds. `of_longer` is the step time
-    relative to the longer of two times: a step on one node, which is only computing, and the
-    all-reduce alone. It is 1 if one completely hides the other, and None for a way without
-    all-reduce.
-    """
-
-    added_s: Interval
-    of_longer: Interval | None
-
-
-class AllReduce(Frozen):
-    """The time of an all-reduce relative to `wire_s`.
-
-    `wire_s` is the time that 2(n−1)/n of the payload takes on the link, in seconds.
-    """
-
-    kind: Kind
-    way: str
-    nodes: int
-    payload_bytes: int
-    wire_s: float
-    ratio: Interval
-
-
 class Results(Frozen):
-    """One comparison with peers.
+    """One comparison with peers. All times are wall times."""
 
-    All times are wall times; multiply by `cluster.share` to get a node's own time. `ratios` are
-    those of step times, `added_ratios` those of the time that the exchange adds. `levels` are the
-    targets, as upper limits: of `added_ratios`, of `of_longer` where computing and sending take
-    about equally long, and of `all_reduces`.
-    """
-
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     started_at: datetime
     finished_at: datetime
     cluster: Cluster
     batch: int
-    levels: dict[str, float]
     provenance: Provenance
     same_work: list[SameWork]
     fits: list[Fit]
     runs: list[Run] = Field(min_length=1)
-    step_times: list[StepTime]
-    ratios: list[Ratio]
-    added: list[Added]
-    added_ratios: list[Ratio]
-    all_reduces: list[AllReduce]
 
 
-def intervals(groups: Sequence[Sequence[float]]) -> list[Interval]:
-    """Return medians and intervals of groups with one value per round, for few rounds.
+def medians(results: Results) -> pd.DataFrame:
+    """Return medians over rounds, with 90 % intervals from the spread pooled over one `what`.
 
-    The groups share a pooled spread.
+    Columns are `PLACE`, way, peer, what, median, low, high (NaN for a single round) and rounds.
+    `what` is one of:
+        step: seconds of a step.
+        added: seconds of a step minus those of one on one node, in the same round.
+        of_longer: a step relative to the longer of computing (a step on one node) and all-reduce.
+        all_reduce: time of an all-reduce relative to `wire_s`, that of a ring's bytes on the link:
+            2(n−1)/n times the payload (P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce
+            algorithms for clusters of workstations, J. Parallel Distrib. Comput. 69, 2009).
+        rate: examples per second of our loop relative to those of another way, on one node.
+    With a `peer`, the value is the ratio to that of the peer, in the same round.
     """
-    medians = [statistics.median(group) for group in groups]
-    return [
-        _interval(median, median / factor, median * factor, len(group))
-        for group, median, factor in zip(groups, medians, pooled_factors(groups), strict=True)
+    runs = pd.DataFrame([run.model_dump() for run in results.runs]).astype({"all_reduce_s": float})
+    same = ["kind", "model", "batch", "way", "round"]
+    alone = runs.loc[runs["nodes"] == 1, [*same, "step_s"]]
+    runs = runs.merge(alone, "left", same, suffixes=("", "_one"))
+    several = runs["nodes"] > 1
+    sent = 2 * (runs["nodes"] - 1) / runs["nodes"] * runs["payload_bytes"]
+    runs["wire_s"] = 8 * sent / results.cluster.link_bit_s
+    runs = runs.assign(
+        step=runs["step_s"],
+        added=(runs["step_s"] - runs["step_s_one"]).where(several),
+        of_longer=(
+            runs["step_s"] / runs[["step_s_one", "all_reduce_s"]].max(axis=1, skipna=False)
+        ).where(several),
+        all_reduce=(runs["all_reduce_s"] / runs["wire_s"]).where(several),
+    )
+    key = [*PLACE, "way", "peer", "what"]
+    facts = [*PLACE, "way", "payload_bytes", "wire_s"]
+    values = runs.melt([*facts, "round"], _VALUES, "what").dropna(subset="value").assign(peer="")
+    values = values[values.groupby([*PLACE, "way", "what"])["value"].transform("min") > 0]
+    peers = values.loc[values["way"].isin(PEERS), [*PLACE, "way", "what", "round", "value"]]
+    both = values[~values["way"].isin(PEERS) & values["what"].isin(["step", "added"])].merge(
+        peers, "inner", [*PLACE, "what", "round"], suffixes=("", "_peer")
+    )
+    ratios = both.assign(value=both["value"] / both["value_peer"], peer=both["way_peer"])
+    rates = [
+        {"kind": fit.kind, "model": fit.model, "nodes": 1, "batch": fit.batch, "way": OURS}
+        | {"peer": way, "what": "rate", "round": number, "value": ours / theirs}
+        for fit in results.fits
+        for way in fit.rates.keys() - {OURS}
+        for number, (ours, theirs) in enumerate(zip(fit.rates[OURS], fit.rates[way], strict=True))
     ]
+    pools = [of for _, of in values.groupby("what")] + [of for _, of in ratios.groupby("what")]
+    pools += [of for _, of in pd.DataFrame(rates).groupby("model")] if rates else []
+    return pd.concat([_summary(pool, key) for pool in pools], ignore_index=True)
 
 
-def _interval(median: float, low: float, high: float, rounds: int) -> Interval:
-    known = not math.isnan(low)
-    ends = {"low": low, "high": high} if known else {"low": None, "high": None}
-    return Interval(median=median, rounds=rounds, **ends)
-
-
-def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
-    """Return the seconds that a ring's bytes take on a link: 2(n−1)/n·S over its rate.
-
-    Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of
-    workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.
-    """
-    return 2 * (nodes - 1) / nodes * 8 * payload_bytes / (rate_mbit * 1e6)
+def _summary(pool: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """Return the median of each group of a pool, with intervals from its pooled spread."""
+    groups = pool.groupby(key, sort=False)["value"]
+    factors = pooled_factors([values for _, values in groups])
+    rows = groups.agg(median="median", rounds="size").reset_index()
+    facts = pool.drop_duplicates(key).drop(columns=["value", "round"])
+    return rows.assign(low=rows["median"] / factors, high=rows["median"] * factors).merge(facts)

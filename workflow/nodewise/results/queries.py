@@ -54,16 +54,13 @@ def training_times(tables: Tables) -> pd.DataFrame:
     for published times relative to the published time on one node.
     """
     ours = _with_epochs(tables)
-    published = tables["published"]
-    ours = _with_asked(ours, published)
     own = ours["trained"].where(ours["whole_epochs"], 1)
     ours["epochs"] = ours["asked"].fillna(own).astype("int64")
     ours["projected"] = ~ours["whole_epochs"] | (ours["trained"] != ours["epochs"])
     ours["kind"] = _labels(ours, ours["projected"])
     for end in ("", "low_", "high_"):
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
-    theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
-    theirs = _alone(theirs).assign(projected=False)
+    theirs = _published_of(ours, tables).assign(projected=False)
     values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup", "projected"]
     return _with_published(ours, theirs, values)
 
@@ -75,23 +72,16 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     that measured steps have no accuracy. Ours are medians over launches; `least` and `most` are
     their range if there are several.
     """
-    lines = _with_epochs(tables).merge(_ends_of_accuracy(tables["cells"]), "left", CURVE_KEY)
-    ours = lines[lines["whole_epochs"]].rename(columns={"trained": "epochs"})
-    ours["kind"] = _labels(ours, of_accuracy=True)
-    ours["accuracy"] = ours["train_accuracy"]
-    published = tables["published"]
-    ours = _with_asked(ours, published)
+    done = tables["cells"][(tables["cells"]["status"] == "ok") & tables["cells"]["whole_epochs"]]
+    ends = done.groupby(CURVE_KEY)["train_accuracy"].agg(least="min", most="max", launches="size")
+    several = ends[ends["launches"] > 1].drop(columns="launches").reset_index()
+    lines = _with_epochs(tables)
+    ours = lines[lines["whole_epochs"]].merge(several, "left", CURVE_KEY)
+    ours = ours.rename(columns={"trained": "epochs"})
     ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
-    theirs = _published_of(lines, published).rename(columns={"training_accuracy": "accuracy"})
+    ours = ours.assign(kind=_labels(ours, of_accuracy=True), accuracy=ours["train_accuracy"])
+    theirs = _published_of(lines, tables)
     return _with_published(ours, theirs, ["epochs", "accuracy", "least", "most", "test_accuracy"])
-
-
-def _ends_of_accuracy(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest and highest training accuracy of each point with several launches."""
-    done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
-    launches = done.groupby(CURVE_KEY)["train_accuracy"]
-    ends = launches.agg(least="min", most="max", launches="size").reset_index()
-    return ends[ends["launches"] > 1].drop(columns="launches")
 
 
 def published_and_ours(tables: Tables) -> pd.DataFrame:
@@ -104,27 +94,15 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
     `experiment` says so.
     """
     where = [*MODEL, *POINT]
-    times, scores = (
-        rows[rows["line"] == PUBLISHED_STRATEGY]
-        for rows in (training_times(tables), accuracies(tables))
-    )
-    times = times[times["kind"] != "published"].merge(tables["published"][where])
-    times = _of_one_experiment(times)
-    ours = times[[*where, "experiment", "seconds", "kind", "flags", "cell_id"]].rename(
-        columns={"seconds": "seconds_ours", "kind": "label"}
-    )
-    scores = scores.drop_duplicates(where)
-    scores = scores[[*where, "experiment", "accuracy", "kind"]].rename(
-        columns={
-            "experiment": "scored",
-            "accuracy": "accuracy_ours",
-            "kind": "accuracy_label",
-        }
-    )
-    rows = tables["published"].rename(
-        columns={"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
-    )
-    rows = rows.merge(ours, "left", where).merge(scores, "left", where)
+    published = tables["published"]
+    ours = {"seconds": "seconds_ours", "kind": "label"}
+    times = _of_one_experiment(_of_their_strategy(training_times(tables), published[where]))
+    times = times[[*where, "experiment", *ours, "flags", "cell_id"]].rename(columns=ours)
+    ours = {"experiment": "scored", "accuracy": "accuracy_ours", "kind": "accuracy_label"}
+    scores = _of_their_strategy(accuracies(tables), published[where]).drop_duplicates(where)
+    scores = scores[[*where, *ours]].rename(columns=ours)
+    theirs = {"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
+    rows = published.rename(columns=theirs).merge(times, "left", where).merge(scores, "left", where)
     timed, scored = rows["experiment"].fillna(""), rows["scored"].fillna("")
     both_differ = (timed != "") & (scored != "") & (timed != scored)
     both = timed.where(timed != "", scored)
@@ -135,15 +113,19 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
     )
 
 
+def _of_their_strategy(rows: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return our rows at published points, measured with the strategy of the published study."""
+    return rows[rows["line"] == PUBLISHED_STRATEGY].merge(points)
+
+
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
     """Return the times of one experiment for each model and batch; see `published_and_ours`."""
     line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
     grouped = times.assign(caution=times["flags"] != "").groupby([*line, *one], as_index=False)
     ranked = grouped.agg({"nodes": "nunique", "caution": "sum", "projected": "max"})
-    ranked = ranked.sort_values(
-        ["nodes", "caution", "projected"], ascending=[False, True, True], kind="stable"
-    )
-    best = ranked.drop_duplicates(line)[[*line, *one]]
+    rank = ["nodes", "caution", "projected"]
+    best = ranked.sort_values(rank, ascending=[False, True, True], kind="stable")
+    best = best.drop_duplicates(line)[[*line, *one]]
     return times.merge(best).drop_duplicates([*line, "nodes"])
 
 
@@ -155,19 +137,19 @@ def improvements(tables: Tables) -> pd.DataFrame:
     mean, with an empty `model`. Our times of a model are from one experiment, as in
     `published_and_ours`.
     """
-    published = _alone(tables["published"].rename(columns={"training_time_s": "seconds"}))
+    published = _alone(tables["published"])
     published = published[published["nodes"] > 1].assign(saved=lambda rows: 1 - 1 / rows["speedup"])
     most = published.sort_values(["nodes", "saved"]).drop_duplicates(MODEL, keep="last")
     published = published.merge(most[[*MODEL, "batch_per_worker"]])
-    ours = training_times(tables).merge(published[[*MODEL, *POINT]])
-    ours = ours[ours["line"] == PUBLISHED_STRATEGY].dropna(subset="speedup")
-    ours = _of_one_experiment(ours).assign(saved=lambda rows: 1 - 1 / rows["speedup"])
+    ours = _of_their_strategy(training_times(tables), published[[*MODEL, *POINT]])
+    ours = _of_one_experiment(ours.dropna(subset="speedup"))
+    ours = ours.assign(saved=1 - 1 / ours["speedup"])
     rows = pd.concat([_as_ours(published), ours], ignore_index=True)
     rows = rows[["study", "kind", "model", *POINT, "saved", "experiment", *LAUNCHES]]
-    of_all = rows.groupby(["study", "kind", "nodes"]).agg(
+    of_all = rows.groupby(["study", "kind", "nodes"], as_index=False).agg(
         saved=("saved", "mean"), models=("model", "nunique")
     )
-    mean = of_all[of_all["models"] == len(most)].drop(columns="models").reset_index()
+    mean = of_all[of_all.pop("models") == len(most)]
     texts = dict.fromkeys(("model", "experiment", "flags", "cell_id"), "")
     rows = pd.concat([rows, mean.assign(**texts)], ignore_index=True)
     return rows.astype({"batch_per_worker": "Int64"})
@@ -252,42 +234,6 @@ def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     )
 
 
-def settings(tables: Tables) -> pd.DataFrame:
-    """Return the split steps on several nodes of models that were measured in several settings.
-
-    They are in long form, like `step_parts`, with a column `setting`: node and input in words. Only
-    batches that all settings of a node count have in common are returned. All are of one machine,
-    the one with the most settings.
-    """
-    cells = tables["cells"].groupby("experiment")[["input", "preprocessing_nodes"]].first()
-    inputs = cells.apply(lambda row: _input_in_words(*row), axis=1)
-    rows = tables["curves"].assign(
-        setting=lambda rows: rows["cluster"] + rows["experiment"].map(inputs).fillna("")
-    )
-    rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"] & rows["compute_s"].notna()]
-    at = ["model", "dataset", "strategy", "nodes"]
-    # of equal points of several experiments, keep one: without caution, then with most launches
-    rows = rows.assign(caution=rows["flags"] != "", fewer=-rows["repeats"])
-    rows = rows.sort_values(["caution", "fewer"], kind="stable")
-    rows = rows.drop_duplicates([*at, "machine", "setting", "batch_per_worker"])
-    known = rows.groupby([*at, "machine"])["setting"].transform("nunique")
-    rows = rows.assign(known=known).sort_values("known", ascending=False, kind="stable")
-    rows = rows[rows["machine"] == rows.groupby(at)["machine"].transform("first")]
-    known = rows["known"]
-    shared = rows.groupby([*at, "batch_per_worker"])["setting"].transform("nunique")
-    parts = step_parts(rows[(known > 1) & (shared == known)])
-    named = rows[["experiment", *at, "setting"]].drop_duplicates()
-    named = named.rename(columns={"strategy": "line"})
-    return parts.merge(named, "left", ["experiment", "model", "dataset", "line", "nodes"])
-
-
-def _input_in_words(how: str, preprocessing_nodes: int) -> str:
-    """Return the input in words; empty for the usual one, where each node reads its own shard."""
-    if how == "service":
-        return f", fed by {preprocessing_nodes} more"
-    return ", unsharded" if how == "unsharded" else ""
-
-
 def speedups(curves: pd.DataFrame) -> pd.DataFrame:
     """Return speed-up and efficiency of the lines with several node counts and a reference."""
     rows = scaling_lines(curves).dropna(subset="speedup")
@@ -304,17 +250,16 @@ def epochs(tables: Tables) -> pd.DataFrame:
 
 
 def _with_epochs(tables: Tables) -> pd.DataFrame:
-    """Return the lines of the curves with the number of epochs that their cells trained."""
+    """Return the lines of the curves with two numbers of epochs.
+
+    `trained` is that of their cells, `asked` that of the published model; NaN if there is none.
+    """
     key = [*AXES, "whole_epochs"]
     done = tables["cells"][tables["cells"]["status"] == "ok"]
     trained = done.groupby(key)["epochs"].max().rename("trained").reset_index()
-    return scaling_lines(tables["curves"]).merge(trained, "left", key)
-
-
-def _with_asked(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Return our rows with `asked`, the published number of epochs of the model; NaN if none."""
-    asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
-    return ours.merge(asked, "left", MODEL)
+    asked = tables["published"].groupby(MODEL)["epochs"].first().rename("asked").reset_index()
+    lines = scaling_lines(tables["curves"]).merge(trained, "left", key)
+    return lines.merge(asked, "left", MODEL)
 
 
 def _labels(
@@ -327,13 +272,16 @@ def _labels(
     return pd.Series(labels, index=rows.index, dtype="str")
 
 
-def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+def _published_of(ours: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return the published rows of models that we measured for the same study."""
-    return published.merge(ours[MODEL].drop_duplicates(), "inner", MODEL)
+    return _alone(tables["published"].merge(ours[MODEL].drop_duplicates(), "inner", MODEL))
 
 
 def _alone(published: pd.DataFrame) -> pd.DataFrame:
     """Return published rows with `speedup`, relative to the published time on one node."""
+    published = published.rename(
+        columns={"training_time_s": "seconds", "training_accuracy": "accuracy"}
+    )
     at = [*MODEL, "batch_per_worker"]
     one = published.loc[published["nodes"] == 1, [*at, "seconds"]]
     alone = published[at].merge(one, "left", at)["seconds"].to_numpy()

@@ -25,7 +25,7 @@ from nodewise.core.exchanges import (
 )
 from nodewise.core.schema import read_json
 from nodewise.results.measurement import Measurement
-from nodewise.results.quantities import Count, check_order, refuse
+from nodewise.results.quantities import Count
 
 Kind = Literal["measured", "emulated", "emulated soft"]
 Origin = Literal["official", "mirror", "generated", "own"]
@@ -120,32 +120,13 @@ class Record(Frozen):
 
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:
-        if (self.status == "ok") != (self.result is not None and self.failure is None):
-            raise ValueError("status ok needs a result and no failure")
-        if self.status != "ok" and (self.failure is None or self.result is not None):
-            raise ValueError(f"status {self.status} needs a failure and no result")
-        if self.result is not None and self.data is None:
-            raise ValueError("a result needs its data source")
+        complete = self.result is not None and self.data is not None and self.failure is None
+        failed = self.result is None and self.failure is not None
+        if not (complete if self.status == "ok" else failed):
+            raise ValueError("status ok needs data and a result, any other status a failure")
         if self.result is not None and len(self.result.workers) != self.cell.workers:
-            raise ValueError("a result needs one entry per worker")
+            raise ValueError("result.workers: must have one entry per worker")
         return self
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        check_order(self.started_at, self.finished_at)
-        if self.result is not None and self.data is not None:
-            _check_examples(self.result, self.data)
-        return self
-
-
-def _check_examples(result: Measurement, data: DataSource) -> None:
-    for rank, worker in enumerate(result.workers):
-        if worker.shard_examples > data.train_examples:
-            allowed = f"at most {data.train_examples}, the training examples"
-            refuse(f"result.workers[{rank}].shard_examples", worker.shard_examples, allowed)
-    if result.test is not None and result.test.examples > data.test_examples:
-        allowed = f"at most {data.test_examples}, the test examples"
-        refuse("result.test.examples", result.test.examples, allowed)
 
 
 def read_record(path: Path) -> Record:
@@ -173,8 +154,8 @@ def recorded(cell: Cell, records: Path) -> Record | None:
 
 def record_json(record: Record) -> str:
     """Return the text of a record file: one line per top-level field, in compact JSON."""
-    blocks = []
-    for name, value in record.model_dump(mode="json").items():
-        packed = json.dumps(value, allow_nan=False, separators=(",", ":"))
-        blocks.append(f" {json.dumps(name)}: {packed}")
-    return "{\n" + ",\n".join(blocks) + "\n}\n"
+    lines = [
+        f' "{name}": {json.dumps(value, allow_nan=False, separators=(",", ":"))}'
+        for name, value in record.model_dump(mode="json").items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

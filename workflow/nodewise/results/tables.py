@@ -123,6 +123,9 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     Results are medians over launches. Rates and epoch times follow from the median step time.
     """
     done = cells[cells["status"] == "ok"].rename(columns={"input": "pipeline"})
+    several = done.groupby(CURVE_KEY)["machine"].transform("nunique") > 1
+    machines = several.map({True: SEVERAL_MACHINES, False: ""})
+    done["flags"] = [*map(join_cautions, done["flags"], machines)]
     of_point = done.groupby(CURVE_KEY)
     parts = [
         of_point[[*_MIDDLES]].median(),
@@ -130,7 +133,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),
         of_point["weights"].max(),  # "random" if it is so in any launch
-        _cautions(done),
+        of_point["flags"].agg(cautions_of_launches),
     ]
     rows = pd.concat(parts, axis=1).reset_index()
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size().rename("failed").reset_index()
@@ -142,42 +145,20 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         failed=lost,
         cells=rows["repeats"] + lost,
     )
-    return typed(with_speedup(with_intervals(rows, done, CURVE_KEY)), CURVES)
-
-
-def _cautions(done: pd.DataFrame) -> "pd.Series[str]":
-    """Return the cautions of each point, including one about launches on several machines."""
-    several = done.groupby(CURVE_KEY)["machine"].transform("nunique") > 1
-    flags = done["flags"].mask(several, done["flags"].map(_with_machines))
-    return done.assign(flags=flags).groupby(CURVE_KEY)["flags"].agg(cautions_of_launches)
-
-
-def _with_machines(flags: str) -> str:
-    return join_cautions(flags, SEVERAL_MACHINES)
-
-
-def with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with speed-up and efficiency relative to one node.
-
-    The reference is `single`, the same loop without communication, so that a strategy gains nothing
-    by being slow on one node. Without `single` it is the strategy's own point on one node.
-    `cell_id_one` is a cell of the reference. References from another machine are not used; without
-    a reference, the speed-up is NaN.
-    """
-    curves = one_node_reference(curves, [*ONE_NODE_KEY, "machine"], ["examples_per_s", "cell_id"])
-    speedup = curves["examples_per_s"] / curves["examples_per_s_one"]
-    return curves.assign(
-        cell_id_one=curves["cell_id_one"].fillna(""),
-        speedup=speedup,
-        efficiency=speedup / curves["nodes"],
-    )
+    # The reference of a point on several nodes is measured on the same machine.
+    rows = with_intervals(rows, done, CURVE_KEY)
+    rows = one_node_reference(rows, [*ONE_NODE_KEY, "machine"], ["examples_per_s", "cell_id"])
+    speedup = rows["examples_per_s"] / rows["examples_per_s_one"]
+    rows = rows.assign(speedup=speedup, efficiency=speedup / rows["nodes"])
+    return typed(rows.fillna({"cell_id_one": ""}), CURVES)
 
 
 def one_node_reference(rows: pd.DataFrame, key: list[str], values: list[str]) -> pd.DataFrame:
     """Return the rows with `values` of their one-node reference, in columns that end in `_one`.
 
-    References are the rows on one node that match in `key`: that of `single`, else that of the same
-    strategy.
+    References are the rows on one node that match in `key`: that of `single`, the same loop without
+    communication, so that a strategy gains nothing by being slow on one node, else that of the same
+    strategy. Without a reference, values are NaN.
     """
     one = rows[rows["nodes"] == 1].assign(rank=rows["strategy"] != SINGLE)
     one = one[[*key, "strategy", "rank", *values]]

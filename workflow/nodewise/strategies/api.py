@@ -21,8 +21,6 @@ Batch = Any
 Logs = dict[str, tf.Tensor]
 """The result of a training step: the loss and the metrics so far, by name."""
 
-PATIENCE_S = 60.0  # a peer that is silent for longer raises an error, so that no wait is endless
-
 
 @dataclass(frozen=True)
 class Job:
@@ -38,7 +36,6 @@ class Job:
         addresses: `host:port` of every process of the job, for strategies that connect their
             processes themselves: workers first, then servers.
         steps_per_epoch: the number of steps in an epoch.
-        patience_s: seconds after which a silent peer is an error, where the strategy itself waits.
         batch: the TensorSpecs of a worker's batch, nested like the batch. If given, variables that
             a model creates in its first step are created before training begins.
         token: a secret of the job, by which its processes know each other.
@@ -52,14 +49,13 @@ class Job:
     options: Options = NO_OPTIONS
     addresses: tuple[str, ...] = ()
     steps_per_epoch: int = 1
-    patience_s: float = PATIENCE_S
     batch: Any = None
     token: str = ""
 
     def connect(self, *, servers: bool = False) -> Peers:
         """Connect this process with all other workers, and with `servers`, if asked. Collective."""
         addresses = self.addresses if servers else self.addresses[: self.size]
-        return Peers(self.rank, addresses, timeout_s=self.patience_s, token=self.token)
+        return Peers(self.rank, addresses, token=self.token)
 
 
 class StepTimes(NamedTuple):
@@ -286,7 +282,7 @@ def seeds(model: keras.Model) -> list[keras.Variable]:
     return [*own, unseeded().state]
 
 
-def draw_apart(job: Job) -> None:
+def seed_by_rank(job: Job) -> None:
     """Set a rank-dependent `tf.random` seed, so that functions traced later draw other numbers.
 
     Rank 0 keeps its seed.
@@ -295,7 +291,7 @@ def draw_apart(job: Job) -> None:
         tf.random.set_seed(job.seed + job.rank)
 
 
-def own_masks(model: keras.Model, replica: int) -> None:
+def set_dropout_seed(model: keras.Model, replica: int) -> None:
     """Give a replica its own random numbers, for example for the masks of dropout.
 
     All replicas are built with the same seed, so they would otherwise drop the same units. Replica

@@ -87,8 +87,8 @@ class Declaration:
 
     Attributes:
         module: the package that declares the strategy (`__name__` there). Its module `worker` has
-            `Strategy`, a class or a function that creates an object, and a class `Server` if the
-            strategy has servers.
+            `Strategy`, a class or a function that creates an object, a class `Server` if the
+            strategy has servers, and a function `check(job)` if it splits models.
         title: the display name. Tables and sentences use only the part before a comma.
         max_nodes: the largest number of nodes that train.
         exchange: how workers combine what they computed, an entry of the table of exchanges. If the
@@ -97,6 +97,7 @@ class Declaration:
         options: the class of its options.
         whole_batches: whether every worker gets the whole global batch instead of its part of it.
         one_process: whether the nodes are devices of one process.
+        splits_model: whether nodes hold parts of a model, so that few kinds of models are allowed.
         packages: packages it trains with in addition to TensorFlow; records store their versions.
         library: what has to be built before it can train, or None.
     """
@@ -109,6 +110,7 @@ class Declaration:
     options: type[Options] = Options
     whole_batches: bool = False
     one_process: bool = False
+    splits_model: bool = False
     packages: tuple[str, ...] = ()
     library: Library | None = None
 

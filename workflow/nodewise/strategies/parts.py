@@ -1,142 +1,126 @@
-"""Checks and helpers for strategies that give each node only a part of the model.
+"""Which models can be trained in parts, and helpers for strategies that give each node a part.
 
 These strategies compute the gradient of one loss of one output themselves, and update each node's
-variables with an optimizer of its own. They refuse models that do anything else in `train_step`.
+variables with an optimizer of its own. So they train only what is listed here: layers of Keras
+without side effects, mean losses of Keras, and optimizers that update each weight independently.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.models.contents import inner_optimizers
-from nodewise.strategies import per_worker
-from nodewise.strategies.api import Batch, Logs, numbers, stateful
+from nodewise.models.contents import layers_in
+from nodewise.strategies.api import Logs, numbers
 
-_OF_EACH_WEIGHT = (
-    *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
-    *(keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.ScheduleFreeAdamW),
-    *(keras.optimizers.Nadam, keras.optimizers.Adamax),
-    *(keras.optimizers.Adagrad, keras.optimizers.Adadelta),
+_OPTIMIZERS = frozenset(
+    {
+        *("SGD", "RMSprop", "Lion", "Ftrl", "Adam", "AdamW", "ScheduleFreeAdamW"),
+        *("Nadam", "Adamax", "Adagrad", "Adadelta"),
+    }
 )
-_OF_WHOLE_VARIABLES = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon)
+_LAYERS = frozenset(
+    {
+        *("InputLayer", "Dense", "Embedding", "Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose"),
+        *("DepthwiseConv2D", "SeparableConv2D", "EinsumDense", "MultiHeadAttention"),
+        *("LSTM", "LSTMCell", "GRU", "GRUCell", "Bidirectional"),
+        *("BatchNormalization", "LayerNormalization", "GroupNormalization", "Rescaling"),
+        *("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "GaussianNoise"),
+        *("MaxPooling1D", "MaxPooling2D", "AveragePooling1D", "AveragePooling2D"),
+        *("GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D"),
+        *("GlobalAveragePooling2D", "Flatten", "Reshape", "Permute", "ZeroPadding2D"),
+        *("Cropping2D", "UpSampling2D", "Activation", "ReLU", "LeakyReLU", "ELU", "PReLU"),
+        *("Softmax", "Add", "Average", "Concatenate", "Maximum", "Multiply", "Subtract"),
+    }
+)
+_MEANS = ("sum_over_batch_size", "mean")
 
 
-def optimizer_of_parts(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the model's optimizer if it can train nodes that each hold parts of the variables.
+def check(model: keras.Model, batch: Any = None) -> None:  # noqa: ANN401
+    """Check that a model can be trained in parts.
+
+    Args:
+        model: a compiled model.
+        batch: the TensorSpecs of a batch, if known.
 
     Raises:
-        RefusedError: it is not known to update each weight independently, or the model does more in
-            a step than one gradient of one loss.
+        RefusedError: it cannot; the text names what is not allowed.
     """
-    optimizer = optimizer_of_all(model)
-    refuse_more_than_each_weight(optimizer)
-    return optimizer
+    for problem in _problems(model, batch):
+        raise RefusedError(f"this strategy splits the model across nodes: {problem}")
+    check_optimizer(model.optimizer, model.trainable_variables)
 
 
-def refuse_more_than_each_weight(optimizer: keras.optimizers.Optimizer) -> None:
-    """Check that the optimizer trains parts of variables exactly as it would train whole ones.
-
-    Raises:
-        RefusedError: it is not known to update each weight independently, or it already has a
-            state, which is that of whole variables.
-    """
-    _refuse_state(optimizer)
-    if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
-        raise RefusedError(
-            "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
+def _problems(model: keras.Model, batch: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield what a model has that nodes with a part of it cannot train."""
+    for method in ("train_step", "compute_loss"):
+        if getattr(type(model), method) is not getattr(keras.Model, method):
+            yield f"a {method} of your own is not allowed"
+    options = fit_options.of(model)
+    if options.class_weight or options.callbacks:
+        yield "class weights and callbacks are not allowed"
+    plain = batch is None or (isinstance(batch, tuple) and len(batch) == 2)
+    inputs = getattr(model, "inputs", None) or []
+    if not plain or len(inputs) != 1 or len(model.outputs) != 1 or tf.nest.is_nested(model.loss):
+        yield (
+            "allowed is a Sequential or functional model with one input, one output, one loss and "
+            "no sample weights"
         )
-    if type(optimizer) not in _OF_EACH_WEIGHT:  # a subclass could do anything
-        kind = type(optimizer).__name__
-        raise RefusedError(f"the optimizer {kind} is not known to treat each weight for itself")
+    if not _is_a_mean_of_keras(model.loss):
+        yield "the loss must be one of keras.losses with the reduction sum_over_batch_size"
+    if model.losses:
+        yield "losses that layers add, such as regularizers, are not allowed"
+    for layer in layers_in(model):
+        if not _is_known(layer):
+            yield f"the layer {layer.name} ({type(layer).__name__}) is not allowed"
 
 
-def _refuse_state(optimizer: keras.optimizers.Optimizer) -> None:
+def _is_a_mean_of_keras(loss: Any) -> bool:  # noqa: ANN401
+    if isinstance(loss, str):
+        return True
+    kind = loss if callable(loss) and hasattr(loss, "__name__") else type(loss)
+    reduction = getattr(loss, "reduction", _MEANS[0])
+    return str(kind.__module__).startswith("keras.") and reduction in _MEANS
+
+
+def _is_known(layer: keras.Layer) -> bool:
+    """Return whether a layer only computes its outputs, from examples of this node alone."""
+    kind = type(layer)
+    if not kind.__module__.startswith("keras.src."):
+        return False
+    if isinstance(layer, keras.Model | keras.losses.Loss | keras.metrics.Metric):
+        return True
+    special = ("synchronized", "stateful", "activity_regularizer")
+    plain = not any(getattr(layer, name, None) for name in special)
+    return plain and kind.__name__ in _LAYERS
+
+
+def check_optimizer(
+    optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
+) -> None:
+    """Check that an optimizer trains parts of `variables` exactly as it would train all of them.
+
+    Raises:
+        RefusedError: it does not, or a variable has a constraint.
+    """
+    kind = type(optimizer)
+    if kind.__name__ not in _OPTIMIZERS or not kind.__module__.startswith("keras.src."):
+        known = ", ".join(sorted(_OPTIMIZERS))
+        raise RefusedError(f"the optimizer {kind.__name__} needs whole layers; allowed: {known}")
+    for setting in ("clipnorm", "global_clipnorm", "use_ema"):
+        if getattr(optimizer, setting):
+            raise RefusedError(f"the optimizer's {setting} needs the weights of all nodes")
     if optimizer.built and int(optimizer.iterations) > 0:
         raise RefusedError(
             "the saved model has the state of its optimizer, which this strategy would begin anew; "
             "compile it again in a build()"
         )
-
-
-def optimizer_of_stage(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the model's optimizer if it can train nodes that each hold some whole variables.
-
-    Raises:
-        RefusedError: it is not known to update each variable independently, or the model does more
-            in a step than one gradient of one loss.
-    """
-    optimizer = optimizer_of_all(model)
-    if optimizer.global_clipnorm is not None:
-        raise RefusedError(
-            "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
-        )
-    if type(optimizer) not in (*_OF_EACH_WEIGHT, *_OF_WHOLE_VARIABLES):
-        kind = type(optimizer).__name__
-        raise RefusedError(f"the optimizer {kind} is not known to treat each variable for itself")
-    return optimizer
-
-
-def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
-    """Check that none of the variables has a constraint, since a node may not hold all of it.
-
-    Raises:
-        RefusedError: one has.
-    """
     for variable in variables:
         if variable.constraint is not None:
             raise RefusedError(f"{variable.path} has a constraint, which needs all of it")
-
-
-def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the optimizer of a model whose training step is one gradient of one loss.
-
-    Raises:
-        RefusedError: the model's training step does anything else.
-    """
-    for method in ("train_step", "compute_loss"):
-        if getattr(type(model), method) is not getattr(keras.Model, method):
-            raise RefusedError(f"the model has a {method} of its own, and this strategy cuts it")
-    options = fit_options.of(model)
-    if options.class_weight or options.callbacks:
-        what = "class weights" if options.class_weight else "callbacks"
-        raise RefusedError(f"the model comes with {what}, and this strategy cuts it")
-    if not hasattr(model, "outputs"):
-        raise RefusedError(
-            "this strategy needs a Sequential or functional model with a keras.Input"
-        )
-    if isinstance(model.loss, dict | list | tuple) or len(model.outputs or [None]) > 1:
-        raise RefusedError("this strategy cuts the model, which must have one output and one loss")
-    if model.losses:
-        raise RefusedError("the model adds losses of its own, and this strategy cuts it")
-    reduction = getattr(model.loss, "reduction", "sum_over_batch_size")
-    if reduction not in ("sum_over_batch_size", "mean"):
-        raise RefusedError(f"the loss has the reduction {reduction}; this strategy needs a mean")
-    per_worker.check_unsynchronized(model)
-    for layer in stateful(model):
-        raise RefusedError(f"the layer {layer.name} is stateful, and this strategy cuts the model")
-    optimizer = model.optimizer
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise RefusedError("the optimizer scales the loss, and this strategy cuts the model")
-    if any(one.use_ema for one in inner_optimizers(optimizer)):
-        raise RefusedError("the optimizer averages weights (use_ema), which nobody here would use")
-    _refuse_state(optimizer)
-    return optimizer
-
-
-def unpacked(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return x and y of a batch, which must be one tensor each.
-
-    Raises:
-        RefusedError: the batch has any other structure.
-    """
-    parted = isinstance(batch, tuple) and len(batch) == 2
-    if not parted or not all(tf.is_tensor(part) for part in batch):
-        raise RefusedError("this strategy cuts the model: it takes one input and one label tensor")
-    x, y = batch
-    return x, y
 
 
 def scored(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor, loss: tf.Tensor) -> Logs:

@@ -3,7 +3,7 @@
 Imports TensorFlow.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -35,16 +35,7 @@ def check(model: keras.Model, job: api.Job) -> None:
                 f"the loss has the reduction {reduction}, and workers average gradients: use "
                 f"{_MEANS[0]}, or the strategy multi_worker_mirrored, which adds them up"
             )
-    check_mean(model, job)
-
-
-def check_mean(model: keras.Model, job: api.Job) -> None:
-    """Check that the loss of a batch is the mean of the losses of its parts.
-
-    Raises:
-        RefusedError: a loss of the model's own is anything else, such as a sum.
-    """
-    for name, whole, parts in _losses_of_parts(model, job):
+    for name, whole, parts in _tried(model, job):
         if abs(whole - np.mean(parts)) > _ALIKE * abs(whole):
             raise RefusedError(
                 f"the loss {name} of a batch is not the mean of its values for the parts of the "
@@ -61,13 +52,15 @@ def check_added(model: keras.Model, job: api.Job) -> None:
     Raises:
         RefusedError: its loss is neither a mean that Keras computes nor a sum.
     """
-    for loss in tf.nest.flatten(model.loss) if job.size > 1 else []:
+    if job.size == 1:
+        return
+    for loss in tf.nest.flatten(model.loss):
         if getattr(loss, "reduction", _MEANS[0]) in (None, "none"):
             raise RefusedError(
                 f"the loss {_name(loss)} has no reduction, and Keras reports the loss of several "
                 f"replicas wrongly then: use {_MEANS[0]} or sum"
             )
-    for name, whole, parts in _losses_of_parts(model, job):
+    for name, whole, parts in _tried(model, job):
         if abs(whole - np.sum(parts)) > _ALIKE * abs(whole):
             raise RefusedError(
                 f"the loss {name} returns one number for a batch, and tf.distribute adds up those "
@@ -75,58 +68,46 @@ def check_added(model: keras.Model, job: api.Job) -> None:
             )
 
 
-def _losses_of_parts(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[float]]]:
-    """Try the model's own losses that return one number for a batch, on labels made up at random.
+def _tried(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[float]]]:
+    """Call the model's own losses with random labels and outputs, from 0 to 1.
 
     Yields:
-        The name of a loss, its value for a batch, and its values for both halves of the batch.
-        Nothing for losses with a value for each example, such as those of Keras, and where such a
-        value cannot be computed: the user's code may want other labels, or other inputs.
+        The name of a loss that returns one number for a batch, its value for a batch, and its
+        values for both halves of the batch. Nothing if a loss cannot be called in this way.
     """
     losses = tf.nest.flatten(model.loss)
-    if job.size == 1 or job.batch is None or not any(map(_is_own, losses)):
+    own = [callable(one) and not one.__module__.startswith("keras.") for one in losses]
+    if job.batch is None or not any(own):
         return
     x, y, _ = keras.utils.unpack_x_y_sample_weight(job.batch)
-    predict = tf.function(lambda x: model(x, training=False), autograph=False)
-    try:
-        outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
-    except Exception:  # whatever the user's model raises
-        return
-    labels = tf.nest.flatten(y)
-    if len(losses) == 1:
-        losses *= len(outputs)
-    if not len(losses) == len(labels) == len(outputs):
-        return
-    for loss, *specs in zip(losses, labels, outputs, strict=True):
-        values = _values(loss, specs) if _is_own(loss) else []
-        if values and np.isfinite(values).all():
-            yield _name(loss), values[0], values[1:]
-
-
-def _values(loss: Any, specs: Sequence[tf.TensorSpec]) -> list[float]:  # noqa: ANN401
-    """Return a loss of a batch and of both its halves; empty if it is not one number each."""
-    called = loss.call if isinstance(loss, keras.losses.Loss) else loss
     rng = np.random.default_rng(0)
+    found = []
     try:
-        made = [_made_up(spec, rng) for spec in specs]
-        return [float(called(*(one[rows] for one in made))) for rows in _BATCH_AND_HALVES]
-    except Exception:  # whatever the user's loss raises
-        return []
-
-
-def _is_own(loss: Any) -> bool:  # noqa: ANN401
-    """Return whether a loss is a function or an object that does not come from Keras."""
-    return callable(loss) and not loss.__module__.startswith("keras.")
+        predict = tf.function(lambda x: model(x, training=False), autograph=False)
+        outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
+        losses, own = (one * (len(outputs) // len(one)) for one in (losses, own))
+        pairs = [
+            [
+                tf.cast(rng.uniform(0.1, 0.9, (_EXAMPLES, *spec.shape[1:])), spec.dtype)
+                for spec in specs
+            ]
+            for specs in zip(tf.nest.flatten(y), outputs, strict=True)
+        ]
+        for loss, (labels, predicted), is_own in zip(losses, pairs, own, strict=True):
+            if not is_own:
+                continue
+            call = loss.call if isinstance(loss, keras.losses.Loss) else loss
+            values = [call(labels[rows], predicted[rows]).numpy() for rows in _BATCH_AND_HALVES]
+            if values[0].ndim == 0 and np.isfinite(values).all():
+                found.append((_name(loss), values[0], values[1:]))
+    except Exception:  # whatever the user's code raises
+        return
+    yield from found
 
 
 def _name(loss: Any) -> str:  # noqa: ANN401
     name = getattr(loss, "name", None) or getattr(loss, "__name__", None)
     return str(name or type(loss).__name__)  # a functools.partial has neither
-
-
-def _made_up(spec: tf.TensorSpec, rng: np.random.Generator) -> tf.Tensor:
-    """Return numbers between 0 and 1 in the form of `spec`; 0 where it has whole numbers."""
-    return tf.cast(rng.uniform(0.1, 0.9, (_EXAMPLES, *spec.shape[1:])), spec.dtype)
 
 
 def check_unsynchronized(model: keras.Model) -> None:

@@ -17,9 +17,18 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.models.cut import cut
-from nodewise.strategies import api, per_worker
+from nodewise.strategies import api, parts
 from nodewise.strategies.options import Pipelined
-from nodewise.strategies.parts import mean_loss, optimizer_of_stage, scored, unpacked
+
+
+def check(job: api.Job) -> None:
+    """Check that the job's model can be trained in stages; raise RefusedError if not."""
+    _stages(job.build(), job)
+
+
+def _stages(model: keras.Model, job: api.Job) -> list[keras.Model]:
+    parts.check(model, job.batch)
+    return cut(model, job.size // cast(Pipelined, job.options).pipelines)
 
 
 class _Pass(NamedTuple):
@@ -46,17 +55,15 @@ class Pipeline(api.Strategy):
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         self._job = job
-        self._stages = cut(self.model, job.size // chosen.pipelines)
+        self._stages = _stages(self.model, job)
         pipeline, self._place = divmod(job.rank, len(self._stages))
-        api.own_masks(self.model, pipeline)
+        api.set_dropout_seed(self.model, pipeline)
         rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
-        parts = np.array_split(rows, chosen.micro_batches)
-        self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
+        micro_batches = np.array_split(rows, chosen.micro_batches)
+        self._micro_batches = [slice(part[0], part[-1] + 1) for part in micro_batches]
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
-        self.optimizer = optimizer_of_stage(self.model)
-        if chosen.pipelines * chosen.micro_batches > 1:
-            per_worker.check_mean(self.model, job)
+        self.optimizer = self.model.optimizer
         self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
@@ -75,9 +82,9 @@ class Pipeline(api.Strategy):
         made = self._stage(x, training=True)
         if not self._last:
             return made, {}
-        loss = mean_loss(self.model, y, made)
+        loss = parts.mean_loss(self.model, y, made)
         share = x.shape[0] / self._job.global_batch
-        return loss * share, scored(self.model, y, made, loss)
+        return loss * share, parts.scored(self.model, y, made, loss)
 
     def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
         # a sparse gradient may have a row twice, and Adam would square both instead of their sum
@@ -85,7 +92,7 @@ class Pipeline(api.Strategy):
         self.optimizer.apply(dense, self._stage.trainable_variables)
 
     def _train(self, batch: api.Batch) -> tuple[api.Logs, api.StepTimes]:
-        x, y = unpacked(batch)
+        x, y = batch
         timer = api.StepTimer()
         logs: api.Logs = {}
         passes = []
@@ -133,9 +140,7 @@ class Pipeline(api.Strategy):
 
     def _receive(self, peer: int, shape: tuple[int, ...], timer: api.StepTimer) -> tf.Tensor:
         timer.end("compute")
-        patience_s = self._job.patience_s
-        if not select.select([self._peers.fileno(peer)], [], [], patience_s)[0]:
-            raise TimeoutError(f"worker {peer} sent nothing for {patience_s:g} s")
+        select.select([self._peers.fileno(peer)], [], [])
         timer.end("wait")
         values = self._peers.receive_array(peer, math.prod(shape))
         timer.end("communicate")

@@ -2,7 +2,8 @@
 
 Used by strategies that send their own messages. A message is its length (8 bytes, big-endian)
 followed by its bytes. Waiting for a message uses no CPU time, because a node may have only a
-fraction of a core. This module must not import TensorFlow.
+fraction of a core. There are no timeouts: the connection to a process that has ended breaks, and
+the time limit of the cell ends a job that hangs. This module must not import TensorFlow.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import struct
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import cast
 
 import numpy as np
 import psutil
@@ -22,6 +24,7 @@ from nodewise.cluster.api import parsed
 
 SHORT = 1 << 16  # bytes, at most, of a message without weights, gradients or activations
 _RETRY_S = 0.02
+_NEVER_S = 1e6  # a socket with a timeout polls before it reads, which SO_RCVLOWAT needs
 _HELLO_S = 5.0  # a connection that says nothing for longer is not of this job
 _AT_ONCE = 1 << 18  # a long message is read in pieces of this many bytes
 _FEW = 1 << 14  # up to this many bytes, reading packet by packet is cheaper than waiting for all
@@ -39,10 +42,8 @@ class Peers:
     that was passed to `send` before `flush` has returned.
     """
 
-    def __init__(
-        self, rank: int, addresses: Sequence[str], *, timeout_s: float, token: str = ""
-    ) -> None:
-        """Connect to all other processes. Collective: all must call it within `timeout_s`.
+    def __init__(self, rank: int, addresses: Sequence[str], *, token: str = "") -> None:
+        """Connect to all other processes. Collective.
 
         The listening socket is closed afterwards, so that a TensorFlow server can use the address.
         The port stays reserved as long as this object exists.
@@ -50,28 +51,23 @@ class Peers:
         Args:
             rank: the rank of this process.
             addresses: `host:port` of every process, by rank.
-            timeout_s: the longest wait for a peer, here and in later calls.
             token: a secret of the job. Connections without it are closed.
 
         Raises:
-            TimeoutError: a peer did not connect in time.
             ConnectionError: a process of the job has a wrong rank, or the process at an address is
                 not of the job.
         """
         self.rank, self.size = rank, len(addresses)
-        self._timeout_s = timeout_s
         self._sockets: dict[int, socket.socket] = {}
         self._pending: list[Future[None]] = []
         self._last: dict[int, Future[None]] = {}  # the last send to each peer
         self._port = reserve(parsed(addresses[rank]))
         digest = hashlib.sha256(token.encode()).digest()
-        deadline = time.monotonic() + timeout_s
         with socket.create_server(parsed(addresses[rank]), backlog=self.size) as listener:
             for lower in range(rank):
-                self._keep(lower, _connected(parsed(addresses[lower]), deadline))
+                self._keep(lower, _connected(parsed(addresses[lower])))
                 self._sockets[lower].sendall(_HELLO.pack(digest, rank))
             while len(self._sockets) < self.size - 1:
-                listener.settimeout(max(0.1, deadline - time.monotonic()))
                 connection, _ = listener.accept()
                 peer = _greeted(connection, digest)
                 if peer is None:
@@ -86,7 +82,7 @@ class Peers:
             raise ConnectionError("a peer is not a process of this job")
 
     def _keep(self, peer: int, connection: socket.socket) -> None:
-        connection.settimeout(self._timeout_s)
+        connection.settimeout(_NEVER_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sockets[peer] = connection
 
@@ -121,14 +117,13 @@ class Peers:
 
     def _send(self, to: int, parts: list[memoryview]) -> None:
         for part in parts:
-            for start in range(0, len(part), _AT_ONCE):  # the timeout applies to each piece
-                self._sockets[to].sendall(part[start : start + _AT_ONCE])
+            self._sockets[to].sendall(part)
 
     def flush(self) -> None:
         """Wait until all sent messages have been handed to the operating system.
 
         Raises:
-            OSError: a peer is gone or stuck.
+            OSError: a peer is gone.
         """
         pending, self._pending = self._pending, []
         for sent in pending:
@@ -139,7 +134,6 @@ class Peers:
 
         Raises:
             ConnectionError: the peer is gone, or announces a message that is too long.
-            TimeoutError: the peer sent nothing in time.
         """
         (length,) = _LENGTH.unpack(_read(self._sockets[peer], LENGTH_BYTES))
         if length > at_most:
@@ -153,68 +147,59 @@ class Peers:
             raise ConnectionError(f"peer {peer} sends {len(values):,} values, not {entries:,}")
         return values
 
-    def exchange(self, message: bytes, at_most: int | None = None) -> list[bytes | bytearray]:
-        """Send `message` to all other processes; return the messages of all, by rank. Collective.
+    def exchange(
+        self, message: bytes, at_most: int | None = None, among: Sequence[int] = ()
+    ) -> list[bytes | bytearray]:
+        """Send `message` to all processes of `among`, by default all; return theirs. Collective.
 
         Messages have `at_most` bytes: by default SHORT, or as many as this process sends.
 
         Raises:
-            OSError: a peer is gone or stuck.
+            OSError: a peer is gone.
         """
-        if at_most is None:
-            at_most = max(SHORT, len(message))
-        for peer in self._sockets:
-            self.send(peer, message)
-        received = {peer: self.receive(peer, at_most) for peer in self._sockets}
+        among = among or range(self.size)
+        longest = max(SHORT, len(message)) if at_most is None else at_most
+        found = self._swap([message] * len(among), [longest] * len(among), among)
+        return cast(list[bytes | bytearray], found)
+
+    def total(self, values: Floats, among: Sequence[int] = ()) -> Floats:
+        """Return the sum of `values`, (entries,), over the processes of `among`. Collective.
+
+        Each process sums one part of the entries in the order of `among`, and sends this sum to all
+        others: as many bytes as in a ring, 2(n−1)/n of the array.
+
+        Raises:
+            OSError: a peer is gone.
+        """
+        among = among or range(self.size)
+        parts = np.array_split(values, len(among))
+        mine = parts[among.index(self.rank)].nbytes
+        first, *others = map(
+            _floats, self._swap([part.data for part in parts], [mine] * len(among), among)
+        )
+        total = first.copy()
+        for other in others:
+            total += other
+        sums = self._swap([total.data] * len(among), [part.nbytes for part in parts], among)
+        return np.concatenate([_floats(one) for one in sums])
+
+    def _swap(
+        self, messages: Sequence[Buffer], at_most: Sequence[int], among: Sequence[int]
+    ) -> list[Buffer]:
+        """Send each process of `among` its message; return the messages that they send."""
+        for peer, message in zip(among, messages, strict=True):
+            if peer != self.rank:
+                self.send(peer, message)
+        received = [
+            message if peer == self.rank else self.receive(peer, most)
+            for peer, message, most in zip(among, messages, at_most, strict=True)
+        ]
         self.flush()
-        return [received.get(rank, message) for rank in range(self.size)]
+        return received
 
     def fileno(self, peer: int) -> int:
         """Return the file descriptor that becomes readable when `peer` has sent something."""
         return self._sockets[peer].fileno()
-
-
-class Direct:
-    """An all-reduce in which every worker sends directly to every other.
-
-    It sends as many bytes as a ring, 2(n−1)/n of the array from each worker, but in two exchanges
-    instead of the ring's 2(n−1) steps.
-
-    The workers are the `members` of `peers`, by default all. A worker's rank is its index in
-    `members`.
-    """
-
-    def __init__(self, peers: Peers, members: Sequence[int] = ()) -> None:
-        self._peers = peers
-        self._members = members or range(peers.size)
-        self.rank, self.size = self._members.index(peers.rank), len(self._members)
-
-    def all_reduce(self, values: Floats) -> Floats:
-        """Return the sum of `values`, float32, (entries,), over all workers.
-
-        Each worker sums one part of the entries and sends that sum to all others.
-
-        Raises:
-            OSError: a peer is gone or stuck.
-        """
-        parts = np.array_split(np.asarray(values), self.size)
-        mine = len(parts[self.rank])
-        own = _sum(self._exchange(parts, [mine] * self.size))
-        return np.concatenate(self._exchange([own] * self.size, [len(part) for part in parts]))
-
-    def _exchange(self, parts: Sequence[Floats], entries: Sequence[int]) -> list[Floats]:
-        """Send each worker its part; return the `entries` that every worker sent, by rank.
-
-        In step s a worker sends to the worker s ranks after it and receives from the one s ranks
-        before it, so every receiver has one sender at a time.
-        """
-        found = [*parts]
-        for step in range(1, self.size):
-            to, source = (self.rank + step) % self.size, (self.rank - step) % self.size
-            self._peers.send(self._members[to], parts[to].data)
-            found[source] = self._peers.receive_array(self._members[source], entries[source])
-        self._peers.flush()
-        return found
 
 
 def reserve(address: tuple[str, int]) -> socket.socket:
@@ -248,13 +233,11 @@ def _greeted(connection: socket.socket, digest: bytes) -> int | None:
     return int(rank) if told == digest else None
 
 
-def _connected(address: tuple[str, int], deadline: float) -> socket.socket:
+def _connected(address: tuple[str, int]) -> socket.socket:
     while True:
         try:
-            return socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
-        except ConnectionRefusedError as error:  # the peer does not listen yet
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"timed out connecting to {address[0]}:{address[1]}") from error
+            return socket.create_connection(address)
+        except ConnectionRefusedError:  # the peer does not listen yet
             time.sleep(_RETRY_S)
 
 
@@ -285,9 +268,5 @@ def _wake_at(connection: socket.socket, octets: int) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, octets)
 
 
-def _sum(parts: Sequence[Floats]) -> Floats:
-    """Return the sum in the order of ranks, so that all workers get the same rounding."""
-    total = parts[0].copy()
-    for other in parts[1:]:
-        total += other
-    return total
+def _floats(message: Buffer) -> Floats:
+    return np.frombuffer(memoryview(message), np.float32)

@@ -3,14 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
 
-from pydantic import model_validator
+import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.core.cell import Frozen
 from nodewise.core.fetch import Text
 from nodewise.data.facts import Facts, SourceFile
-from nodewise.data.prepared import Arrays
+from nodewise.data.structures import Array
+
+Labelled = tuple[Array, NDArray[np.uint8]]
+"""Examples (examples, …) and their labels (examples), which are indices into `Facts.classes`."""
 
 
 class BaseRelease(Frozen):
@@ -27,29 +30,20 @@ class BaseRelease(Frozen):
         """Return the files of the release. Their names are different."""
 
     @abstractmethod
-    def check(self, facts: Facts) -> None:
-        """Raise a ValueError if this format cannot contain a dataset with these facts."""
-
-    @abstractmethod
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> Arrays:
-        """Read the files and return the examples and labels.
+    ) -> tuple[Labelled, Labelled]:
+        """Read the files, whose digests have been checked.
 
         Args:
             facts: facts about the dataset.
             paths: path of each file, by its name.
             advance: called with the number of examples just read.
 
-        Raises:
-            ValueError: a file does not agree with `facts`. The message names the file.
-        """
+        Returns:
+            The training set and the test set. Images are uint8 of N × H × W × C, token ids are
+            uint16 of N × tokens, padded with 0.
 
-    @model_validator(mode="after")
-    def _official_or_noted(self) -> Self:
-        for file in self.files_needed():
-            if self.note is None and not file.urls:
-                raise ValueError(f"{file.name}: official content needs its urls, other a note")
-            if self.note is not None and file.urls:
-                raise ValueError(f"{file.name}: with a note it is not official, so it has no urls")
-        return self
+        Raises:
+            ValueError: a file does not agree with `facts`. The message names it.
+        """

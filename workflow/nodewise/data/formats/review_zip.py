@@ -4,19 +4,18 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from nodewise.data.facts import Facts, SourceFile
-from nodewise.data.formats.api import BaseRelease
-from nodewise.data.formats.archive import open_zip
+from nodewise.data.formats.api import BaseRelease, Labelled
 from nodewise.data.formats.image_zip import Folder
 from nodewise.data.formats.labelled import labelled
-from nodewise.data.prepared import Arrays
 
-PADDING, START, END, UNKNOWN = "[PAD]", "[CLS]", "[SEP]", "[UNK]"
+START, END = "[CLS]", "[SEP]"
 _CHUNK = 250  # texts tokenised at a time
 # BERT drops control characters, but the tokeniser would split words at them.
 _CONTROL = dict.fromkeys(
@@ -44,57 +43,23 @@ class ReviewZip(BaseRelease):
         """Return the archive and the vocabulary."""
         return (self.file, self.vocabulary)
 
-    def check(self, facts: Facts) -> None:
-        """Raise a ValueError unless the examples are texts and there is a seed."""
-        if len(facts.shape) != 1 or facts.shape[0] < 3:
-            raise ValueError("shape: review_zip has a number of tokens, 3 or more")
-        if facts.split_seed is None:
-            raise ValueError("split_seed: review_zip needs it")
-
     def read(
         self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> Arrays:
+    ) -> tuple[Labelled, Labelled]:
         """Read the texts; return their token ids and labels."""
-        try:
-            vocabulary = _read_vocabulary(paths[self.vocabulary.name], self.vocabulary_size)
-        except ValueError as error:
-            raise ValueError(f"{self.vocabulary.name}: {error}") from error
-        try:
-            with open_zip(paths[self.file.name]) as (names, read):
-                readme = f"{self.folder}/README"
-                parts = labelled(names, [self.folder], facts, ".txt", besides=[readme])
-                texts = [[_text(name, read(name)) for name, _ in items] for items in parts]
-        except ValueError as error:
-            raise ValueError(f"{self.file.name}: {error}") from error
-        x_train, x_test = (tokens(t, vocabulary, facts.shape[0], advance) for t in texts)
-        y_train, y_test = (np.array([label for _, label in items], np.uint8) for items in parts)
-        return Arrays(x_train, y_train, x_test, y_test)
+        lines = paths[self.vocabulary.name].read_text(encoding="utf-8").removesuffix("\n")
+        vocabulary = lines.split("\n")  # the line number of an entry, from 0, is its id
+        if len(vocabulary) != self.vocabulary_size:
+            raise ValueError(f"{self.vocabulary.name}: {len(vocabulary):,} entries")
+        with ZipFile(paths[self.file.name]) as archive:
 
+            def read(names: list[str], labels: list[int]) -> Labelled:
+                texts = [archive.read(name).decode("utf-8").translate(_CONTROL) for name in names]
+                ids = tokens(texts, vocabulary, facts.shape[0], advance)
+                return ids, np.array(labels, np.uint8)
 
-def _read_vocabulary(path: Path, size: int) -> list[str]:
-    """Return the entries of a vocabulary file. The line number of an entry, from 0, is its id."""
-    try:
-        entries = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start:,}") from error
-    if len(entries) != size:
-        raise ValueError(f"{len(entries):,} entries, expected {size:,}")
-    if len(set(entries)) != size:
-        raise ValueError("an entry appears twice")
-    missing = {PADDING, START, END, UNKNOWN} - set(entries)
-    if missing or entries[0] != PADDING:
-        raise ValueError(f"must begin with {PADDING} and have {START}, {END} and {UNKNOWN}")
-    return entries
-
-
-def _text(name: str, content: bytes) -> str:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: not UTF-8 at byte {error.start:,}") from error
-    if not text.strip():
-        raise ValueError(f"{name}: is empty")
-    return text.translate(_CONTROL)
+            train, test = labelled(archive.namelist(), [self.folder], facts, ".txt")
+            return read(*train), read(*test)
 
 
 def tokens(

@@ -31,32 +31,24 @@ _TRAINING = [
 
 @answer("accuracy", order=4)
 def accuracy_cost(study: ReportContext) -> Finding:
-    """Compare accuracies after the same number of epochs on several nodes and on one node.
-
-    Published accuracies are only mentioned in the limits, because the studies do not say how many
-    launches they are from.
-    """
+    """Compare accuracies after the same number of epochs on several nodes and on one node."""
     rows = comparisons.accuracies_beside_one(study.tables)
-    of_studies = rows["label"] == "published"
-    rows, theirs = rows[~of_studies], rows[of_studies]
     rows = evidence.check_accuracies(rows, study.tables, other="_one")
     asked = Finding(
         "accuracy",
         "What does it cost in accuracy?",
-        "curves cells published published_runs",
+        "curves cells",
         rows=rows,
         columns=_ACCURACY,
     )
     ours = evidence.select(rows)
-    printed = _printed(theirs)
     if ours.empty:
-        return replace(asked, limits=printed)
+        return asked
     trainings = ours.drop_duplicates(_TRAINING)
     answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
-        _changes(trainings, "our")
+        _changes(trainings)
     )
     limits = [
-        *printed,
         text(
             "Each launch starts from weights of its own. Means of three launches differ by chance, "
             "too: a verdict on a claim rests on the interval of the difference."
@@ -82,27 +74,19 @@ def accuracy_cost(study: ReportContext) -> Finding:
     return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
 
 
-def _printed(theirs: pd.DataFrame) -> list[Markup]:
-    """Return a sentence about the published trainings, if there are any."""
-    if theirs.empty:
-        return []
-    sentence = Markup("The studies do not say how often they trained. By their tables, {}.")
-    return [sentence.format(_changes(theirs, "the published"))]
-
-
-def _changes(rows: pd.DataFrame, who: str) -> Markup:
+def _changes(rows: pd.DataFrame) -> Markup:
     """Say how many trainings on several nodes ended less accurate, and the largest loss."""
     worse = int((rows["change"] < 0).sum())
     if not worse:
-        sentence = Markup("none of {} {} on several nodes ended less accurate than on one")
-        return sentence.format(who, text(counted(len(rows), "training")))
+        sentence = Markup("none of our {} on several nodes ended less accurate than on one")
+        return sentence.format(text(counted(len(rows), "training")))
     worst = rows.sort_values("change", kind="stable").iloc[0]
     sentence = Markup(
-        "{} of {} {} on several nodes ended less accurate than on one (largest loss: from {} to {} "
-        "in {} accuracy)"
+        "{} of our {} on several nodes ended less accurate than on one (largest loss: from {} to "
+        "{} in {} accuracy)"
     )
     return sentence.format(
-        *(worse, who, text(counted(len(rows), "training"))),
+        *(worse, text(counted(len(rows), "training"))),
         *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy_one", "accuracy")),
         worst["of"],
     )

@@ -144,26 +144,6 @@ def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
     return f"{on} {_PARTS[part]} takes {said}"
 
 
-def describe_settings(rows: pd.DataFrame) -> str:
-    """State under which settings a step is shortest and longest.
-
-    The sentence is about the strategy and batch with the most settings; of several, about the
-    largest batch.
-    """
-    rows = evidence.select(rows)
-    steps = rows.groupby(["line", "batch_per_worker", "setting"], as_index=False)["seconds"].sum()
-    groups = [of for _, of in steps.groupby(["batch_per_worker", "line"]) if len(of) > 1]
-    if not groups:
-        return ""
-    group = max(reversed(groups), key=len)  # among equals, the largest batch
-    short, long = group.sort_values("seconds").iloc[[0, -1]].to_dict("records")
-    least, most = (write_number(at["seconds"], "s") for at in (short, long))
-    said = f"{least} with {short['setting']}; {most} with {long['setting']}"
-    if least == most:
-        said = f"{least} with each of {len(group)} settings"
-    return f"At batch {short['batch_per_worker']}, a step takes {said}"
-
-
 def describe_times(rows: pd.DataFrame) -> str:
     """State the training times on the most nodes and on one node, at the largest batch."""
     shown = _most_nodes(rows[rows["certain_low"].notna()], rows, rows)

@@ -13,6 +13,7 @@ MODEL = tuple(queries.MODEL)
 CURVE = tuple(fit_queries.CURVE)
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
+_SHORT = 2
 _MOST_ALIKE = 3  # most lines of one kind at one batch that readers can tell apart
 
 
@@ -20,8 +21,8 @@ def training_times(tables: queries.Tables) -> pd.DataFrame:
     """Return the training times to draw, without lines that would crowd the chart.
 
     If a model has more than `_MOST_ALIKE` lines of one kind at one batch, its experiments on at
-    most two numbers of nodes are left out, unless none of our own lines would remain. The chart of
-    settings shows those experiments. Experiments that compare strategies have a chart of their own.
+    most two numbers of nodes are left out, unless none of our own lines would remain. Experiments
+    that compare strategies have a chart of their own.
     """
     times = without_compared(tables["curves"], queries.training_times(tables))
     at = [*queries.MODEL, "kind", "batch_per_worker"]
@@ -52,13 +53,13 @@ def accuracies(tables: queries.Tables) -> pd.DataFrame:
 
 
 def speedups(tables: queries.Tables) -> pd.DataFrame:
-    """Return the speed-ups of experiments that have no chart of strategies or settings."""
+    """Return the speed-ups of experiments that no chart of strategies shows."""
     rows = without_compared(tables["curves"], queries.speedups(tables["curves"]))
     return _findings.with_certain(_without(_short(tables), rows), tables)
 
 
 def step_parts(tables: queries.Tables) -> pd.DataFrame:
-    """Return the parts of steps, without experiments that the chart of settings shows."""
+    """Return the parts of steps, without experiments on few numbers of nodes."""
     rows = _without(_short(tables), queries.step_parts(tables["curves"]))
     return evidence.check_times(rows, tables)
 
@@ -87,10 +88,11 @@ def _with_kind(rows: pd.DataFrame, tables: queries.Tables) -> pd.DataFrame:
 
 
 def _short(tables: queries.Tables) -> pd.DataFrame:
-    """Return the experiments of the chart of settings that have at most two numbers of nodes."""
-    counts = tables["curves"].groupby(_EXPERIMENT)["nodes"].nunique()
-    short = counts[counts <= 2].reset_index()[_EXPERIMENT]
-    return short.merge(queries.settings(tables)[_EXPERIMENT].drop_duplicates())
+    """Return the experiments on at most two numbers of nodes, of models that have longer ones."""
+    curves = without_compared(tables["curves"], tables["curves"])
+    counts = curves.groupby(_EXPERIMENT)["nodes"].nunique()
+    most = counts.groupby(_EXPERIMENT[1:]).transform("max")
+    return counts[(counts <= _SHORT) & (most > _SHORT)].reset_index()[_EXPERIMENT]
 
 
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

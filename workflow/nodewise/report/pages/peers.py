@@ -1,8 +1,10 @@
 """Make the page that compares us with Horovod and PyTorch, from the results of `bench/peers`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.schema import read_json
@@ -12,22 +14,15 @@ from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MODEL, NODES, Column, table
-from nodewise.results.peers import (
-    FILE,
-    PEERS,
-    Added,
-    Interval,
-    Ratio,
-    Results,
-    StepTime,
-)
+from nodewise.results.peers import FILE, LEVELS, PEERS, PLACE, Results, medians
 
 PATH = "peers.html"
 NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
+_NOTHING = dict.fromkeys(("median", "low", "high"), float("nan"))
+
 _PLACE = [MODEL, NODES]
 _KIND = Column("kind", "Kind")
-_NOTHING = Interval(median=float("nan"), low=None, high=None, rounds=0)
 
 _FIT_NAMES = {
     "fit": "Keras fit",
@@ -38,7 +33,7 @@ _FIT_NAMES = {
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
-    """Return the column of an `Interval` that `_ends_of` has written into a row."""
+    """Return the column of a median with its interval, as `_ends_of` writes it into a row."""
     return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
 
 
@@ -86,14 +81,18 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     if not file.is_file():
         return
     found = read_json(Results, file)
+    rows = _rows(study, medians(found))
+    added = [row for row in rows if row["what"] == "added"]
+    steps = [row for row in rows if row["what"] == "step"]
+    fits = [row for row in rows if row["what"] == "rate"]
     context = {
         "file": file.as_posix(),
-        "added": table(_added(study, found), _ADDED) if found.added else None,
-        "steps": table(_steps(study, found), _STEPS),
-        "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
-        "fits": table(_fits(study, found), _FITS) if found.fits else None,
+        "added": table(added, _ADDED) if added else None,
+        "steps": table(steps, _STEPS),
+        "all_reduces": table([row for row in rows if row["what"] == "all_reduce"], _ALL_REDUCES),
+        "fits": table(fits, _FITS) if fits else None,
         "interval": f"{100 * INTERVAL:g}\u00a0%",
-        "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
+        "levels": {name: write_number(level, "×") for name, level in LEVELS.items()},
         "off": number(
             max((work.off for work in found.same_work), default=None), "share", "measured"
         ),
@@ -111,96 +110,54 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context)
 
 
-def _way(study: ReportContext, way: str) -> str:
-    return NAMES.get(way) or study.strategy_title(way)
+def _rows(study: ReportContext, found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of all tables: a value of a strategy with its ratios to the peers.
 
-
-def _place(study: ReportContext, one: Added | StepTime) -> dict[str, Any]:
-    return {
-        "model": study.model_title(one.model),
-        "nodes": one.nodes,
-        "way": _way(study, one.way),
-        "kind": kind_label(one.kind),
-    }
-
-
-def _ends_of(**intervals: Interval) -> dict[str, float | None]:
-    """Return the median and the ends of each interval, under the names that `_ends` uses."""
-    row: dict[str, float | None] = {}
-    for name, one in intervals.items():
-        row |= {name: one.median, f"{name}_low": one.low, f"{name}_high": one.high}
-    return row
-
-
-def _reached(ratio: Interval, level: float) -> str:
-    """Say whether the median is at most `level`; "uncertain" if the interval includes `level`."""
-    met = "yes" if ratio.median <= level else "no"
-    if ratio.low is None or ratio.high is None:
-        return met
-    return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
-
-
-def _reached_all(ratios: Iterable[Interval], level: float) -> str:
-    """Say whether all known ratios are at most `level`; "–" if none is known."""
-    words = [_reached(ratio, level) for ratio in ratios if ratio.rounds]
-    worst = ["no", "no, uncertain", "yes, uncertain", "yes"]
-    return min(words, key=worst.index, default="–")
-
-
-def _against_peers(ratios: Sequence[Ratio], one: Added | StepTime) -> dict[str, Interval]:
-    """Return the ratios to each peer for one model, nodes and strategy; `_NOTHING` if missing."""
-    place = (one.model, one.nodes, one.way)
-    known = {of.peer: of.ratio for of in ratios if (of.model, of.nodes, of.way) == place}
-    return {peer: known.get(peer, _NOTHING) for peer in PEERS}
-
-
-def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return what the exchange of each strategy adds to a step, by model and nodes, least first."""
+    They are sorted by payload, model and nodes, the least value first.
+    """
+    at = [*PLACE, "way", "what"]
+    ratios = dict(iter(found[found["peer"] != ""].groupby(at)))
+    longer = found[found["what"] == "of_longer"].set_index([*PLACE, "way"])
+    values = found[(found["peer"] == "") | (found["what"] == "rate")]
     rows = []
-    for one in sorted(found.added, key=lambda one: (one.model, one.nodes, one.added_s.median)):
-        ratios = _against_peers(found.added_ratios, one)
-        ends = _ends_of(added=one.added_s, of_longer=one.of_longer or _NOTHING, **ratios)
-        reached = _reached_all(ratios.values(), found.levels["added"])
-        rows.append(_place(study, one) | ends | {"reached": reached})
+    for one in values.sort_values(["payload_bytes", "model", "nodes", "median"]).to_dict("records"):
+        key = tuple(one[name] for name in at)
+        name = "ratio" if one["what"] in ("all_reduce", "rate") else one["what"]
+        row: dict[str, Any] = {str(name): value for name, value in one.items()}
+        for missing in (*PEERS, "of_longer"):
+            row |= _ends_of(missing, _NOTHING)
+        row |= _ends_of(name, one) | {"kind": kind_label(one["kind"])}
+        row |= {"model": study.model_title(one["model"]), "payload": one["payload_bytes"]}
+        if one["what"] == "rate":
+            rows.append(row | {"way": _FIT_NAMES.get(one["peer"], one["peer"])})
+            continue
+        row["way"] = NAMES.get(one["way"]) or study.strategy_title(one["way"])
+        against = ratios[key].to_dict("records") if key in ratios else []
+        for ratio in against:
+            row |= _ends_of(ratio["peer"], ratio)
+        if one["what"] == "added":
+            row["reached"] = _reached(against, LEVELS["added"])
+            if key[:-1] in longer.index:
+                row |= _ends_of("of_longer", longer.loc[key[:-1]].to_dict())
+        elif one["what"] == "all_reduce":
+            row["reached"] = _reached([one], LEVELS["all_reduce"])
+        rows.append(row)
     return rows
 
 
-def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return the step times of all strategies, by model and nodes, the fastest first."""
-    places = list(dict.fromkeys((one.model, one.nodes) for one in found.step_times))
-    return [
-        _place(study, one) | _ends_of(step=one.step_s, **_against_peers(found.ratios, one))
-        for one in sorted(
-            found.step_times,
-            key=lambda one: (places.index((one.model, one.nodes)), one.step_s.median),
-        )
+def _ends_of(name: str, one: dict[Any, Any]) -> dict[str, float]:
+    """Return the median and the ends of its interval, under the names that `_ends` uses."""
+    return {name: one["median"], f"{name}_low": one["low"], f"{name}_high": one["high"]}
+
+
+def _reached(values: list[dict[Any, Any]], level: float) -> str:
+    """Say whether all values are at most `level`; "–" if there are none.
+
+    It is uncertain if the interval of a value that decides includes `level`.
+    """
+    words = [
+        ("yes" if one["median"] <= level else "no")
+        + (", uncertain" if one["low"] <= level <= one["high"] else "")
+        for one in values
     ]
-
-
-def _all_reduces(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    level = found.levels["all_reduce"]
-    return [
-        {
-            "way": _way(study, one.way),
-            "nodes": one.nodes,
-            "payload": one.payload_bytes,
-            "wire_s": one.wire_s,
-            "reached": _reached(one.ratio, level),
-            "kind": kind_label(one.kind),
-            **_ends_of(ratio=one.ratio),
-        }
-        for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
-    ]
-
-
-def _fits(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": study.model_title(one.model),
-            "way": _FIT_NAMES.get(name, name),
-            **_ends_of(ratio=ratio),
-            "kind": one.kind,
-        }
-        for one in found.fits
-        for name, ratio in one.ratios.items()
-    ]
+    return min(words, key=["no", "no, uncertain", "yes, uncertain", "yes"].index, default="–")

@@ -70,15 +70,19 @@ class CurveCsv:
         header, lines = read_table(path)
         names = [ALIASES.get(name, name) for name in header]
         unknown = _check_header(path, names)
-        rows, doubts = [], []
+        rows, doubtful = [], []
         for number, values in lines:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
             row = _row(texts, f"{path}: row {number}")
             rows.append(row.model_dump(exclude_defaults=True))
-            doubts += [f"{row.location}: {doubt}" for doubt in _doubts(row)]
-        more = len(doubts) - _SHOWN
+            doubtful += [str(number)] * _is_doubtful(row)
         notes = [f"columns not used: {', '.join(unknown)}"] if unknown else []
-        notes += doubts[:_SHOWN] + ([f"{more} more such rows"] if more > 0 else [])
+        if doubtful:
+            more = "" if len(doubtful) <= _SHOWN else f" and {len(doubtful) - _SHOWN} more"
+            notes.append(
+                f"rows {', '.join(doubtful[:_SHOWN])}{more}: the global batch is not that of all "
+                "devices, or the machines cannot hold them"
+            )
         table = pd.DataFrame(rows)
         table.attrs["notes"] = notes
         return table
@@ -131,22 +135,11 @@ def _row(texts: Mapping[str, str], place: str) -> CurveRow:
     return read
 
 
-def _doubts(row: CurveRow) -> list[str]:
-    """Return which values of a row contradict each other."""
-    nodes, batch, whole = row.nodes, row.batch_per_worker, row.global_batch
-    doubts = []
-    if abs(nodes * batch - whole) > 0 and not same_batch(nodes * batch, whole, nodes):
-        doubts.append(
-            f"{nodes} devices × {batch:g} examples is {nodes * batch:.10g}, not {whole:.10g}: the "
-            "global batch is not used"
-        )
-    if row.hosts > nodes:
-        doubts.append(f"{nodes} devices cannot be in {row.hosts:g} machines: these are not used")
-    if nodes > row.hosts * row.devices_per_host:
-        doubts.append(
-            f"{nodes} devices do not fit in {row.hosts:g} × {row.devices_per_host:g} of machines"
-        )
-    return doubts
+def _is_doubtful(row: CurveRow) -> bool:
+    """Return whether values of a row contradict each other. Unknown ones are NaN."""
+    total, whole = row.nodes * row.batch_per_worker, row.global_batch
+    differ = abs(total - whole) > 0 and not same_batch(total, whole, row.nodes)
+    return differ or row.hosts > row.nodes or row.nodes > row.hosts * row.devices_per_host
 
 
 def _collective(texts: Mapping[str, str]) -> str:

@@ -1,12 +1,11 @@
 """A parameter server of asynchronous SGD, and the messages between workers and servers.
 
 A request consists of two messages: its kind and a payload. So does the answer: a note and a
-payload. An empty note means that the answer is not ready yet, but other workers make progress.
+payload.
 """
 
 import os
 import queue
-import select
 import struct
 import threading
 import time
@@ -23,9 +22,6 @@ from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server_part import Part
 from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
 
-_SIGNS = 4  # signs of progress that a waiting worker gets within its patience
-
-NOT_YET = b""
 NOTE_BYTES = struct.Struct(">IId")
 
 
@@ -58,12 +54,10 @@ class Server:
 
     def __init__(self, job: api.Job) -> None:
         options, number = cast(AsyncSgd, job.options), job.rank - job.size
-        self._patience_s = job.patience_s
         self._part = Part(job, number, options.servers)
         self._ledger = Ledger(job.size, options.bound)
         self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
         self._held: dict[int, tuple[int, float]] = {}  # worker: gradient's staleness, held since
-        self._last_sign: dict[int, float] = {}  # worker: time of its request or of our last sign
         self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
         self._peers = job.connect(servers=True)
         for worker in range(job.size):
@@ -72,11 +66,8 @@ class Server:
 
     def _receive(self, worker: int) -> None:
         """Receive the requests of one worker. A slow link delays only its own worker."""
-        arrival = select.poll()
-        arrival.register(self._peers.fileno(worker), select.POLLIN)
-        with suppress(OSError):  # the worker is gone or stuck, which its launcher notices
+        with suppress(OSError):  # the worker is gone, which its launcher notices
             while True:
-                arrival.poll()  # between two requests a worker may take any time
                 request = Request(bytes(self._peers.receive(worker)))
                 self._inbox.put((worker, request, self._peers.receive(worker, self._part.longest)))
 
@@ -85,10 +76,8 @@ class Server:
         try:
             while True:
                 worker, request, payload = self._inbox.get()
-                self._last_sign[worker] = time.monotonic()
                 self._handle(worker, request, payload)
                 self._release()
-                self._send_signs()
         except Exception:
             traceback.print_exc()
             os._exit(1)  # nobody joins this thread; the launcher notices that the process is gone
@@ -129,14 +118,6 @@ class Server:
                 del self._held[worker]
                 held_s = time.monotonic() - since
                 self._give_weights(worker, Note(staleness, self._ledger.lead(worker), held_s))
-
-    def _send_signs(self) -> None:
-        """Tell workers that have waited for long that others make progress."""
-        now = time.monotonic()
-        for worker in (*self._held, *self._ledger.waiting()):
-            if now - self._last_sign[worker] > self._patience_s / _SIGNS:
-                self._last_sign[worker] = now
-                self._peers.send(worker, NOT_YET)
 
     def _give_weights(self, worker: int, note: Note) -> None:
         self._ledger.pulled(worker)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nodewise.models.contents import make_all_variables
 from nodewise.strategies import api
-from nodewise.strategies.parts import refuse_constraints, refuse_more_than_each_weight
+from nodewise.strategies.parts import check_optimizer
 from nodewise.strategies.transport import SHORT
 
 
@@ -37,9 +37,9 @@ class Part:
             make_all_variables(model, job.batch)
             del self._optimizer.apply
         self.longest = longest(model)
-        self._variables = _pieces(model.trainable_variables, number, parts)
         if parts > 1:
-            refuse_more_than_each_weight(self._optimizer)
+            check_optimizer(self._optimizer, model.trainable_variables)
+        self._variables = _pieces(model.trainable_variables, number, parts)
         # the same learning rate or schedule, multiplied by the factor of each update
         self._rates, self._factor = job.build().optimizer, tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
@@ -107,7 +107,6 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
         if high - low == size:
             pieces.append(variable)
         elif low < high:
-            refuse_constraints([variable])
             pieces.append(keras.Variable(flat[low:high]))
         offset += size
     return pieces

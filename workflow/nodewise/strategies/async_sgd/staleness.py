@@ -4,7 +4,6 @@ The staleness of a gradient is the number of updates of the weights between the 
 computed on and its own update. This module uses neither TensorFlow nor connections.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,10 +65,6 @@ class Ledger:
         self._values.clear()
         self._steps = [0] * self.workers
         return mean
-
-    def waiting(self) -> Sequence[int]:
-        """Return the workers that are at the meeting and wait for the others."""
-        return list(self._values)
 
 
 class Update(NamedTuple):

@@ -25,7 +25,7 @@ from nodewise.models import fit_options
 from nodewise.models.contents import examples_in, inner_optimizers, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
-from nodewise.strategies.async_sgd.server import NOT_YET, NOTE_BYTES, Note, Request, Server
+from nodewise.strategies.async_sgd.server import NOTE_BYTES, Note, Request, Server
 from nodewise.strategies.async_sgd.server_part import longest
 from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
@@ -67,7 +67,7 @@ class Strategy(api.Strategy):
             lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
         )
         build(self.model, self._step, job)
-        api.own_masks(self.model, job.rank)
+        api.set_dropout_seed(self.model, job.rank)
         self._peers = job.connect(servers=True)
         self._longest = longest(self.model)
         self._servers = range(job.size, len(job.addresses))
@@ -198,14 +198,15 @@ class Strategy(api.Strategy):
         for server, payload in payloads.items():
             self._peers.send(server, request.value)
             self._peers.send(server, payload)
-        answers = [self._answer(server) for server in payloads]
+        answers = [
+            (
+                Note(*NOTE_BYTES.unpack(self._peers.receive(server))),
+                self._peers.receive(server, self._longest),
+            )
+            for server in payloads
+        ]
         self._peers.flush()  # does not block: a server that answered has received the request
         return answers
-
-    def _answer(self, server: int) -> tuple[Note, bytearray]:
-        while (note := self._peers.receive(server)) == NOT_YET:
-            pass
-        return Note(*NOTE_BYTES.unpack(note)), self._peers.receive(server, self._longest)
 
     def barrier(self) -> None:
         self._meet(np.zeros(0, np.float32))

@@ -16,6 +16,7 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -53,8 +54,8 @@ _CHANGES = {
     ),
 }
 _TOOLS = ("setuptools==80.9.0", "wheel==0.48.0", "cmake==3.31.10", "packaging==25.0")
-_ROOM_MB = 500  # disk space needed during the build; the result takes 6 MB
 _NEEDED = ("cloudpickle==3.1.2",)  # imported by Horovod, but missing in the environment
+_PLAIN = ("--no-deps", "--no-build-isolation")
 _SETTINGS = {
     "HOROVOD_LOCAL_VERSION": _LABEL,
     "HOROVOD_WITH_TENSORFLOW": "1",
@@ -89,8 +90,7 @@ def build(out: Path) -> str | None:
             return None
         manifest.unlink(missing_ok=True)  # without a manifest, Horovod counts as not built
         try:
-            with (out / "build.log").open("w", encoding="utf-8") as log:
-                _build(out, _Steps(log.fileno(), Path(log.name)))
+            _build(out)
         except UserError as error:
             write_json(manifest, {"missing": str(error)})
             return str(error)
@@ -110,19 +110,37 @@ def missing(out: Path = FOLDER) -> str | None:
     return str(reason or "Horovod was built for another TensorFlow or Python")
 
 
-def _build(out: Path, steps: "_Steps") -> None:
+def _build(out: Path) -> None:
+    """Run all steps of the build in a folder of its own, then move the result to `out/site`."""
     for program in ("g++", "make"):
         if shutil.which(program) is None:
             raise UserError(f"building Horovod needs {program}, which is not on the PATH")
-    if shutil.disk_usage(out).free < _ROOM_MB * 10**6:
-        raise UserError(f"building Horovod needs {_ROOM_MB} MB of room in {out}")
-    folder = out.resolve() / ".build"
+    folder, log = out.resolve() / ".build", out / "build.log"
     shutil.rmtree(folder, ignore_errors=True)  # left behind if a build was killed
     folder.mkdir()
+    log.write_bytes(b"")
+    tools, site, requirement = folder / "tools", folder / "site", folder / "horovod.txt"
+    requirement.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    environment = os.environ | {"TMPDIR": str(folder)}
     try:
-        built = _built(folder, steps)
+        run = partial(_pip, log, environment)
+        run("fetching the build tools", "install", "--target", tools, *_TOOLS, *_NEEDED)
+        environment |= _SETTINGS | {
+            "PYTHONPATH": str(tools),
+            "PATH": f"{tools / 'cmake' / 'data' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        }
+        checked = ["--no-binary", "horovod", "--require-hashes", "--requirement", str(requirement)]
+        run("fetching the source", "download", *_PLAIN, *checked, "--dest", folder)
+        with tarfile.open(folder / f"horovod-{VERSION}.tar.gz") as packed:
+            packed.extractall(folder, filter="data")
+        source = folder / f"horovod-{VERSION}"
+        _change(source)
+        # no cache: pip would reuse the wheel of a different source from the same folder
+        run("compiling", "wheel", *_PLAIN, "--no-cache-dir", "--wheel-dir", folder, source)
+        (wheel,) = folder.glob("horovod-*.whl")
+        run("installing the wheel", "install", "--no-deps", "--target", site, wheel, *_NEEDED)
         shutil.rmtree(out / "site", ignore_errors=True)
-        built.rename(out / "site")
+        site.rename(out / "site")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -138,33 +156,23 @@ def wanted() -> dict[str, object]:
     }
 
 
-class _Steps:
-    """Runs pip step by step; its output goes to a log."""
+def _pip(log: Path, environment: dict[str, str], what: str, *arguments: str | Path) -> None:
+    """Run pip; its output goes to `log`.
 
-    def __init__(self, log: int, path: Path) -> None:
-        self._log, self._path = log, path
-        self.environment = dict(os.environ)
-
-    def pip(self, what: str, *arguments: str) -> None:
-        """Run `pip` with `arguments`.
-
-        Raises:
-            UserError: pip failed; the text says in which step.
-        """
-        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-        with (
-            subprocess.Popen(
-                command,
-                env=self.environment,
-                stdout=self._log,
-                stderr=self._log,
-                start_new_session=True,
-            ) as running,
-            _ended_with_us(running.pid),
-        ):
-            code = running.wait()
-        if code:
-            raise UserError(f"Horovod: {what} failed; see {self._path}")
+    Raises:
+        UserError: pip failed; the text says in which step.
+    """
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    with (
+        log.open("ab") as output,
+        subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output, start_new_session=True
+        ) as running,
+        _ended_with_us(running.pid),
+    ):
+        code = running.wait()
+    if code:
+        raise UserError(f"Horovod: {what} failed; see {log}")
 
 
 @contextmanager
@@ -184,44 +192,6 @@ def _ended_with_us(group: int) -> Iterator[None]:
             raise
         finally:
             guard.kill()
-
-
-def _built(folder: Path, steps: _Steps) -> Path:
-    """Run all build steps in `folder`; return the folder to import Horovod from."""
-    tools, site = folder / "tools", folder / "site"
-    steps.environment["TMPDIR"] = str(folder)
-    steps.pip("fetching the build tools", "install", "--target", str(tools), *_TOOLS, *_NEEDED)
-    steps.environment |= {
-        "PYTHONPATH": str(tools),
-        "PATH": f"{tools / 'cmake' / 'data' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-    }
-    source = _patched(_fetched(folder, steps), folder / "source")
-    steps.environment |= _SETTINGS
-    # no cache: pip would reuse the wheel of a different source from the same folder
-    options = ["--no-deps", "--no-build-isolation", "--no-cache-dir"]
-    steps.pip("compiling", "wheel", *options, "--wheel-dir", str(folder), str(source))
-    (wheel,) = folder.glob("horovod-*.whl")
-    place = ["install", "--no-deps", "--target", str(site)]
-    steps.pip("installing the wheel", *place, str(wheel), *_NEEDED)
-    return site
-
-
-def _fetched(folder: Path, steps: _Steps) -> Path:
-    """Download the source; pip checks its hash."""
-    requirement = folder / "horovod.txt"
-    requirement.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
-    options = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod", "--require-hashes"]
-    arguments = ["download", *options, "--dest", str(folder), "--requirement", str(requirement)]
-    steps.pip("fetching the source", *arguments)
-    return folder / f"horovod-{VERSION}.tar.gz"
-
-
-def _patched(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    source = folder / f"horovod-{VERSION}"
-    _change(source)
-    return source
 
 
 def _change(source: Path) -> None:

@@ -29,6 +29,8 @@ from horovod.runner.http.http_server import (  # type: ignore[import-not-found] 
     RendezvousHTTPServer,
 )
 
+_NO_TIMEOUT_S = "86400"  # the time limit of the cell ends a job that hangs
+
 
 class Horovod(Exchange):
     """Horovod's all-reduce and all-gather. Operations have the same names on all workers."""
@@ -112,7 +114,7 @@ def _init(job: api.Job, port: int) -> None:
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": _host(job),
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_IFACE": interface(job.addresses[job.rank]),
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{job.patience_s:.0f}",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": _NO_TIMEOUT_S,
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }

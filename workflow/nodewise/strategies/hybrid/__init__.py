@@ -39,5 +39,6 @@ STRATEGIES.add(
         needs="a model that can be cut; a node count divisible by the number of groups",
         options=Hybrid,
         whole_batches=True,
+        splits_model=True,
     ),
 )

@@ -8,8 +8,9 @@ equals that of a single process with the global batch.
 import tensorflow as tf
 
 from nodewise.strategies import api
-from nodewise.strategies.pipeline import Pipeline
-from nodewise.strategies.transport import Direct
+from nodewise.strategies.pipeline import Pipeline, check
+
+__all__ = ["Strategy", "check"]
 
 
 class Strategy(Pipeline):
@@ -17,8 +18,7 @@ class Strategy(Pipeline):
 
     def __init__(self, job: api.Job) -> None:
         super().__init__(job)
-        alike = range(self._place, job.size, len(self._stages))
-        self._of_all = Direct(self._peers, alike)
+        self._alike = range(self._place, job.size, len(self._stages))  # the same stage everywhere
         self._flat = tf.function(api.flat, autograph=False)
         self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
 
@@ -27,7 +27,7 @@ class Strategy(Pipeline):
             return gradients
         own = self._flat(gradients).numpy()
         timer.end("compute")
-        total = self._of_all.all_reduce(own)
+        total = self._peers.total(own, self._alike)
         timer.end("communicate")
         whole: list[tf.Tensor] = self._unflat(tf.constant(total))
         return whole

@@ -14,5 +14,6 @@ STRATEGIES.add(
         needs="a model that can be cut where a single tensor passes",
         options=Pipelined,
         whole_batches=True,
+        splits_model=True,
     ),
 )

@@ -20,7 +20,6 @@ from pathlib import Path
 import mpi4py
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import api, replica
@@ -47,12 +46,11 @@ class Ranks(CallsExchange):
 
     def __init__(self, job: api.Job) -> None:
         super().__init__()
-        self._patience_s = job.patience_s
         self._ranks = _connected(job)
 
     def total(self, values: Array) -> Array:
         total = np.array(values)  # keep a reference until the all-reduce is done: mpi4py does not
-        finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._patience_s)
+        finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total))
         return total
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
@@ -62,21 +60,15 @@ class Ranks(CallsExchange):
         own = np.ascontiguousarray(own)
         rows = np.empty(self._ranks.size, np.int64)  # with ragged data, they differ between ranks
         count = np.array([len(own)], np.int64)
-        finish(lambda: self._ranks.Iallgather(count, rows), self._patience_s)
+        finish(lambda: self._ranks.Iallgather(count, rows))
         found = np.empty((int(rows.sum()), *own.shape[1:]), own.dtype)
         entries = (rows * math.prod(own.shape[1:])).tolist()
-        finish(lambda: self._ranks.Iallgatherv(own, [found, entries]), self._patience_s)
+        finish(lambda: self._ranks.Iallgatherv(own, [found, entries]))
         return found
-
-    def to_first(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of `values` over the ranks, on rank 0 only."""
-        total = np.empty_like(values)
-        finish(lambda: self._ranks.Ireduce(values, total, root=0), self._patience_s)
-        return total
 
     def barrier(self) -> None:
         """Wait until every worker has called this method."""
-        finish(self._ranks.Ibarrier, self._patience_s)
+        finish(self._ranks.Ibarrier)
 
 
 class Strategy(replica.Strategy):
@@ -85,48 +77,29 @@ class Strategy(replica.Strategy):
     def __init__(self, job: api.Job) -> None:
         self._ranks = Ranks(job)
         super().__init__(job, self._ranks)
-        self._step_s: list[float] = []
-
-    def step(self, batch: api.Batch) -> api.Logs:
-        started = time.perf_counter()
-        logs = super().step(batch)
-        self._step_s.append(time.perf_counter() - started)
-        return logs
 
     def barrier(self) -> None:
         self._ranks.barrier()
 
-    def observations(self) -> dict[str, list[float]]:
-        """Return, on rank 0, `mean_step_s`: the seconds of each step, averaged over the ranks.
 
-        Collective.
-        """
-        own, self._step_s = np.array(self._step_s), []
-        total = self._ranks.to_first(own)
-        return {"mean_step_s": (total / self._job.size).tolist()} if self._job.rank == 0 else {}
-
-
-def finish(begin: Callable[[], MPI.Request], timeout_s: float) -> None:
+def finish(begin: Callable[[], MPI.Request]) -> None:
     """Begin a collective and wait until it is done.
 
     Sleeps between polls; pauses get longer while nothing happens. Polling also sends and receives.
 
     Raises:
         ConnectionError: a peer is gone.
-        TimeoutError: a peer did not do its part in time.
     """
     try:
-        _wait(begin(), timeout_s)
+        _wait(begin())
     except MPI.Exception as error:  # the arguments are correct, so a peer must be missing
         raise ConnectionError(f"MPI: {' '.join(str(error).split())}") from error
 
 
-def _wait(request: MPI.Request, timeout_s: float) -> None:
-    started = quiet_since = asked = time.perf_counter()
+def _wait(request: MPI.Request) -> None:
+    quiet_since = asked = time.perf_counter()
     while not request.Test():
         now = time.perf_counter()
-        if now - started > timeout_s:
-            raise TimeoutError(f"a collective of MPI is not done after {timeout_s:g} s")
         if now - asked > _MOVED_S:
             quiet_since = now - _QUIET_LEFT * (now - quiet_since)
         time.sleep(min(_PAUSE * (now - quiet_since), _LONGEST_PAUSE_S))

@@ -22,16 +22,12 @@ class ParameterAveraging(Options):
 
     Attributes:
         period: the number of steps between two averages, or `epoch`.
-        optimizer_state: what happens to an optimizer's memory of gradients, such as momentum: each
-            worker's is `kept`, they are `averaged` like the weights, or they are `reset` to their
-            initial values, together with the step count.
     """
 
     period: Annotated[
         Annotated[int, Field(ge=1, le=_MAX_PERIOD)] | Literal["epoch"],
         BeforeValidator(_is_a_period),
     ] = 10
-    optimizer_state: Literal["kept", "averaged", "reset"] = "kept"
 
     def check_extent(self, extent: Extent) -> None:
         if extent.steps is None:

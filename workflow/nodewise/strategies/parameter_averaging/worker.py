@@ -11,14 +11,12 @@ per step. In between the replicas drift apart, and an optimizer with memory reme
 path on each worker.
 """
 
-from collections.abc import Sequence
 from typing import cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
 from nodewise.models.contents import inner_optimizers, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.parameter_averaging import ParameterAveraging
@@ -40,14 +38,8 @@ class Strategy(api.Strategy):
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
         per_worker.check(self.model, job)
-        optimizers = optimizers_of(self.model)
         self._averaged = list(self.model.trainable_variables)
-        if chosen.optimizer_state == "averaged":
-            self._averaged += [variable for one in optimizers for variable in memory(one)]
-        reset = chosen.optimizer_state == "reset"
-        self._reset = [v for one in optimizers for v in resettable(one)] if reset else []
-        self._fresh = [tf.convert_to_tensor(variable.numpy()) for variable in self._reset]
-        self._averages = [v for one in optimizers for v in averages(one)]
+        self._averages = [v for one in optimizers_of(self.model) for v in averages(one)]
         self._average = tf.function(self._average_fused, autograph=False)
         self._flat = tf.function(self._averaged_flat, autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
@@ -62,8 +54,6 @@ class Strategy(api.Strategy):
 
     def _load_mean(self, total: tf.Tensor) -> None:
         api.assign(self._averaged, total / self._job.size)
-        for variable, fresh in zip(self._reset, self._fresh, strict=True):
-            variable.assign(fresh)
 
     def _average_fused(self) -> None:
         self._load_mean(self._ring.sum(self._averaged_flat()))
@@ -115,46 +105,14 @@ class Strategy(api.Strategy):
         self._since = int(since)
 
 
-def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
-    """Return the variables in which an optimizer remembers gradients.
-
-    These are all of its variables except step counts and learning rates.
-    """
-    others = {
-        id(kept)
-        for one in inner_optimizers(optimizer)
-        for kept in (one.iterations, one.learning_rate)
-    }
-    return [variable for variable in optimizer.variables if id(variable) not in others]
-
-
-def averages(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
+def averages(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return all that an optimizer remembers if it averages weights (`use_ema`), else nothing.
 
-    This includes the averages by which Keras replaces the weights at the end of training.
-    """
-    averaged = any(one.use_ema for one in inner_optimizers(optimizer))
-    return memory(optimizer) if averaged else []
-
-
-def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Return the variables of an optimizer that `reset` sets to their initial values.
-
-    The learning rate is not among them, because a callback may have changed it.
-
-    Raises:
-        RefusedError: the optimizer cannot train with variables that are reset repeatedly.
+    This includes the averages by which Keras replaces the weights at the end of training. Step
+    counts and learning rates are not among it.
     """
     inner = inner_optimizers(optimizer)
-    rates = [one.learning_rate for one in inner]
-    if not all(isinstance(rate, keras.Variable) for rate in rates):  # it is a schedule
-        raise RefusedError(
-            "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
-            "begin anew in every period; use kept or averaged"
-        )
-    if any(isinstance(one, keras.optimizers.ScheduleFreeAdamW) for one in inner):
-        raise RefusedError(
-            "the optimizer remembers weights, which optimizer_state reset would set to those of "
-            "the beginning; use kept or averaged"
-        )
-    return [one for one in optimizer.variables if not any(one is rate for rate in rates)]
+    if not any(one.use_ema for one in inner):
+        return []
+    others = {id(kept) for one in inner for kept in (one.iterations, one.learning_rate)}
+    return [variable for variable in optimizer.variables if id(variable) not in others]

@@ -13,5 +13,6 @@ STRATEGIES.add(
         exchange=SERVER,
         needs="extra nodes as servers",
         options=Served,
+        splits_model=True,
     ),
 )

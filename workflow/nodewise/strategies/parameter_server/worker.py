@@ -7,28 +7,27 @@ the strategy: the more workers there are, the longer each waits for its next ste
 that gradients are hardly stale. (Keras' `fit` does not support this strategy, so there is a
 training loop here.)
 
-A dispatched step takes its batch from the worker's own loop, and waits until there is one. At a
-meeting of the workers all dispatched steps are ended first: to set a seed, TensorFlow waits until
-no step is running, and blocks all of Python meanwhile.
+A dispatched step takes its batch from the worker's own loop, and waits until there is one. All
+workers train the same number of steps.
 """
 
 import math
 import threading
-import time
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import api
-from nodewise.strategies.parameter_server.coordinator import Coordinator
-from nodewise.strategies.parameter_server.step_queue import StepQueue, StepResult
-from nodewise.strategies.parts import scored, unpacked
+from nodewise.strategies import api, parts
+from nodewise.strategies.parameter_server.coordinator import Cluster, Coordinator
+from nodewise.strategies.parameter_server.feed import Feed
 from nodewise.strategies.transport import Peers
 
-_SIGNS = 4  # signs of progress that a training worker sends within the patience of the others
 
-_HERE, _TRAINING = b"here", b"training"
+def check(job: api.Job) -> None:
+    """Check that the job's model can be trained with servers; raise RefusedError if not."""
+    parts.check(job.build(), job.batch)
 
 
 class Strategy(api.Strategy):
@@ -42,61 +41,47 @@ class Strategy(api.Strategy):
     def __init__(self, job: api.Job) -> None:
         self._job = job
         self._peers = job.connect(servers=True)
-        self._others = [worker for worker in range(job.size) if worker != job.rank]
+        self._workers = range(job.size)
         self._server = _server(job, self._peers)
         self._coordinator: Coordinator | None = None
         if job.rank == 0:  # before anything computes: this makes the process part of the cluster
-            for place in range(1, len(job.addresses)):
-                self._peers.receive(place)
             self._coordinator = Coordinator(job, _cluster(job))
+        self._feed = Feed(*job.batch)
+        tokens = self._peers.exchange(self._feed.tokens, among=self._workers)
+        if any(one != self._feed.tokens for one in tokens):
+            raise RuntimeError("the workers call Python differently")
+        if self._coordinator is not None:
+            self._coordinator.trace_step(self._feed)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         self._score = tf.function(
-            lambda y, outputs, loss: scored(self.model, y, outputs, loss), autograph=False
+            lambda y, outputs, loss: parts.scored(self.model, y, outputs, loss), autograph=False
         )
-        self._steps: StepQueue | None = None
-        self._under_way = False  # whether steps are being dispatched
+        self._ahead = 0  # steps that are already dispatched to this worker
         self._staleness: list[float] = []
-        self._last_sign = time.monotonic()
+
+    def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
+        self._dispatch(steps)
+        yield from super().train(stream, steps)
 
     def step(self, batch: api.Batch) -> api.Logs:
-        done = self._train(batch)
-        logs: api.Logs = self._score(batch[1], tf.constant(done.outputs), tf.constant(done.loss))
+        if self._ahead == 0:
+            self._dispatch(1)
+        self._ahead -= 1
+        x, y = batch
+        done = self._feed.train(x, y)
+        self._staleness.append(done.staleness)
+        logs: api.Logs = self._score(y, tf.constant(done.outputs), tf.constant(done.loss))
         return logs
+
+    def _dispatch(self, steps: int) -> None:
+        self._ahead += steps
+        if self._coordinator is not None:
+            self._coordinator.dispatch(steps)
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Raise NotTimedError: a dispatched step is one call for this worker."""
         raise api.NotTimedError
-
-    def _train(self, batch: api.Batch) -> StepResult:
-        x, y = unpacked(batch)
-        if self._steps is None:
-            self._steps = self._step_queue(x, y)
-        if not self._under_way:
-            self._under_way = True
-            if self._coordinator is not None:
-                self._coordinator.dispatch()
-        done = self._steps.train(x, y)
-        self._staleness.append(done.staleness)
-        if time.monotonic() - self._last_sign > self._job.patience_s / _SIGNS:
-            self._last_sign = time.monotonic()
-            self._send_all(_TRAINING)
-        return done
-
-    def _step_queue(self, x: tf.Tensor, y: tf.Tensor) -> StepQueue:
-        """Return a queue for batches of this shape and type. Collective."""
-        steps = StepQueue(x, y, self._job.patience_s)
-        self._send_all(steps.tokens)
-        for other in self._others:
-            if self._peers.receive(other) != steps.tokens:
-                raise RuntimeError(f"workers {self._job.rank} and {other} call Python differently")
-        if self._coordinator is not None:
-            self._coordinator.trace_step(steps)
-        return steps
-
-    def _send_all(self, message: bytes) -> None:
-        for other in self._others:
-            self._peers.send(other, message)
 
     def weights(self) -> list[np.ndarray]:
         """Return the servers' weights on the first worker, and the last agreed ones elsewhere."""
@@ -104,22 +89,9 @@ class Strategy(api.Strategy):
         return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
 
     def barrier(self) -> None:
-        """Wait until every worker has called this, including workers that still train."""
-        self._meet()
-        if self._steps is not None and self._under_way:
-            self._under_way = False
-            self._steps.close()
-            if self._coordinator is not None:
-                self._coordinator.drain()
-            self._meet()
-            self._steps.open()
-
-    def _meet(self) -> None:
-        self._send_all(_HERE)
-        for other in self._others:
-            while self._peers.receive(other) == _TRAINING:
-                pass
-        self._peers.flush()
+        self._peers.exchange(b"", among=self._workers)
+        if self._coordinator is not None:
+            self._coordinator.drain()
 
     def agree(self) -> None:
         """Fetch the servers' weights and moving statistics by way of the coordinator."""
@@ -128,7 +100,8 @@ class Strategy(api.Strategy):
         if self._coordinator is not None:
             for target, source in zip(mine, api.agreed(self._coordinator.model), strict=True):
                 target.assign(source.numpy())
-                self._send_all(np.asarray(target.numpy()).astype(np.float32).tobytes())
+                for other in self._workers[1:]:
+                    self._peers.send(other, np.asarray(target.numpy(), np.float32).tobytes())
         else:
             for target in mine:
                 values = self._peers.receive_array(0, math.prod(target.shape))
@@ -168,15 +141,15 @@ class Server:
         threading.Thread(target=server.join, daemon=True).start()  # keeps the server alive
 
 
-def _cluster(job: api.Job) -> dict[str, list[str]]:
+def _cluster(job: api.Job) -> Cluster:
     places = list(job.addresses)
     return {"worker": places[: job.size], "ps": places[job.size :]}
 
 
 def _server(job: api.Job, peers: Peers) -> tf.distribute.Server:
-    """Start this process's TensorFlow server, and tell worker 0 that it runs; return it.
+    """Start this process's TensorFlow server, at the address at which `peers` connected.
 
-    It listens on the address at which `peers` connected.
+    Returns when all servers of the job run.
     """
     is_worker = job.rank < job.size
     server = tf.distribute.Server(
@@ -188,7 +161,5 @@ def _server(job: api.Job, peers: Peers) -> tf.distribute.Server:
             inter_op_parallelism_threads=tf.config.threading.get_inter_op_parallelism_threads(),
         ),
     )
-    if job.rank > 0:
-        peers.send(0, _HERE)
-        peers.flush()
+    peers.exchange(b"")
     return server
