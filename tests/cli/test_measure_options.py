@@ -28,40 +28,33 @@ def options(**changes) -> Options:
     return Options(**(given_ | changes))
 
 
-def test_a_model_of_the_registry_trains_on_its_dataset():
-    cell = cell_of(options())
-    assert (cell.model, cell.dataset, cell.build, cell.load) == (
-        "fashion_cnn",
-        "fashion_mnist",
-        None,
-        None,
-    )
-    assert (cell.cluster.kind, cell.extent.steps, cell.extent.epochs) == ("local", 40, None)
-    assert parse_id(cell.id)["experiment"] == "single_run"
-
-
-def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project():
-    own = cell_of(options(model=MODEL, dataset=DATA))
-    assert (own.build, own.load, own.dataset) == (MODEL, DATA, own_dataset_name(DATA))
-    known = cell_of(options(model=MODEL, dataset="fashion_mnist"))
-    assert (known.build, known.load, known.dataset) == (MODEL, None, "fashion_mnist")
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({}, ("fashion_mnist", None, None, None, 40)),
+        ({"epochs": 2}, ("fashion_mnist", None, None, None, None)),
+        ({"model": MODEL, "dataset": DATA}, (own_dataset_name(DATA), MODEL, DATA, None, 40)),
+        ({"model": MODEL, "dataset": "mnist"}, ("mnist", MODEL, None, None, 40)),
+        (
+            {"strategy": "async_sgd", "nodes": 3, "option": ("bound=2",)},
+            ("fashion_mnist", None, None, "async_sgd_bound_2_", 40),
+        ),
+    ],
+)
+def test_options_become_the_fields_of_a_cell(changes, fields):
+    dataset, build, load, variant, steps = fields
+    cell = cell_of(options(**changes))
+    assert (cell.dataset, cell.build, cell.load) == (dataset, build, load)
+    assert (cell.variant or "").startswith(variant or "") and bool(cell.variant) == bool(variant)
+    assert (cell.extent.steps, cell.extent.epochs) == (steps, changes.get("epochs"))
+    assert parse_id(cell.id)["experiment"].startswith("single_run")
 
 
 def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
     settings = "{{kind: emulated, devices_per_node: 2, link: {{rate_mbit: {}}}}}"
     slow, fast = (cell_of(options(cluster=settings.format(rate), steps=12)) for rate in (100, 200))
     assert slow.experiment != fast.experiment
-    assert slow.experiment.startswith("single_run_0_2_core_100_mbit_s_2_workers_in_each_")
-
-
-def test_other_options_are_another_cell():
-    bound, soft, plain = (
-        cell_of(options(strategy="async_sgd", nodes=3, model="fashion_mlp", option=option))
-        for option in (("bound=2",), ("updates=2",), ())
-    )
-    assert bound.variant.startswith("async_sgd_bound_2_")
-    assert soft.variant.startswith("async_sgd_updates_2_")
-    assert plain.variant is None
+    assert slow.experiment.startswith("single_run_emulated_")
 
 
 def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
@@ -84,6 +77,7 @@ OWN = [  # two functions of the same file, and a file of the same name in anothe
     "workflow/nodewise/study/single.py:Options",
     "workflow/nodewise/cli/single.py:prepare",
 ]
+EMULATED = "{{kind: emulated, node: {{cpu: {}}}, link: {{rate_mbit: {}}}}}"
 ASKED = st.one_of(
     st.builds(
         lambda steps: COMPRESSED | {"option": (*WARM_UP, f"warmup_steps={steps}")},
@@ -97,9 +91,7 @@ ASKED = st.one_of(
     st.builds(lambda steps: {"steps": steps}, st.none() | st.integers(39, 42)),
     st.builds(lambda epochs: {"epochs": epochs}, st.integers(1, 3)),
     st.builds(
-        lambda cpu, rate: {
-            "cluster": f"{{kind: emulated, node: {{cpu: {cpu}}}, link: {{rate_mbit: {rate}}}}}"
-        },
+        lambda cpu, rate: {"cluster": EMULATED.format(cpu, rate)},
         st.sampled_from([0.2, 0.3]),
         st.sampled_from([2.5, 25.0, 100.0]),
     ),
@@ -140,10 +132,6 @@ def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
     assert "--model fashion_cnn " in options().command()
 
 
-def test_epochs_take_the_place_of_steps():
-    assert cell_of(options(epochs=2)).extent.epochs == 2
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -168,16 +156,15 @@ def test_epochs_take_the_place_of_steps():
         ({"option": ("pace=1",)}, "--strategy single: options.pace: "),
         ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
         ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),
-        ({"option": ("a=[",)}, "--option a=[: the value cannot be read as YAML"),
-        ({"option": ("a='",)}, "--option a=': the value cannot be read as YAML"),
-        ({"steps": 5, "epochs": 1}, "--steps and --epochs: give one of them"),
+        ({"option": ("a=[",)}, "--option a: '[' cannot be read as YAML"),
+        ({"steps": 5, "epochs": 1}, "give either steps or epochs"),
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
         ({"cluster": "moon"}, "cluster kind moon: unknown; allowed: emulated, local, slurm, ssh"),
         ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
-        ({"cluster": "{"}, "--cluster {: cannot be read as YAML"),
-        ({"cluster": "{kind: emulated, link: {rate_mbit: 0.5}}"}, "link.rate_mbit: 0.5 is not"),
+        ({"cluster": "{"}, "--cluster: '{' cannot be read as YAML"),
+        ({"cluster": "{kind: emulated, node: {cpu: 0.0}}"}, "--cluster: node.cpu: 0.0 is not"),
         ({"model": "no_such"}, "--model: unknown name 'no_such'; allowed: "),
         ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
         ({"model": MODEL}, "--dataset: a model of your own needs one"),
@@ -210,7 +197,7 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
         nodes=nodes,
         batch=batch,
         steps=steps,
-        cluster=f"{{kind: emulated, link: {{rate_mbit: {rate}}}}}",
+        cluster=EMULATED.format(0.2, rate),
     )
     program, command, *words = shlex.split(asked.command())
     assert (program, command) == ("nodewise", "measure")

@@ -1,8 +1,5 @@
 """Energy is counted by meters, or estimated if there are none."""
 
-import sys
-from types import SimpleNamespace
-
 import pytest
 
 import make_records as make
@@ -29,9 +26,9 @@ def show(folder, *, package_0, package_1, core, computer):
 
 def test_processors_are_read_and_neither_their_parts_nor_the_computer_counts_them_again(tmp_path):
     show(tmp_path, package_0=1_000_000, package_1=1_000_000, core=1_000_000, computer=1_000_000)
-    before = energy.readings(tmp_path)
+    meters = energy.Meters(tmp_path)
     show(tmp_path, package_0=3_500_000, package_1=1_250_000, core=2_000_000, computer=9_000_000)
-    assert energy.spent(before, energy.readings(tmp_path)) == pytest.approx(2.75)
+    assert meters.joules() == pytest.approx(2.75)
 
 
 def test_a_meter_that_is_asked_often_enough_may_turn_over_more_than_once(tmp_path):
@@ -47,24 +44,9 @@ def test_without_meters_or_with_one_that_appears_meanwhile_nothing_is_known(tmp_
     meters = energy.Meters(tmp_path)
     assert meters.joules() is None
     meter(tmp_path, "intel-rapl:0", "no number")
-    assert energy.readings(tmp_path) == {}
+    assert meters.joules() is None
     meter(tmp_path, "intel-rapl:0", 1)
     assert (meters.joules(), meters.joules()) == (None, None)
-
-
-def test_graphics_cards_are_read(tmp_path, monkeypatch):
-    joules = [10.0]
-    nvml = SimpleNamespace(
-        NVMLError=RuntimeError,
-        nvmlInit=lambda: None,
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetHandleByIndex=lambda number: number,
-        nvmlDeviceGetTotalEnergyConsumption=lambda device: joules[0] * 1000,
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    before = energy.readings(tmp_path)
-    joules[0] = 12.5
-    assert energy.spent(before, energy.readings(tmp_path)) == pytest.approx(5)
 
 
 EXTENT = make.cell(n=2).extent

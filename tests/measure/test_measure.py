@@ -33,8 +33,9 @@ def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 32 --epochs 3"
     code, said = measure(project, f"{OWN} {how}")
     assert code == 0, said
-    cells = project / RECORDS / "single_run_3_epochs"
-    (path,) = cells.glob("own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json")
+    (path,) = (project / RECORDS).glob(
+        "single_run_local_*/own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
+    )
     record = read_record(path)
     assert record.result is not None
     assert record.result.test.accuracy > 0.9
@@ -51,8 +52,7 @@ def test_measuring_again_keeps_the_earlier_record(project):
     for _ in range(2):
         code, said = measure(project, f"{OWN} --strategy single --nodes 1 --batch 64 --steps 4")
         assert code == 0, said
-    cells = project / RECORDS / "single_run_4_steps"
-    (folder,) = cells.glob("own_own_model_*/single/batch~64/nodes~1")
+    (folder,) = (project / RECORDS).glob("*/own_own_model_*/single/batch~64/nodes~1")
     assert sorted(path.name for path in folder.iterdir()) == ["repeat~0.json", "repeat~1.json"]
     assert read_record(folder / "repeat~1.json").cell.repeat == 1
 

@@ -145,23 +145,17 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
         (
             "sed",
             1,
-            "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, curves, data",
+            "sed: unknown key",
         ),
-        ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
-        ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
+        ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key"),
+        ("experiments.steps.extent.step", 1, "extent.step: unknown key"),
         ("experiments.steps.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
         (
             "experiments.steps.batches",
             ["64"],
             "batches[0]: '64' is not allowed, must be a",
         ),
-        (
-            "experiments.steps.batches",
-            [True],
-            "batches[0]: true is not allowed, must be a",
-        ),
         ("experiments.steps.batches", [64, 64], "batches: 64 appears twice"),
-        ("experiments.steps.batches", [], "batches: must have at least one"),
         ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
         ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
         ("experiments.steps.strategies.single.nodes", [2], "single.nodes: allowed for this"),
@@ -178,7 +172,6 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
         ("experiments.steps.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
         ("experiments.steps.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
         ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
-        ("experiments.steps.repeats", 0, "repeats: 0 is not allowed, must be at least 1"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("experiments", {}, "experiments: must have at least one"),
         (
@@ -191,12 +184,7 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
             {"kind": "moon"},
             "cluster.kind: 'moon' is not allowed, must be one of emulated, local, slurm, ssh",
         ),
-        (
-            "cluster",
-            {"kind": "emulated", "nodes": 1},
-            "cluster.nodes: unknown key; allowed",
-        ),
-        ("cluster", {"node": {"cpu": 0.2}}, "cluster.node: unknown key; allowed here: kind"),
+        ("cluster", {"node": {"cpu": 0.2}}, "cluster.node: unknown key"),
         (
             "cluster",
             {"kind": "emulated", "node": {"cpu": 2}},
@@ -205,7 +193,7 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
         (
             "experiments.steps.cluster",
             {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
-            "steps.cluster.slow_node.rnk: unknown key; allowed here: cpu, rank",
+            "steps.cluster.slow_node.rnk: unknown key",
         ),
         (
             "experiments.steps.cluster",
@@ -223,7 +211,6 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
         ("experiments.steps.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
-        ("experiments.steps.preprocessing_nodes", 1, "steps.preprocessing_nodes: 1 or more with"),
         ("experiments.steps.models", [], "models: name at least one, or give own_models"),
         (
             "experiments.steps.own_models",
@@ -246,65 +233,18 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
             "steps.strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
             "; not 6",
         ),
-        (
-            "experiments.steps.strategies",
-            {"hybrid": {"nodes": [8, 12], "options": {"groups": 2}}},
-            "strategies.hybrid.nodes: at most 10 for fashion_mlp, which can be cut into 5 stages; "
-            "not 12",
-        ),
-        (
-            "experiments.steps.strategies",
-            {"model_parallel": {"nodes": [4, 2], "options": {"micro_batches": 65}}},
-            "strategies.model_parallel.options.micro_batches: at most 64, what a pipeline has of a "
-            "step with batch 32 on 2 nodes; not 65",
-        ),
-        (
-            "experiments.steps.strategies",
-            {"hybrid": {"nodes": [4], "options": {"groups": 4, "micro_batches": 33}}},
-            "strategies.hybrid.options.micro_batches: at most 32, what a pipeline has of a step "
-            "with batch 32 on 4 nodes; not 33",
-        ),
-        (
-            "experiments.steps.strategies",
-            {
-                "rarely": {
-                    "strategy": "parameter_averaging",
-                    "nodes": [2],
-                    "options": {"period": 11},
-                }
-            },
-            "strategies.rarely.options.period: at most 10, the timed steps; not 11",
-        ),
-        (
-            "experiments.steps.strategies",
-            {"parameter_averaging": {"nodes": [2], "options": {"period": "epoch"}}},
-            "parameter_averaging.options.period: epoch only where epochs are timed, not steps",
-        ),
-        (
-            "experiments.steps.strategies",
-            {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 10}}},
-            "options.warmup_steps: less than 10, the timed steps; not 10",
-        ),
         ("name", "../up", "name: '../up' is not allowed, must be small letters, digits and _"),
         ("title", "two\nlines", "title: U+000A is not allowed, must be one line of printable text"),
         ("title", "a\u202eb", "title: U+202E is not allowed, must be one line of printable text"),
-        ("title", "a\u2067b", "title: U+2067 is not allowed, must be one line of printable text"),
-        ("title", "  ", "title: U+0020 is not allowed, must be one line of printable text"),
         ("experiments.steps.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
         ("name", "a\n", "name: 'a\\n' is not allowed, must be small letters, digits and _"),
         ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
         ("cell_time_limit_s", float("nan"), "cell_time_limit_s: nan is not allowed, must be "),
-        ("cell_time_limit_s", float("inf"), "inf is not allowed, must be at most 86,400"),
         ("seed", 10**30, "seed: 1000000000000000000000000000000 is not allowed, must be less than"),
         (
             "experiments.steps.strategies.single.options",
             {"x": [1]},
             "single.options.x: [1] is not allowed, must be true, false, a number or text",
-        ),
-        (
-            "experiments.steps.strategies.single.options",
-            {"x": float("nan")},
-            "single.options.x: nan is not allowed, must be true, false, a number or text",
         ),
         (
             "experiments.steps.strategies",
@@ -403,16 +343,6 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
     tree["experiments"]["steps"]["input"] = "unsharded"
     with pytest.raises(UserError, match="input: must be sharded for mirrored"):
         read(tmp_path, tree)
-
-
-def test_what_comes_with_the_last_of_the_steps_or_once_an_epoch_is_timed(tmp_path):
-    averaging = {"parameter_averaging": {"nodes": [2], "options": {"period": 10}}}
-    compressed = {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 9}}}
-    assert read(tmp_path, changed("experiments.steps.strategies", averaging | compressed)).cells()
-    averaging["parameter_averaging"]["options"]["period"] = "epoch"
-    epochs = changed("experiments.steps.strategies", averaging)
-    epochs["experiments"]["steps"]["extent"] = {"epochs": 1}
-    assert read(tmp_path, epochs).cells()
 
 
 def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):

@@ -4,12 +4,9 @@ import pytest
 
 import make_architectures as make_models
 import make_records as make
-from nodewise.core.errors import RefusedError
 from nodewise.models import facts
 from nodewise.results.model_description import Memory
-from nodewise.study import memory_fit, plan
-from nodewise.study.config import Config
-from nodewise.study.estimate import Machine
+from nodewise.study import memory_fit
 
 GB = 10**9
 
@@ -47,40 +44,6 @@ def test_nothing_is_said_of_a_model_that_nobody_described_or_of_a_part_of_one(la
 def test_workers_on_one_machine_share_its_memory_and_tensorflow(large):
     cell = make.cell(**large, batch=100, n=4)
     needed = memory_fit.SHARED_BYTES + 4 * (2 * GB - memory_fit.SHARED_BYTES)
-    memory_fit.check_fits(cell, needed)
-    with pytest.raises(RefusedError) as raised:
-        memory_fit.check_fits(cell, needed - 1)
-    assert str(raised.value) == (
-        "batch 100 of large takes about 2.0 GB on each of 4 nodes, this machine has 7.4 GB"
-    )
-
-
-def test_a_host_has_its_memory_for_one_worker(large):
-    cell = make.cell(**large, batch=100, n=4)
-    memory_fit.check_host(cell, 2 * GB)
-    with pytest.raises(RefusedError, match=r"about 2\.0 GB, 1\.9 GB of memory are free here"):
-        memory_fit.check_host(cell, int(1.9 * GB))
-
-
-def test_a_plan_says_which_cells_will_be_refused():
-    study = Config.model_validate(
-        {
-            "name": "study",
-            "title": "A study",
-            "experiments": {
-                "one": {
-                    "title": "One",
-                    "study": "nodewise",
-                    "models": ["fashion_cnn"],
-                    "strategies": {"single": {"nodes": [1]}},
-                    "batches": [32, 512],
-                    "extent": {"steps": 2},
-                }
-            },
-        }
-    )
-    each = memory_fit.worker_bytes(study.cells()[-1])
-    machine = Machine(0.005, 2, memory_bytes=each - 1)
-    planned = [plan.Planned(cell, None, None) for cell in study.cells()]
-    text = plan.report(study, planned, machine)
-    assert "1 cell will be refused: batch 512 of fashion_cnn takes about" in text
+    assert memory_fit.misfit(cell, needed, 4) is None
+    assert "2.0 GB on each of 4 nodes" in memory_fit.misfit(cell, needed - 1, 4)
+    assert memory_fit.misfit(cell, 2 * GB, 1) is None  # a worker of its own host

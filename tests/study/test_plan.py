@@ -3,7 +3,6 @@
 import csv
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import yaml
 import make_records as make
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
-from nodewise.models.registry import registry
-from nodewise.results.record import read_record
 from nodewise.study import plan
 from nodewise.study.config import Config, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine
@@ -38,18 +35,9 @@ def study(**experiment: object) -> Config:
     )
 
 
-def recorded(planned: plan.Planned, folder: Path, ratio: float) -> None:
-    """Write a record of a planned cell that took `ratio` times its estimate."""
-    record = make.record(planned.cell)
-    seconds = timedelta(seconds=ratio * planned.estimate.cell_s)
-    finished = record.started_at + seconds
-    make.write([record.model_copy(update={"finished_at": finished})], folder)
-
-
 def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_path):
     before = plan.plan(study(), tmp_path, MACHINE)
-    assert "No cell is done yet" in plan.report(study(), before, MACHINE)
-    recorded(before[0], tmp_path, 1.5)
+    make.write([make.record(before[0].cell)], tmp_path)
     other = make.record(before[1].cell)
     versions = other.provenance.versions | {"tensorflow": "9.9"}
     provenance = other.provenance.model_copy(update={"versions": versions})
@@ -58,20 +46,6 @@ def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_pat
     assert [one.to_do_s > 0 for one in after] == [False, True, True, True]
     (total,) = [x for x in plan.report(study(), after, MACHINE).splitlines() if "total" in x]
     assert total.split()[:4] == ["total", "4", "1", "0"]
-
-
-def test_what_is_to_do_is_corrected_by_recorded_steps_of_the_same_model(tmp_path):
-    both = study(models=["fashion_cnn", "fashion_mlp"])
-    before = plan.plan(both, tmp_path, MACHINE)
-    done = next(one for one in before if one.cell.model == "fashion_cnn")
-    recorded(done, tmp_path, 1.0)
-    record = read_record(tmp_path / f"{done.cell.id}.json")
-    factor = record.result.elapsed_s / record.result.steps / done.estimate.step_s
-    for old, new in zip(before, plan.plan(both, tmp_path, MACHINE), strict=True):
-        of_it = old.cell.model == "fashion_cnn"
-        if old is not done:
-            work_s = (factor if of_it else 1) * old.estimate.work_s
-            assert new.to_do_s == pytest.approx(work_s + old.estimate.fixed_s)
 
 
 def test_a_record_of_another_version_is_still_to_do(tmp_path):
@@ -89,10 +63,7 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     assert sum(one.estimate is None for one in planned) == 4
     said = plan.report(study(), planned, MACHINE)
     assert "unknown for 4 cells of your own models" in said
-    assert (
-        "To estimate your own model: "
-        "nodewise describe-model models/templates/own_model.py:build --dataset fashion_mnist"
-    ) in said
+    assert "nodewise describe-model" in said
 
 
 def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, monkeypatch):
@@ -143,13 +114,6 @@ def test_the_paper_study_is_the_published_grid():
     assert {(c.model, c.batch, c.nodes, c.extent.epochs) for c in cells} == wanted
     assert len(cells) == len(wanted)
     assert {cell.dataset for cell in cells} == {row["dataset"] for row in table}
-
-
-def test_the_full_study_has_every_model_and_the_data_service():
-    cells = read_config(Path("config/full.yaml")).cells()
-    assert {cell.model for cell in cells} == set(registry())
-    assert {cell.preprocessing_nodes for cell in cells if cell.input == "service"} == {2}
-    assert all(cell.extent.steps for cell in cells)
 
 
 def test_the_command_needs_no_tensorflow_and_measures_with_one_thread(tmp_path):

@@ -128,7 +128,7 @@ class Job:
             process.start()
         except (EOFError, ConnectionError) as error:
             reason = "the process that workers are forked from ended"
-            raise WorkerError(memory.or_killed(reason, self._killed_before), None, []) from error
+            raise WorkerError(memory.or_killed(reason, self._killed_before)) from error
         finally:
             theirs.close()
         return LocalWorker(rank, ours, log, process)
@@ -144,7 +144,7 @@ class Job:
                 if now >= failing_until:
                     raise failure_of_first(self._workers, self._killed_before)
             if now >= deadline:
-                raise WorkerError(f"not finished within {self._time_limit_s:g} s", None, [])
+                raise WorkerError(f"not finished within {self._time_limit_s:g} s")
             for worker in self._workers:
                 worker.beat()
             self.on_poll()

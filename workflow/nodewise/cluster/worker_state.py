@@ -20,11 +20,9 @@ _END_WITHIN_S = 10.0
 class WorkerError(Exception):
     """A worker ended without a result, or the job ran out of time."""
 
-    def __init__(self, reason: str, rank: int | None, log_tail: list[str]) -> None:
+    def __init__(self, reason: str, rank: int | None = None, log_tail: Sequence[str] = ()) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.rank = rank
-        self.log_tail = log_tail
+        self.reason, self.rank, self.log_tail = reason, rank, list(log_tail)
 
 
 class Worker:

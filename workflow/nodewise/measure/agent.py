@@ -122,14 +122,15 @@ def _calibrate(rank: int, channel: Channel, job: Message, addresses: list[str]) 
 def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
     from nodewise import data  # imports NumPy, which reads the environment set above
     from nodewise.measure.cell import run_process
-    from nodewise.study.memory_fit import check_host
+    from nodewise.study.memory_fit import misfit
 
     workers = job["workers_here"]
     gpu = gpu_of_worker(gpus_of_host(), job["place"], workers)
     manifest = Path(job["manifest"])
     data.check_arrays(manifest)
     cell = Cell.model_validate_json(json.dumps(job["cell"]))
-    check_host(cell, psutil.virtual_memory().available)
+    if reason := misfit(cell, psutil.virtual_memory().available, workers):
+        raise RefusedError(reason)
     cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))
     weights = Path(job["weights"]) if job["weights"] else None
     return run_process(rank, channel, task=Task(cell, cluster, manifest, weights, job["token"]))

@@ -146,14 +146,12 @@ def _nodes_of(study: Config, config: Path) -> tuple[api.LinkedSettings, list[int
     if calibrated is None:
         raise UserError(f"{config}: cluster.kind: must be emulated, ssh or slurm to have links")
     settings, most = calibrated
-    hosts = isinstance(settings, HostSettings)
-    most = settings.known_hosts if isinstance(settings, HostSettings) else min(most, _MOST_EMULATED)
-    if hosts and most < 2:
-        raise UserError(
-            f"{config}: cluster: one host has no link to calibrate: "
-            "give two hosts or more, or an allocation of two nodes or more"
-        )
-    counts = {most} | {2**power for power in range(int(hosts), most.bit_length())}
+    least, most = 1, min(most, _MOST_EMULATED)
+    if isinstance(settings, HostSettings):
+        least, most = 2, settings.known_hosts
+    if most < least:
+        raise UserError(f"{config}: cluster: one host has no link to calibrate, give two or more")
+    counts = {most, *(n for n in (1, 2, 4, 8, 16, 32, 64) if least <= n <= most)}
     return settings, sorted(n for n in counts if n == 1 or settings.cores(n) <= cgroup.cores())
 
 

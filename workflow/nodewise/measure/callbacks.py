@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import keras
 
 from nodewise.cluster.channel import Channel
-from nodewise.core.errors import RefusedError, UserError
+from nodewise.core.errors import RefusedError
 from nodewise.core.user_function import user_errors
 from nodewise.models import fit_options
 
@@ -64,20 +64,13 @@ class Callbacks:
             logs: the worker's own last logs of that epoch.
 
         Raises:
-            UserError: a callback failed, or monitors something that is not in the logs.
+            UserError: a callback failed.
             RefusedError: a callback wants to end the training.
         """
         means = self._mean((logs, 1))
         if self._validate:
             tested = self._mean(self._validate())
             means |= {f"val_{name}": value for name, value in tested.items()}
-        for one in self._options.callbacks:
-            watched = getattr(one, "monitor", None)
-            if watched is not None and watched not in means:
-                raise UserError(
-                    f"{type(one).__name__}: monitor={watched!r} is not among the logs of an "
-                    f"epoch: {', '.join(sorted(means))}"
-                )
         with self._user_errors():
             self._list.on_epoch_end(number, means)
             if self._model.stop_training:

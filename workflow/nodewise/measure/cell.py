@@ -30,7 +30,7 @@ from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
-from nodewise.study.memory_fit import check_fits
+from nodewise.study.memory_fit import misfit
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
     from nodewise.data.manifest import Manifest
@@ -98,8 +98,9 @@ def measure(
                 f"a global batch of {cell.global_batch} is larger than the "
                 f"{source.train_examples} examples"
             )
-        if not cluster.remote:
-            check_fits(cell, memory.machine_bytes())
+        misfits = misfit(cell, memory.machine_bytes(), cell.workers)
+        if misfits and not cluster.remote:  # hosts check their own memory
+            raise RefusedError(misfits)
         with exclusive_machine(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
@@ -179,7 +180,7 @@ def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) 
         return combine(task.cell, parts, start_up, job.blocks)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
-        raise process.WorkerError(reason, None, []) from error
+        raise process.WorkerError(reason) from error
 
 
 def _files(task: Task) -> list[Path]:

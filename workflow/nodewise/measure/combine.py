@@ -36,10 +36,10 @@ def combine(
     """
     others, parts = parts[cell.workers :], parts[: cell.workers]
     if len({part["weights_sha256"] for part in parts}) > 1:
-        raise WorkerError("the workers' weights differ after training", None, [])
+        raise WorkerError("the workers' weights differ after training")
     devices = sorted({part["device"] for part in parts})
     if len(devices) > 1:
-        raise WorkerError(f"the workers' devices differ: {'; '.join(devices)}", None, [])
+        raise WorkerError(f"the workers' devices differ: {'; '.join(devices)}")
     first = parts[0]
     workers = [
         WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
@@ -76,9 +76,7 @@ def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
         if loss is not None and not math.isfinite(loss):
             raise WorkerError(
                 f"the training diverged: a loss of {loss}; look for numbers in the labels that are "
-                "not finite, and for a learning rate that is too large",
-                None,
-                [],
+                "not finite, and for a learning rate that is too large"
             )
         epochs.append(
             Epoch(

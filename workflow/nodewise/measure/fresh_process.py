@@ -1,22 +1,26 @@
 """Run a function in a new process, for what a process can do only once."""
 
+import json
+import traceback
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from nodewise.cluster.worker import reason_of
+
 
 class EndedEarlyError(Exception):
-    """The process ended without a result."""
+    """The process ended without a result; the message says why."""
 
 
-def run_fresh(work: Callable[..., str], *arguments: Any) -> str:  # noqa: ANN401
-    """Call `work`, a function of a module, in a new process; return the text that it returns.
+def run_fresh(work: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+    """Call `work`, a function of a module, in a new process; return the JSON value it returns.
 
     The process is terminated if this one is interrupted.
 
     Raises:
-        EndedEarlyError: it ended without a result, for example because `work` raised an error.
+        EndedEarlyError: `work` raised an error, or the process was killed.
     """
     fresh = get_context("spawn")
     receiver, sender = fresh.Pipe(duplex=False)
@@ -24,14 +28,22 @@ def run_fresh(work: Callable[..., str], *arguments: Any) -> str:  # noqa: ANN401
     process.start()
     sender.close()
     try:
-        return receiver.recv_bytes().decode()
+        answer = json.loads(receiver.recv_bytes())
     except EOFError:
         process.join()
         raise EndedEarlyError(f"the process ended with exit code {process.exitcode}") from None
     finally:
         process.terminate()
         process.join()
+    if "error" in answer:
+        raise EndedEarlyError(answer["error"])
+    return answer["result"]
 
 
-def _send_result(sender: Connection, work: Callable[..., str], arguments: tuple[Any, ...]) -> None:
-    sender.send_bytes(work(*arguments).encode())
+def _send_result(sender: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        answer = {"result": work(*arguments)}
+    except Exception as error:  # of any code, such as a user's model
+        traceback.print_exc()
+        answer = {"error": reason_of(error)}
+    sender.send_bytes(json.dumps(answer).encode())

@@ -46,27 +46,22 @@ class Watch:
 
 
 class _Machine(NamedTuple):
-    """A time, and the CPU seconds of all cores together up to that time.
+    """A time, and the CPU seconds of all cores together up to that time."""
 
-    Attributes:
-        at_s: the monotonic time.
-        busy_s: CPU seconds of all processes.
-        stolen_s: seconds that a hypervisor took away.
-        own_s: CPU seconds of this process and its children.
-    """
-
-    at_s: float
-    busy_s: float
-    stolen_s: float
-    own_s: float
+    at_s: float  # monotonic time
+    busy_s: float  # of all processes
+    stolen_s: float  # taken away by a hypervisor
+    own_s: float  # of this process and all its descendants
 
 
 def _machine() -> _Machine:
+    launcher = psutil.Process()
+    family = (launcher, *launcher.children(recursive=True))
     return _Machine(
         at_s=time.monotonic(),
         busy_s=_busy_s(),
         stolen_s=psutil.cpu_times().steal,
-        own_s=_own_s(),
+        own_s=sum(cpu_s(one.pid) for one in family),
     )
 
 
@@ -82,9 +77,3 @@ def _busy_s() -> float:
         with suppress(psutil.Error):  # it has ended, or may not be inspected
             spent += sum(process.cpu_times()[:4])
     return spent
-
-
-def _own_s() -> float:
-    """Return the CPU time of this process and all its descendants."""
-    launcher = psutil.Process()
-    return sum(cpu_s(one.pid) for one in (launcher, *launcher.children(recursive=True)))

@@ -4,7 +4,6 @@ Each batch size is trained in a new process with the settings of a cell's worker
 that has trained before keeps the memory that it had.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 
 from nodewise.cluster import memory
 from nodewise.cluster.api import NO_GPU
-from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.measure.fresh_process import EndedEarlyError, run_fresh
@@ -38,13 +36,13 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
         UserError: a process failed.
     """
     peaks: dict[int, int] = {}
-    sizes: dict[str, int] = {}
     for batch in [one for one in BATCHES if one <= most] or [most]:
         try:
-            seen = measure_step(cell.model_copy(update={"batch": batch}), manifest)
-        except UserError:
+            seen = run_fresh(_sizes, cell.model_copy(update={"batch": batch}), manifest)
+        except EndedEarlyError as error:
             if len(peaks) < _ENOUGH_PEAKS:
-                raise
+                reason = f"{cell.model}: a batch of {batch} was not trained: {error}"
+                raise UserError(reason) from error
             break  # this machine has too little memory for it, which the line shows, too
         peaks[batch] = seen.pop("peak_bytes")
         sizes = seen
@@ -63,32 +61,9 @@ def _line(peaks: dict[int, int]) -> tuple[int, int]:
     return max(0, round(fixed)), max(0, round(each))
 
 
-def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
-    """Train a few steps in a new process; return its peak memory and the sizes of its variables.
-
-    Raises:
-        UserError: the process failed.
-    """
-    try:
-        sizes = json.loads(run_fresh(_sizes_or_reason, cell, manifest))
-    except EndedEarlyError as error:
-        sizes = f"{error}; what it printed is above"
-    if isinstance(sizes, str):
-        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {sizes}")
-    return dict(sizes)
-
-
-def _sizes_or_reason(cell: Cell, manifest: Path | None) -> str:
-    """Return, as JSON, the sizes or a one-line reason why there are none."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
-    try:
-        return json.dumps(_sizes(cell, manifest))
-    except Exception as error:
-        return json.dumps(reason_of(error))
-
-
 def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
     """Train a few steps; return the peak memory of this process and the sizes of its variables."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     from nodewise.measure.node import compute_with
     from nodewise.models.contents import optimizers_of
     from nodewise.strategies import STRATEGIES
@@ -102,9 +77,11 @@ def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
         strategy.step(batch)
     model = strategy.model
     weights = {id(one): one for one in model.weights}
+    here = os.getpid()
     states = {id(one): one for o in optimizers_of(model) for one in o.variables}
     return {
-        "peak_bytes": _peak_bytes(),
+        # without pages of files, mostly libraries, which are in memory once for all processes
+        "peak_bytes": memory.status_bytes(here, "VmHWM") - memory.status_bytes(here, "RssFile"),
         "weights_bytes": _bytes(weights.values()),
         "gradients_bytes": _bytes(model.trainable_variables),
         "optimizer_bytes": _bytes(one for key, one in states.items() if key not in weights),
@@ -133,11 +110,3 @@ def _inputs(cell: Cell, manifest: Path | None) -> tuple[Any, Any, Any]:
 
 def _bytes(variables: Any) -> int:  # noqa: ANN401
     return sum(int(np.prod(one.shape)) * one.value.dtype.size for one in variables)
-
-
-def _peak_bytes() -> int:
-    """Return the peak memory of this process, without pages of files.
-
-    Such pages, mostly of libraries, are in memory once for all processes.
-    """
-    return memory.status_bytes(os.getpid(), "VmHWM") - memory.status_bytes(os.getpid(), "RssFile")

@@ -2,25 +2,22 @@
 
 import random
 from pathlib import Path, PurePosixPath
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cluster.api import LinkedSettings
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import (
-    CLUSTERS,
     WATTS_PER_CORE,
     Cell,
     Cluster,
-    ClusterSettings,
     Frozen,
     Line,
     Name,
 )
 from nodewise.core.errors import UserError
-from nodewise.core.schema import first_error, location, read_tree, sorted_errors
+from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
@@ -168,21 +165,20 @@ class Config(Frozen):
         return cells
 
     def calibrated_cluster(self) -> tuple[LinkedSettings, int] | None:
-        """Return the settings of the cluster to calibrate: those that most cells with links have.
+        """Return the settings of the first cell with links, and the most nodes of such cells.
 
-        Cells are compared by `calibrated` settings, because the link between machines is what is
-        calibrated. So a slow node is ignored, and workers that share a machine count as machines.
-
-        Returns:
-            The settings and the largest number of nodes of their cells; None if no cell has links.
+        Only the links between machines are calibrated: a slow node is ignored, and workers that
+        share a machine count as machines.
         """
-        alike: dict[str, list[tuple[LinkedSettings, int]]] = {}
-        for cell in self.cells():
-            if isinstance(cell.cluster, LinkedSettings):
-                settings = cell.cluster.calibrated()
-                alike.setdefault(settings.label, []).append((settings, cell.nodes))
-        most = max(alike.values(), key=len, default=None)
-        return (most[0][0], max(nodes for _, nodes in most)) if most else None
+        linked = [
+            (cell.cluster.calibrated(), cell.nodes)
+            for cell in self.cells()
+            if isinstance(cell.cluster, LinkedSettings)
+        ]
+        if not linked:
+            return None
+        first = linked[0][0]
+        return first, max(nodes for settings, nodes in linked if settings == first)
 
 
 def _records_in(folder: str) -> list[Path]:
@@ -200,46 +196,11 @@ def read_config(path: Path) -> Config:
             allowed there.
     """
     try:
-        tree = read_tree(path)
-        return Config.model_validate(tree)
+        return Config.model_validate(read_tree(path))
     except ValidationError as error:
-        raise UserError(f"{path}: {_message(error, tree)}") from error
-
-
-def _message(error: ValidationError, tree: object) -> str:
-    """Return the message of the first error. For an unknown key it lists the allowed keys."""
-    first = sorted_errors(error)[0]
-    if first["type"] != "extra_forbidden":
-        return first_error(error)
-    allowed = ", ".join(sorted(_fields_at(first["loc"][:-1], tree)))
-    return f"{location(first)}: unknown key; allowed here: {allowed}"
-
-
-def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the fields of the model at a location in a configuration.
-
-    Args:
-        location: keys and indices that lead to the place.
-        tree: content of the whole file.
-    """
-    type_: Any = Config
-    for part in location:
-        if get_origin(type_) in (dict, list):
-            annotation = get_args(type_)[-1]  # type of the values
-        else:
-            annotation = type_.model_fields[part].annotation
-        tree = tree[part]
-        type_ = _type_of(annotation, tree)
-    return dict(type_.model_fields)
-
-
-def _type_of(annotation: Any, value: Any) -> Any:  # noqa: ANN401
-    """Return the type that an annotation requires of `value`: a model, a dict or a list."""
-    if get_origin(annotation) in (Union, UnionType, Annotated):  # X | None, or X with checks
-        return _type_of(get_args(annotation)[0], value)
-    if annotation is ClusterSettings:
-        return CLUSTERS.get(value.get("kind"), ClusterSettings)
-    return annotation
+        unknown = any(one["type"] == "extra_forbidden" for one in error.errors())
+        where = "; config/README.md lists the keys" if unknown else ""
+        raise UserError(f"{path}: {first_error(error)}{where}") from error
 
 
 def check_files_exist(study: Config) -> None:

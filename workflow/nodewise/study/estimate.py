@@ -8,7 +8,6 @@ takes `1 / share` times as long. It takes still longer if the nodes need more co
 """
 
 import math
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,19 +42,18 @@ PREPARED = Path("results/datasets")
 
 
 class Machine(NamedTuple):
-    """Facts about a machine for a plan: reference step in seconds, cores, memory in bytes."""
+    """Facts about a machine for a plan: reference step in seconds, and cores."""
 
     reference_s: float
     cores: int
-    memory_bytes: int = sys.maxsize
 
     @classmethod
     def here(cls) -> "Machine":
         """Measure this machine."""
-        from nodewise.cluster import cgroup, memory
+        from nodewise.cluster import cgroup
         from nodewise.cluster.reference_step import reference_us
 
-        return cls(reference_us() / 1e6, cgroup.whole_cores(), memory.machine_bytes())
+        return cls(reference_us() / 1e6, cgroup.whole_cores())
 
     @property
     def slowness(self) -> float:
@@ -108,10 +106,6 @@ class Estimate(NamedTuple):
     def cell_s(self) -> float:
         """Wall-clock seconds of the whole cell."""
         return self.work_s + self.fixed_s
-
-    def corrected(self, factor: float) -> "Estimate":
-        """Return the estimate if all work, but not start and end, takes `factor` times as long."""
-        return Estimate(factor * self.step_s, factor * self.work_s, self.fixed_s)
 
 
 def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:

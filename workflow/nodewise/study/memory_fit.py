@@ -1,7 +1,6 @@
 """Check from model descriptions, before anything starts, whether a cell fits into memory."""
 
 from nodewise.core.cell import Cell
-from nodewise.core.errors import RefusedError
 from nodewise.core.units import counted
 from nodewise.models.facts import memory_of
 from nodewise.strategies import STRATEGIES
@@ -24,45 +23,22 @@ def worker_bytes(cell: Cell) -> int | None:
     return memory.peak_bytes(cell.global_batch if cell.one_process else cell.batch)
 
 
-def misfit(cell: Cell, machine_bytes: int) -> str | None:
+def misfit(cell: Cell, free_bytes: int, workers: int) -> str | None:
     """Return in one line why `cell` does not fit into memory; None if it fits or is not known.
 
     Args:
         cell: cell to be measured.
-        machine_bytes: memory of the machine on which all workers run.
+        free_bytes: memory of the machine.
+        workers: number of workers of the cell that run on it.
     """
     each = worker_bytes(cell)
     if each is None:
         return None
-    together = SHARED_BYTES + cell.workers * max(0, each - SHARED_BYTES)
-    if together <= machine_bytes:
+    together = SHARED_BYTES + workers * max(0, each - SHARED_BYTES)
+    if together <= free_bytes:
         return None
-    on_nodes = f" on each of {counted(cell.workers, 'node')}" if cell.workers > 1 else ""
+    on_nodes = f" on each of {counted(workers, 'node')}" if workers > 1 else ""
     return (
         f"batch {cell.batch} of {cell.model} takes about {each / 1e9:.1f} GB{on_nodes}, "
-        f"this machine has {machine_bytes / 1e9:.1f} GB"
+        f"this machine has {free_bytes / 1e9:.1f} GB"
     )
-
-
-def check_fits(cell: Cell, machine_bytes: int) -> None:
-    """Check that all workers of `cell` fit into this machine's memory, as far as is known.
-
-    Raises:
-        RefusedError: they do not fit.
-    """
-    if reason := misfit(cell, machine_bytes):
-        raise RefusedError(reason)
-
-
-def check_host(cell: Cell, free_bytes: int) -> None:
-    """Check that a worker of `cell` fits into the free memory of its host, as far as is known.
-
-    Raises:
-        RefusedError: it does not fit.
-    """
-    each = worker_bytes(cell)
-    if each is not None and each > free_bytes:
-        raise RefusedError(
-            f"batch {cell.batch} of {cell.model} takes about {each / 1e9:.1f} GB, "
-            f"{free_bytes / 1e9:.1f} GB of memory are free here"
-        )

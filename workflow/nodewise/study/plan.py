@@ -1,8 +1,6 @@
 """Plan a study: what is done, how long the rest will take, and which cells cannot be measured."""
 
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +10,6 @@ from nodewise.core.units import counted, write_duration
 from nodewise.results.record import Record, recorded
 from nodewise.study.config import Config
 from nodewise.study.estimate import Estimate, Machine, estimates
-from nodewise.study.memory_fit import misfit
 
 
 class Planned(NamedTuple):
@@ -22,13 +19,11 @@ class Planned(NamedTuple):
         cell: the cell.
         estimate: its estimate; None for a user's own model whose work is not known yet.
         record: its record; None if it has to be measured, for the first time or again.
-        factor: measured over estimated step time, median of the recorded cells of its model.
     """
 
     cell: Cell
     estimate: Estimate | None
     record: Record | None
-    factor: float = 1.0
 
     @property
     def done(self) -> bool:
@@ -37,10 +32,8 @@ class Planned(NamedTuple):
 
     @property
     def to_do_s(self) -> float:
-        """Corrected estimate in seconds; 0 if the cell has a record or no estimate."""
-        if self.estimate is None or self.record is not None:
-            return 0.0
-        return self.estimate.corrected(self.factor).cell_s
+        """Estimate in seconds; 0 if the cell has a record or no estimate."""
+        return self.estimate.cell_s if self.estimate and self.record is None else 0.0
 
 
 def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
@@ -55,13 +48,10 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
         UserError: a dataset or a model is not known.
     """
     cells = study.cells()
-    planned = [
+    return [
         Planned(cell, estimated, _current(recorded(cell, records)))
         for cell, estimated in zip(cells, estimates(cells, machine), strict=True)
     ]
-    models = {cell.model for cell in cells}
-    factors = {name: _factor(one for one in planned if one.cell.model == name) for name in models}
-    return [one._replace(factor=factors[one.cell.model]) for one in planned]
 
 
 def _current(record: Record | None) -> Record | None:
@@ -71,16 +61,6 @@ def _current(record: Record | None) -> Record | None:
     measured = record.provenance.versions
     kept = all(measured.get(name) in (None, version(name)) for name in ("tensorflow", "keras"))
     return record if kept else None
-
-
-def _factor(planned: Iterable[Planned]) -> float:
-    """Return the median of measured over estimated step time; 1 if no cell has been measured."""
-    seen = [
-        one.record.result.elapsed_s / one.record.result.steps / one.estimate.step_s
-        for one in planned
-        if one.estimate and one.record and one.record.result
-    ]
-    return statistics.median(seen) if seen else 1.0
 
 
 def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
@@ -96,7 +76,7 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         part = [one for one in planned if one.cell.experiment == name]
         lines.append(_row(name, *_sums(part)))
     lines.append(_row("total", *_sums(planned)))
-    return "\n".join([*lines, *_remarks(study, planned, machine)])
+    return "\n".join([*lines, *_remarks(study, planned)])
 
 
 def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
@@ -109,7 +89,7 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
     return str(len(planned)), str(done), str(failed), " + ".join(times)
 
 
-def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
+def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
@@ -117,29 +97,9 @@ def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Ite
     late = [one.cell.id for one in planned if one.to_do_s > limit]
     if late:
         yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
-    yield from _too_large(planned, machine)
-    yield from _not_described(planned)
-    if any(one.done for one in planned):
-        yield "The time left is corrected, model by model, by how long the cells done have taken."
-    else:
-        yield "No cell is done yet: the estimate may be wrong by a factor of 2."
-
-
-def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
-    """Yield remarks on cells that will be refused because this machine has too little memory."""
-    to_do = [one.cell for one in planned if one.record is None]
-    here = [cell for cell in to_do if cell.cluster.cores(1)]  # 0 cores: the nodes are other hosts
-    reasons = [misfit(cell, machine.memory_bytes) for cell in here]
-    for reason, cells in Counter(filter(None, reasons)).items():
-        yield f"{counted(cells, 'cell')} will be refused: {reason}."
-
-
-def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
-    """Yield the commands after which the user's own models can be estimated."""
-    unknown = [one.cell for one in planned if one.estimate is None and one.record is None]
-    named = {(cell.build, cell.load or cell.dataset) for cell in unknown}
-    for build, data in sorted(named):
-        yield f"To estimate your own model: nodewise describe-model {build} --dataset {data}"
+    if any(one.estimate is None and one.record is None for one in planned):
+        yield "To estimate your own models: nodewise describe-model BUILD --dataset DATASET"
+    yield "The estimate may be wrong by a factor of 2."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:

@@ -5,10 +5,9 @@ caution. A manifest in the same folder says which machine measured them, when, w
 calibration, and what was left out.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-
-import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
@@ -115,15 +114,9 @@ def _manifest(
     machines = sorted({record.provenance.cpu for record in records})
     if len(machines) > 1:
         raise UserError(f"several machines measured: {', '.join(machines)}; publish one at a time")
-    launched = pd.DataFrame(
-        {
-            "experiment": record.cell.experiment,
-            "point": record.cell.id.rpartition("/")[0],
-            "seconds": (record.finished_at - record.started_at).total_seconds(),
-        }
-        for record in records
-    )
-    by_experiment = launched.groupby("experiment", sort=False)["point"].agg(["nunique", "size"])
+    launches = Counter(record.cell.experiment for record in records)
+    points = {(one.cell.experiment, one.cell.id.rpartition("/")[0]) for one in records}
+    of_experiment = Counter(experiment for experiment, _ in points)
     return Manifest(
         study=study,
         machine=machines[0],
@@ -133,10 +126,10 @@ def _manifest(
         calibration_sha256=calibration_sha256,
         first_started_at=min(record.started_at for record in records),
         last_finished_at=max(record.finished_at for record in records),
-        measured_s=float(launched["seconds"].sum()),
+        measured_s=sum((one.finished_at - one.started_at).total_seconds() for one in records),
         experiments=[
-            PublishedExperiment(name=str(name), points=points, launches=launches)
-            for name, points, launches in by_experiment.itertuples(name=None)
+            PublishedExperiment(name=name, points=of_experiment[name], launches=count)
+            for name, count in launches.items()
         ],
         left_out=left_out,
     )

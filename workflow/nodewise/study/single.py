@@ -24,7 +24,6 @@ from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import Trained
 
-_LONGEST = 64  # characters in a name
 _NAME = 55  # characters before the digest of a name
 _STEPS = 40
 _TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
@@ -72,15 +71,14 @@ def cell_of(options: Options) -> Cell:
     strategy = STRATEGIES.find(options.strategy)
     cluster, trained = _cluster(options), _trained(options)
     given = _strategy_options(options.option)
-    if options.steps is not None and options.epochs is not None:
-        raise UserError("--steps and --epochs: give one of them")
     steps = _STEPS if options.epochs is options.steps is None else options.steps
     try:
+        extent = Extent(steps=steps, epochs=options.epochs)
         checked = strategy.checked(given, options.nodes)
         cell = Cell(
             **trained._asdict(),
             study="nodewise",
-            experiment=_experiment(options, cluster),
+            experiment=_experiment(cluster, extent),
             strategy=options.strategy,
             variant=_variant(options),
             **strategy.fields(checked, "sharded"),
@@ -88,11 +86,11 @@ def cell_of(options: Options) -> Cell:
             batch=options.batch,
             nodes=options.nodes,
             repeat=0,
-            extent=Extent(steps=steps, epochs=options.epochs),
+            extent=extent,
             seed=1,
             time_limit_s=_TIME_LIMIT_S,
         )
-        checked.check_extent(cell.extent)
+        checked.check_extent(extent)
         checked.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
     except ValidationError as error:  # its fields have the names of the options
         raise UserError(f"--{first_error(error)}") from error
@@ -105,6 +103,13 @@ def cell_of(options: Options) -> Cell:
     return cell
 
 
+def _yaml(option: str, text: str) -> Any:  # noqa: ANN401
+    try:
+        return load_yaml(text)
+    except NOT_YAML as error:
+        raise UserError(f"{option}: {text!r} cannot be read as YAML") from error
+
+
 def _strategy_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     """Parse the options of a strategy from texts `name=value`. Values are read as YAML."""
     parsed: dict[str, Any] = {}
@@ -112,27 +117,15 @@ def _strategy_options(pairs: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or name in parsed:
             raise UserError(f"--option {pair}: give each option once, as name=value")
-        try:
-            parsed[name] = load_yaml(value)
-        except NOT_YAML as error:
-            raise UserError(f"--option {pair}: the value cannot be read as YAML") from error
+        parsed[name] = _yaml(f"--option {name}", value)
     return parsed
 
 
-def _experiment(options: Options, cluster: ClusterSettings) -> str:
-    """Return the name of the experiment.
-
-    It depends on the cluster and on the length of training, because these make another cell.
-    """
-    words = ["single_run"]
-    if cluster.kind != "local":
-        words.append(_plain(cluster.label))
-    if options.epochs is not None:
-        words.append(f"{options.epochs}_epochs")
-    elif options.steps not in (None, _STEPS):
-        words.append(f"{options.steps}_steps")
-    name = "_".join(words)
-    return name if len(name) <= _LONGEST else with_digest(name[:_NAME], name)
+def _experiment(cluster: ClusterSettings, extent: Extent) -> str:
+    """Return the name of the experiment. Another cluster or extent makes another cell."""
+    if cluster.kind == "local" and extent == Extent(steps=_STEPS):
+        return "single_run"
+    return with_digest(f"single_run_{cluster.kind}"[:_NAME], f"{cluster.label} {extent}")
 
 
 def _variant(options: Options) -> str | None:
@@ -140,20 +133,14 @@ def _variant(options: Options) -> str | None:
     if not options.option:
         return None
     given = "_".join(sorted(options.option))
-    return with_digest(f"{options.strategy}_{_plain(given)}"[:_NAME], given)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{given}".lower())
+    return with_digest(words[:_NAME], given)
 
 
 def _cluster(options: Options) -> ClusterSettings:
     """Return the settings of `--cluster`, which is a kind or all settings as YAML: `{kind: …}`."""
-    try:
-        given = load_yaml(options.cluster)
-    except NOT_YAML as error:
-        raise UserError(f"--cluster {options.cluster}: cannot be read as YAML") from error
-    settings = dict(given) if isinstance(given, dict) else {"kind": given}
+    given = _yaml("--cluster", options.cluster)
+    settings = given if isinstance(given, dict) else {"kind": given}
     try:
         return CLUSTERS.find(str(settings.get("kind"))).model_validate(settings)
     except ValidationError as error:
