@@ -1,21 +1,17 @@
 """Every command reports an error of the user or the system in one line; its help has an example."""
 
-import errno
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
 
 from nodewise.cli import app
 from nodewise.cli.options import STEPS
-from nodewise.core.errors import what_to_mend
 
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
@@ -100,35 +96,7 @@ def test_a_full_disk_behind_the_output_is_named():
     with Path("/dev/full").open("w") as full:
         done = run("models", stdout=full)
     assert done.returncode == 2
-    assert done.stderr == "nodewise: standard output: No space left on device\n"
-
-
-def test_a_disk_that_is_full_is_named_where_the_system_names_no_file(monkeypatch, tmp_path):
-    free = {str(tmp_path): 0}
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda folder: SimpleNamespace(free=free.get(folder, 10**9))
-    )
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert what_to_mend(error) == f"{tmp_path}: No space left on device"
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
-        (PermissionError(errno.EACCES, "Permission denied", "a/b"), "a/b: Permission denied"),
-        (OSError(errno.EROFS, "Read-only file system", "a"), "a: Read-only file system"),
-        (FileExistsError(errno.EEXIST, "File exists", "a"), "a: File exists"),
-        (OSError("100 requested and 20 written"), "100 requested and 20 written"),
-    ],
-)
-def test_what_the_system_refuses_is_said_in_words(error, said):
-    assert what_to_mend(error).startswith(said)
-
-
-def test_a_lost_connection_is_no_mistake_of_the_user():
-    assert what_to_mend(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")) is None
+    assert done.stderr == "nodewise: No space left on device\n"
 
 
 @pytest.mark.parametrize(

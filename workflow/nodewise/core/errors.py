@@ -1,11 +1,6 @@
 """Errors that the user can fix, and one-line messages for errors of files and disks."""
 
-import errno
-import os
-import shutil
 from pathlib import Path
-
-_NO_ROOM = 64 * 1024  # bytes; less counts as full, because libraries write in larger pieces
 
 
 def one_line(text: str) -> str:
@@ -47,20 +42,4 @@ def what_to_mend(error: OSError) -> str | None:
     reason = error.strerror or str(error)
     if isinstance(error, FileExistsError) and Path(str(error.filename)).is_file():
         return f"{error.filename}: exists and is not a folder"
-    if error.filename is not None:
-        return f"{error.filename}: {reason}"
-    return f"{_full_disk()}: {reason}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else reason
-
-
-def _full_disk() -> str:
-    """Return what is full, for errors that name no file: a folder or standard output."""
-    # not tempfile.gettempdir(), which raises if no folder can be written
-    folders = (os.environ.get("TMPDIR", "/tmp"), ".", "/dev/shm")  # noqa: S108
-    return next((name for name in folders if _is_full(name)), "standard output")
-
-
-def _is_full(folder: str) -> bool:
-    try:
-        return shutil.disk_usage(folder).free < _NO_ROOM
-    except OSError:
-        return False
+    return reason if error.filename is None else f"{error.filename}: {reason}"

@@ -35,16 +35,13 @@ def read_facts(folder: Path, name: str) -> Architecture:
     """Read `folder/<name>.json`.
 
     Raises:
-        UserError: the file is missing or invalid, or describes another model.
+        UserError: the file is missing or invalid.
     """
     path = folder / f"{name}.json"
-    command = f"nodewise describe-model {name} --out {path}"
+    command = f"run: nodewise describe-model {name} --out {path}"
     if not path.is_file():
-        raise UserError(f"{path}: the model {name} is not described; run: {command}")
-    found = read_json(Architecture, path, f"run: {command}")
-    if found.model != name:
-        raise UserError(f"{path}: describes {found.model}, not {name}; run: {command}")
-    return found
+        raise UserError(f"{path}: the model {name} is not described; {command}")
+    return read_json(Architecture, path, command)
 
 
 def read_all_facts(

@@ -6,16 +6,16 @@ TensorFlow.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
-from numbers import Real
 from typing import Any
 
 import keras
 import tensorflow as tf
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import ParsedSpec
 
+_WEIGHTS = TypeAdapter(dict[int, FiniteFloat])
 _OF_KERAS = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _CALLED = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
 _CALLBACKS = (
@@ -70,45 +70,35 @@ def of(model: keras.Model) -> FitOptions:
 
 
 def _class_weight(name: str, given: object) -> dict[int, float]:
-    if given is None:
-        return {}
-    numbers = isinstance(given, dict) and all(
-        isinstance(key, Real)
-        and float(key).is_integer()
-        and isinstance(value, Real)
-        and isfinite(value)
-        for key, value in given.items()
-    )
-    if not isinstance(given, dict) or not numbers:
+    try:
+        return {} if given is None else _WEIGHTS.validate_python(given)
+    except ValidationError as error:
         raise UserError(
             f"{name}: class_weight must be a dict of class numbers and weights, such as "
             "{0: 1.0, 1: 5.0}"
-        )
-    return {int(key): float(value) for key, value in given.items()}
+        ) from error
 
 
 def _callbacks(name: str, given: Any) -> tuple[keras.callbacks.Callback, ...]:  # noqa: ANN401
+    plain = keras.callbacks.Callback
     callbacks = given if isinstance(given, list | tuple) else [] if given is None else [given]
     for one in callbacks:
-        kind = type(one).__name__
-        if not isinstance(one, keras.callbacks.Callback):
-            raise UserError(f"{name}: callbacks: a {kind} is not a callback; {_CALLBACKS}")
-        if not isinstance(one, _OF_KERAS) and _is_of_keras(one):
-            raise UserError(f"{name}: callbacks: {kind} is not supported; {_CALLBACKS}")
-        for method in dir(keras.callbacks.Callback):
-            of_its_own = getattr(type(one), method) is not getattr(keras.callbacks.Callback, method)
-            if method.startswith("on_") and method not in _CALLED and of_its_own:
-                raise UserError(f"{name}: callbacks: {kind}.{method} is not called; {_CALLBACKS}")
+        kind = type(one)
+        own = isinstance(one, plain) and not any(
+            base.__module__.startswith("keras.") for base in kind.__mro__ if base is not plain
+        )
+        not_called = [
+            method
+            for method in dir(plain)
+            if method.startswith("on_") and method not in _CALLED
+            if own and getattr(kind, method) is not getattr(plain, method)
+        ]
+        if not (own or isinstance(one, _OF_KERAS)) or not_called:
+            method = f".{not_called[0]}" if not_called else ""
+            raise UserError(
+                f"{name}: callbacks: {kind.__name__}{method} is not supported; {_CALLBACKS}"
+            )
     return tuple(callbacks)
-
-
-def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
-    """Return whether the callback's class is, or inherits from, one of Keras' own callbacks."""
-    return any(
-        kind.__module__.partition(".")[0] == "keras"
-        for kind in type(callback).__mro__
-        if kind is not keras.callbacks.Callback
-    )
 
 
 def weighted(batch: Any, class_weight: Mapping[int, float]) -> Any:  # noqa: ANN401

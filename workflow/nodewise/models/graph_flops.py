@@ -28,7 +28,7 @@ _NOT_CALLED = (
 
 @dataclass
 class Count:
-    """The number of operations in a graph, and the kinds of operations that are not counted."""
+    """The number of operations in a graph, and what is counted once only."""
 
     flops: float = 0
     uncounted: set[str] = field(default_factory=set)
@@ -74,7 +74,7 @@ def count_call(
 
     Returns:
         The operations of the forward pass, those of a training step without the optimizer's, and
-        the kinds of operations that are not counted.
+        what is counted once only.
     """
     given = {id(one): one for one in keras.tree.flatten((arguments.args, arguments.kwargs))}
     symbols = [one for one in given.values() if isinstance(one, keras.KerasTensor)]
@@ -169,27 +169,25 @@ def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:
 
 
 def _count_one(operation: tf.Operation) -> Count:
-    inner = Count()
+    found, turns = Count(), _turns(operation)
     for body in bodies(operation):
-        inner.add(count(body))
-    turns = turns_of(operation)
+        found.add(count(body), 1 if turns is None else turns)
     if turns is None:
-        return Count(inner.flops, inner.uncounted | {UNKNOWN_LOOP})
-    found = Count()
-    found.add(inner, turns)
-    kind = operation.type
-    if kind in _PRODUCTS:
-        found.flops += 2 * _PRODUCTS[kind](operation)
-    elif _computes(operation):
-        if kind in _EACH_INPUT:
-            found.flops += _EACH_INPUT[kind] * _size(operation.inputs[0])
-        elif kind in _POOLS:
-            pooled = operation.inputs[-1] if kind.endswith("Grad") else operation.outputs[0]
+        found.uncounted.add(UNKNOWN_LOOP)
+    kind, output = operation.type, next(iter(operation.outputs), None)
+    if kind in _FREE or output is None:
+        return found
+    products = _products(operation)
+    if products is not None:
+        found.flops += 2 * products
+    elif output.dtype.is_floating or output.dtype.is_complex:
+        if kind.removesuffix("Grad") in _POOLS:
+            pooled = operation.inputs[-1] if kind.endswith("Grad") else output
             found.flops += math.prod(operation.get_attr("ksize")) * _size(pooled)
-        elif kind in _EACH_OUTPUT:
-            found.flops += _EACH_OUTPUT[kind] * _size(operation.outputs[0])
-        elif kind not in _FREE:
-            found.uncounted.add(kind)
+        elif kind in _EACH_INPUT:
+            found.flops += _EACH_INPUT[kind] * _size(operation.inputs[0])
+        else:
+            found.flops += _size(output)
     return found
 
 
@@ -206,7 +204,7 @@ def bodies(operation: tf.Operation) -> Iterator[tf.Graph]:
                 yield called.graph
 
 
-def turns_of(operation: tf.Operation) -> int | None:
+def _turns(operation: tf.Operation) -> int | None:
     """Return how often an operation runs its bodies; None for a loop of unknown length."""
     if operation.type not in _LOOPS:
         return 1
@@ -218,11 +216,7 @@ def turns_of(operation: tf.Operation) -> int | None:
     if turns is not None:
         return int(turns) if turns >= 0 else None
     # the gradient of a loop takes as many iterations as the loop
-    return turns_of(most.op) if most.op.type in _LOOPS else None
-
-
-def _computes(operation: tf.Operation) -> bool:
-    return any(one.dtype.is_floating or one.dtype.is_complex for one in operation.outputs)
+    return _turns(most.op) if most.op.type in _LOOPS else None
 
 
 def _size(tensor: tf.Tensor) -> int:
@@ -232,103 +226,53 @@ def _size(tensor: tf.Tensor) -> int:
     return math.prod(1 if one is None else one for one in tensor.shape)
 
 
-def _matmul(operation: tf.Operation) -> int:
-    transposed = operation.get_attr("transpose_a")
-    return _size(operation.outputs[0]) * (operation.inputs[0].shape[0 if transposed else 1] or 1)
-
-
-def _batch_matmul(operation: tf.Operation) -> int:
-    transposed = operation.get_attr("adj_x")
-    return _size(operation.outputs[0]) * (operation.inputs[0].shape[-2 if transposed else -1] or 1)
-
-
-def _einsum(operation: tf.Operation) -> int:
-    indices = operation.get_attr("equation").decode().partition("->")[0].split(",")
-    if "." in "".join(indices):
-        return _size(operation.outputs[0])
-    sizes: dict[str, int] = {}
-    for letters, tensor in zip(indices, operation.inputs, strict=True):
-        sizes |= {letter: one or 1 for letter, one in zip(letters, tensor.shape, strict=True)}
-    return math.prod(sizes.values())
-
-
-def _each_place(places: int, kernel: int) -> Callable[[tf.Operation], int]:
-    """Return a function that counts the multiply-adds of a convolution or of one of its gradients.
-
-    Both indices refer to the operation's inputs followed by its first output.
-
-    Args:
-        places: the index of the convolution's output or of that output's gradient.
-        kernel: the index of the weights or of their gradient.
-    """
-
-    def products(operation: tf.Operation) -> int:
-        tensors = [*operation.inputs, operation.outputs[0]]
-        shape = tensors[kernel].shape
-        if operation.type.startswith("Depthwise"):
-            shape = shape[:3]
-        each: int = math.prod(shape[:-1])
-        return _size(tensors[places]) * each
-
-    return products
+def _products(operation: tf.Operation) -> int | None:
+    """Return the multiply-adds of a matrix product or convolution; None for other operations."""
+    kind, inputs, output = operation.type, operation.inputs, operation.outputs[0]
+    if kind == "MatMul":
+        return _size(output) * (inputs[0].shape[0 if operation.get_attr("transpose_a") else 1] or 1)
+    if kind.startswith("BatchMatMul"):
+        return _size(output) * (inputs[0].shape[-2 if operation.get_attr("adj_x") else -1] or 1)
+    if kind == "Einsum":
+        indices = operation.get_attr("equation").decode().partition("->")[0].split(",")
+        sizes: dict[str, int] = {}
+        for letters, tensor in zip(indices, inputs, strict=True):
+            if "." in letters:
+                return _size(output)
+            sizes |= {letter: one or 1 for letter, one in zip(letters, tensor.shape, strict=True)}
+        return math.prod(sizes.values())
+    if kind not in _CONVOLUTIONS:
+        return None
+    tensors = [*inputs, output]
+    places, kernel = (tensors[index] for index in _CONVOLUTIONS[kind])
+    shape = kernel.shape[:3] if kind.startswith("Depthwise") else kernel.shape
+    return int(_size(places) * math.prod(shape[:-1]))
 
 
 _LOOPS = ("While", "StatelessWhile")
-_PRODUCTS: dict[str, Callable[[Any], int]] = {
-    "MatMul": _matmul,
-    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matmul),
-    "Einsum": _einsum,
-    # inputs: (images, weights); of the gradients: (sizes, weights, gradient of the output) and
-    # (images, sizes, gradient of the output)
-    **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative"), _each_place(-1, 1)),
-    **dict.fromkeys(
-        (
-            "Conv2DBackpropInput",
-            "Conv3DBackpropInputV2",
-            "DepthwiseConv2dNativeBackpropInput",
-        ),
-        _each_place(2, 1),
-    ),
-    **dict.fromkeys(
-        (
-            "Conv2DBackpropFilter",
-            "Conv3DBackpropFilterV2",
-            "DepthwiseConv2dNativeBackpropFilter",
-        ),
-        _each_place(2, -1),
-    ),
+# Where the output of a convolution (or its gradient) and the weights (or their gradient) are among
+# the inputs, followed by the first output. The inputs are (images, weights); of the gradients
+# (sizes, weights, gradient of the output) and (images, sizes, gradient of the output).
+_CONVOLUTIONS = {
+    **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative"), (-1, 1)),
+    "Conv2DBackpropInput": (2, 1),
+    "Conv3DBackpropInputV2": (2, 1),
+    "DepthwiseConv2dNativeBackpropInput": (2, 1),
+    "Conv2DBackpropFilter": (2, -1),
+    "Conv3DBackpropFilterV2": (2, -1),
+    "DepthwiseConv2dNativeBackpropFilter": (2, -1),
 }
-_POOLS = {"MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D"} | {
-    f"{kind}Grad" for kind in ("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-}
-_EACH_INPUT: dict[str, int] = {
+_POOLS = ("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
+# operations per number of the first input; 1 per number of the output for all other operations
+_EACH_INPUT = {
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Prod", "Cumsum", "Cumprod", "EuclideanNorm"), 1),
     **dict.fromkeys(("BiasAddGrad", "SegmentSum", "UnsortedSegmentSum", "L2Loss"), 1),
     **dict.fromkeys(("SegmentMean", "SparseSegmentSum", "SparseSegmentMean"), 1),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), SOFTMAX),
     "SparseSoftmaxCrossEntropyWithLogits": SOFTMAX,
     "SoftmaxCrossEntropyWithLogits": SOFTMAX,
-}
-_EACH_OUTPUT: dict[str, int] = {
-    **dict.fromkeys(("Softmax", "LogSoftmax"), SOFTMAX),
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), BATCH_NORM),
     **dict.fromkeys(("FusedBatchNormGrad", "FusedBatchNormGradV3"), 2 * BATCH_NORM),
-    **dict.fromkeys(
-        (
-            *("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "FloorDiv", "FloorMod"),
-            *("BiasAdd", "Maximum", "Minimum", "Pow", "SquaredDifference", "Xlogy", "Mod"),
-            *("MulNoNan", "Atan2", "Neg", "Abs", "Sign", "Square", "Sqrt", "Rsqrt", "Exp"),
-            *("Expm1", "Log", "Log1p", "Reciprocal", "Inv", "Sin", "Cos", "Tan", "Tanh"),
-            *("Sigmoid", "Erf", "Erfc", "Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus"),
-            *("Softsign", "Floor", "Ceil", "Round", "Rint", "Lgamma", "Digamma", "Atan", "Asin"),
-            *("Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "ReluGrad", "Relu6Grad"),
-            *("LeakyReluGrad", "EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"),
-            *("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"),
-            *("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBilinearGrad", "ClipByValue"),
-            *("TensorScatterAdd", "ScatterNd", "Bincount", "DenseBincount", "NextAfter"),
-        ),
-        1,
-    ),
-    "AddN": 1,
 }
 # Operations that move, select, read or create numbers, but compute nothing.
 _FREE = frozenset(

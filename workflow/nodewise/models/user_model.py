@@ -3,7 +3,6 @@
 Imports TensorFlow.
 """
 
-import re
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -17,8 +16,6 @@ from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
 from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
 
-# how Keras' messages name a class or function that it does not find
-_MISSING = r"(?:Could not locate \w+ |object of type |interpret .*'class_name': )['`](\w+)"
 _COMPILE = "call model.compile(optimizer=…, loss=…) before you"
 
 
@@ -84,13 +81,6 @@ def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
             f"{place.text}: the model is to run eagerly, but strategies run its train_step as a "
             "graph; leave out run_eagerly=True and tf.config.run_functions_eagerly"
         )
-    try:
-        tf.timestamp()
-    except tf.errors.FailedPreconditionError:  # TensorFlow has no public way to ask
-        raise RefusedError(
-            f"{place.text}: tf.config.experimental.enable_op_determinism() forbids the clock with "
-            "which steps are timed; leave it out"
-        ) from None
 
 
 def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
@@ -142,28 +132,14 @@ def _loaded(place: ParsedSpec) -> keras.Model:
         with user_errors(place):
             model = keras.models.load_model(place.file)
     except UserError as error:
-        raise UserError(f"{place.text}: {_why_not_loaded(place, str(error.__cause__))}") from error
+        # the message of the innermost exception names what is missing
+        reason = str(error.__cause__).rpartition("Exception encountered: ")[2].strip()
+        raise UserError(
+            f"{place.text}: Keras cannot load it ({reason[:200]}); write a "
+            "file with a build() that makes or loads the model, and give that"
+        ) from error
     if not model.compiled:
         raise UserError(
             f"{place.text}: the model was saved without being compiled; {_COMPILE} save it"
         )
     return model
-
-
-def _why_not_loaded(place: ParsedSpec, message: str) -> str:
-    """Return advice on a file that Keras could not load, given the text of Keras' error."""
-    message = message.rpartition("Exception encountered: ")[2]  # of the innermost exception
-    missing = re.search(_MISSING, message)
-    if missing:
-        name = missing.group(1)
-        return (
-            f"its {name} is not a part of Keras; write a file with a build() that returns "
-            f"keras.models.load_model(…, custom_objects={{{name!r}: {name}}}), and give that"
-        )
-    if "Python lambda" in message:
-        return (
-            "it has a Python lambda, which is code that is not run from a saved file; write a "
-            "file with a build() that makes the model and calls load_weights, and give that"
-        )
-    first, *_ = message.strip().splitlines() or ["no more is said"]
-    return f"Keras cannot load it ({first[:200]})"

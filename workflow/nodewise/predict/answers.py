@@ -117,6 +117,7 @@ class Answers:
         measured: whether the number of nodes and the batch are in the measured range, (points,).
         far: whether the prediction is an extrapolation, (points,).
         most_measured: the most measured nodes.
+        kinds: words for what is in the measured range, what is not, and extrapolations.
     """
 
     job: Job
@@ -126,6 +127,7 @@ class Answers:
     measured: NDArray[np.bool_]
     far: NDArray[np.bool_]
     most_measured: int
+    kinds: tuple[str, str, str] = ("fitted", "predicted", "extrapolated")
 
     @cached_property
     def known(self) -> bool:
@@ -206,7 +208,7 @@ class Answers:
     def table(self) -> pd.DataFrame:
         """One row per number of nodes: its quantities with 90 % intervals, and its basis.
 
-        `kind` is `fitted` in the measured range, `extrapolated` far beyond, else `predicted`.
+        `kind` is one of `kinds`.
         `chance` is that of meeting the deadline and the budget.
         """
         columns: dict[str, object] = {
@@ -219,7 +221,8 @@ class Answers:
             # an unidentified coefficient can be 0 in the fit, at the edge of the draws
             ends = np.minimum(low, values[0]), np.maximum(high, values[0])
             columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
-        kind = np.where(self.far, "extrapolated", np.where(self.measured, "fitted", "predicted"))
+        inside, beyond, far = self.kinds
+        kind = np.where(self.far, far, np.where(self.measured, inside, beyond))
         table = pd.DataFrame(columns).assign(chance=self.chance(), kind=kind)
         if not self.job.step_known:
             table[["step_s", "step_s_low", "step_s_high"]] = np.nan
