@@ -64,6 +64,15 @@ def judged(
             }
 
 
+def all_judged(second: Second | None = None) -> pd.DataFrame:
+    """Return the weighted forecasts of all published cases, with each publisher left out."""
+    found = list(cases(read_cases(CASES)))
+    publishers = {case.publisher for case in found}
+    known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
+    rows = weighted(pd.DataFrame(judged(known, found, second)))
+    return rows.assign(inside=~rows["kind"].str.contains("Gbit"))
+
+
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return points, publishers, weighted errors, coverage and width of the intervals."""
     weights = rows["weight"]
@@ -144,15 +153,13 @@ def main() -> None:
     parser.add_argument("tables", type=Path, nargs="?", help="the folder of tables of a study")
     parser.add_argument("--write", type=Path, help="CSV file for the table of the first point")
     arguments = parser.parse_args()
-    found = list(cases(read_cases(CASES)))
-    publishers = {case.publisher for case in found}
-    known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
     givens: dict[str, Second | None] = {
-        "one point": None, "and a whole node": whole_node, "and twice the devices": same_level,
-    }  # fmt: skip
+        "one point": None,
+        "and a whole node": whole_node,
+        "and twice the devices": same_level,
+    }
     for title, second in givens.items():
-        rows = weighted(pd.DataFrame(judged(known, found, second)))
-        rows = rows.assign(inside=~rows["kind"].str.contains("Gbit"))
+        rows = all_judged(second)
         shown = table(rows)
         print(f"\nGiven {title}:\n{shown.round(3).to_string(index=False)}")
         if second is None and arguments.write:

@@ -1,6 +1,5 @@
 """Every command reports an error of the user or the system in one line; its help has an example."""
 
-import errno
 import os
 import resource
 import signal
@@ -13,7 +12,6 @@ from typer.main import get_command
 
 from nodewise.cli import app
 from nodewise.cli.options import STEPS
-from nodewise.core.errors import what_to_mend
 
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
@@ -99,24 +97,6 @@ def test_a_full_disk_behind_the_output_is_named():
         done = run("models", stdout=full)
     assert done.returncode == 2
     assert done.stderr == "nodewise: No space left on device\n"
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
-        (PermissionError(errno.EACCES, "Permission denied", "a/b"), "a/b: Permission denied"),
-        (OSError(errno.EROFS, "Read-only file system", "a"), "a: Read-only file system"),
-        (FileExistsError(errno.EEXIST, "File exists", "a"), "a: File exists"),
-        (OSError("100 requested and 20 written"), "100 requested and 20 written"),
-    ],
-)
-def test_what_the_system_refuses_is_said_in_words(error, said):
-    assert what_to_mend(error).startswith(said)
-
-
-def test_a_lost_connection_is_no_mistake_of_the_user():
-    assert what_to_mend(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")) is None
 
 
 @pytest.mark.parametrize(

@@ -26,5 +26,5 @@ def test_every_model_is_listed_with_its_operations_per_byte():
 def test_every_strategy_is_listed_with_its_options():
     rows = listed(["strategies"])
     assert {*STRATEGIES} <= {words[0] for words in rows}
-    options = {words[-1].partition("=")[0] for words in rows if "=" in words[-1]}
+    options = {word.partition("=")[0] for words in rows for word in words if "=" in word}
     assert options == {name for one in STRATEGIES.values() for name in one.options.model_fields}

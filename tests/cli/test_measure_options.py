@@ -28,23 +28,26 @@ def options(**changes) -> Options:
     return Options(**(given_ | changes))
 
 
-def test_a_model_of_the_registry_trains_on_its_dataset():
-    cell = cell_of(options())
-    assert (cell.model, cell.dataset, cell.build, cell.load) == (
-        "fashion_cnn",
-        "fashion_mnist",
-        None,
-        None,
-    )
-    assert (cell.cluster.kind, cell.extent.steps, cell.extent.epochs) == ("local", 40, None)
-    assert parse_id(cell.id)["experiment"] == "single_run"
-
-
-def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project():
-    own = cell_of(options(model=MODEL, dataset=DATA))
-    assert (own.build, own.load, own.dataset) == (MODEL, DATA, own_dataset_name(DATA))
-    known = cell_of(options(model=MODEL, dataset="fashion_mnist"))
-    assert (known.build, known.load, known.dataset) == (MODEL, None, "fashion_mnist")
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({}, ("fashion_mnist", None, None, None, 40)),
+        ({"epochs": 2}, ("fashion_mnist", None, None, None, None)),
+        ({"model": MODEL, "dataset": DATA}, (own_dataset_name(DATA), MODEL, DATA, None, 40)),
+        ({"model": MODEL, "dataset": "mnist"}, ("mnist", MODEL, None, None, 40)),
+        (
+            {"strategy": "async_sgd", "nodes": 3, "option": ("bound=2",)},
+            ("fashion_mnist", None, None, "async_sgd_bound_2_", 40),
+        ),
+    ],
+)
+def test_options_become_the_fields_of_a_cell(changes, fields):
+    dataset, build, load, variant, steps = fields
+    cell = cell_of(options(**changes))
+    assert (cell.dataset, cell.build, cell.load) == (dataset, build, load)
+    assert (cell.variant or "").startswith(variant or "") and bool(cell.variant) == bool(variant)
+    assert (cell.extent.steps, cell.extent.epochs) == (steps, changes.get("epochs"))
+    assert parse_id(cell.id)["experiment"].startswith("single_run")
 
 
 def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
@@ -52,16 +55,6 @@ def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
     slow, fast = (cell_of(options(cluster=settings.format(rate), steps=12)) for rate in (100, 200))
     assert slow.experiment != fast.experiment
     assert slow.experiment.startswith("single_run_emulated_")
-
-
-def test_other_options_are_another_cell():
-    bound, soft, plain = (
-        cell_of(options(strategy="async_sgd", nodes=3, model="fashion_mlp", option=option))
-        for option in (("bound=2",), ("updates=2",), ())
-    )
-    assert bound.variant.startswith("async_sgd_bound_2_")
-    assert soft.variant.startswith("async_sgd_updates_2_")
-    assert plain.variant is None
 
 
 def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
@@ -137,10 +130,6 @@ def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
     assert "--model own_model.py:build" in asked.command()
     assert f"--dataset {DATA}" in asked.command()
     assert "--model fashion_cnn " in options().command()
-
-
-def test_epochs_take_the_place_of_steps():
-    assert cell_of(options(epochs=2)).extent.epochs == 2
 
 
 @pytest.mark.parametrize(

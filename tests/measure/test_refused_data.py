@@ -99,3 +99,25 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
     assert not (project / "logs").exists()
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
+    (project / "mine.py").write_text(
+        "import keras, numpy as np\n\n"
+        "def build():\n"
+        "    last = keras.layers.Lambda(lambda x: 2 * x)\n"
+        "    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), last])\n"
+        "    model.compile('sgd', 'mse')\n"
+        "    return model\n\n"
+        "def load():\n    return (np.zeros((64, 3)), np.zeros((64, 2))), None\n"
+    )
+    strategies = {"model_parallel": {"nodes": [2]}, "parameter_server": {"nodes": [2]}}
+    changed = STUDY["experiments"]["steps"] | {"strategies": strategies}
+    (project / "study.yaml").write_text(yaml.safe_dump(STUDY | {"experiments": {"steps": changed}}))
+    prepare_own_dataset("mine.py:load", project / "data")
+    for strategy in strategies:
+        record = measured_cell(f"steps/mine/{strategy}/batch~32/nodes~2/repeat~0")
+        assert record.status == "refused"
+        assert "(Lambda) is not allowed" in record.failure.reason
+        assert [path.name for path in Path("logs").iterdir()] == ["rank~0.log"]

@@ -284,7 +284,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
     for worker in range(size):
         keras.utils.set_random_seed(SEED)
         models.append(building(kind, GLOBAL_BATCH // size)())
-        api.own_masks(models[-1], worker)
+        api.set_dropout_seed(models[-1], worker)
     data = examples(kind)
 
     def average(of: Callable[[Any], list[Any]]) -> None:

@@ -4,7 +4,6 @@ Each rank reports:
 
     listening        the addresses on which it listens
     waiting_cpu_s    CPU seconds of an all-reduce that waits 1 s for rank 0
-    lost             the error of a collective that MPICH gives up
 """
 
 import json
@@ -58,15 +57,6 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
         mpi.finish(lambda: mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total))
         return time.process_time() - before
 
-    def lost() -> str:
-        def begin() -> mpi.MPI.Request:
-            raise mpi.MPI.Exception(mpi.MPI.ERR_OTHER)
-
-        try:
-            mpi.finish(begin)
-        except ConnectionError as error:
-            return str(error)
-
     node.start_in_node(cluster, rank, channel, NODES)
     job = api.Job(
         rank,
@@ -87,7 +77,6 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     return {
         "listening": listening,
         "waiting_cpu_s": waiting(strategy, rank),
-        "lost": lost(),
     }
 
 

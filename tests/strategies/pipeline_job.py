@@ -1,13 +1,13 @@
 """Train small models in stages and save what each worker observed.
 
 `main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
-worker that ends or fails in the middle, if there is one. All workers of a case train STEPS
-steps on the same global batches and then agree. Each worker saves two files in OUT/CASE:
+worker that ends or fails in the middle, if there is one. All workers of a case train STEPS steps on
+the same global batches, or on their parts of them, and then agree. Each worker saves in OUT/CASE:
 
     model~RANK.npz     the weights, then the moving statistics
     seen~RANK.json     the loss of each step, the strategy's observations and the bytes on the wire;
                        from before the workers agree, a digest of the weights, the moving statistics
-                       and the seeds of dropout
+                       and the seeds of dropout; how many threads MORE_STEPS steps leave behind
 
 If a case fails, OUT/CASE/failure.txt says why.
 """
@@ -27,6 +27,7 @@ from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 
 STEPS, GLOBAL_BATCH = 6, 24
+MORE_STEPS = 40
 NAP_S = 0.004  # per example, in the model `slow`
 
 
@@ -109,6 +110,7 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         x = np.floor(np.abs(x)).clip(0, 7)
     y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
     builds = (normalised, frozen, slow, embedded, wide)
+    entry = STRATEGIES[case.strategy]
     job = api.Job(
         rank,
         case.nodes,
@@ -118,11 +120,14 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
             {build.__name__: build for build in builds}[case.model],
             lambda: keras.optimizers.SGD(0.05, momentum=0.9),
         ),
-        options=STRATEGIES[case.strategy].checked(case.options, case.nodes),
+        options=entry.checked(case.options, case.nodes),
         addresses=addresses[: case.nodes],
     )
-    trained = STRATEGIES[case.strategy].worker().Strategy(job)
-    batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+    trained = entry.worker().Strategy(job)
+    whole = entry.whole_batches or case.nodes == 1
+    rows = np.array_split(np.arange(GLOBAL_BATCH), 1 if whole else case.nodes)
+    own = rows[0 if whole else rank]
+    batches = [(tf.constant(a[own]), tf.constant(b[own])) for a, b in zip(x, y, strict=True)]
     trained.step(batches[0])  # This traces the step.
     trained.barrier()
     trained.observations()
@@ -151,4 +156,9 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
     }
     trained.agree()
     np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
+    if not whole:
+        threads = len([*Path("/proc/self/task").iterdir()])
+        for _ in range(MORE_STEPS):
+            trained.step(batches[0])
+        seen["more_threads"] = len([*Path("/proc/self/task").iterdir()]) - threads
     (out / f"seen~{rank}.json").write_text(json.dumps(seen))

@@ -26,7 +26,7 @@ for name, declared in STRATEGIES.items():
     try:
         worker = declared.worker()
     except RefusedError as error:
-        found[name] = str(error) == declared.library.why_missing()
+        found[name] = declared.library.why_missing() in str(error)
         continue
     made = worker.Strategy
     complete = not isinstance(made, type) or (
@@ -62,11 +62,6 @@ def test_a_declaration_says_everything_that_its_page_shows(name):
     assert [one for one in STRATEGIES if STRATEGIES[one].title == declared.title] == [name]
     assert declared.module == f"nodewise.strategies.{name}"
     assert (declared.folder / "worker.py").is_file()
-
-
-@EACH
-def test_default_options_are_allowed_on_as_many_nodes_as_it_may_have(name):
-    declared = STRATEGIES[name]
     assert declared.checked({}, declared.max_nodes) == declared.options()
     with pytest.raises(ValueError, match=r"^nodes: allowed"):
         declared.checked({}, declared.max_nodes + 1)

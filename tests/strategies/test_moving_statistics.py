@@ -2,54 +2,49 @@
 
 import json
 
-import moving_statistics_job
 import numpy as np
+import pipeline_job
 import pytest
+from pipeline_job import Case
 
 STRATEGIES = "compressed_sgd", "custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"
+EACH = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, run_job):
-    """Return the folder with what workers of every strategy saved."""
+def trained(tmp_path_factory, run_job):
+    """Return strategy -> (what two workers saw, their models after they agreed)."""
     out = tmp_path_factory.mktemp("statistics")
-    run_job(moving_statistics_job.main, out, STRATEGIES, timeout_s=300)
-    return out
+    cases = {name: Case(name, 2, "normalised", {}) for name in STRATEGIES}
+    run_job(pipeline_job.main, out, cases, timeout_s=300)
+    return {
+        name: (
+            [json.loads(path.read_text()) for path in sorted(out.glob(f"{name}/seen~*"))],
+            [[*np.load(path).values()] for path in sorted(out.glob(f"{name}/model~*"))],
+        )
+        for name in STRATEGIES
+    }
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_moving_statistics_are_averaged_over_the_workers(folder, strategy):
-    out = folder / strategy
-    before, after = (
-        [list(np.load(out / f"{when}~{rank}.npz").values()) for rank in range(2)]
-        for when in ("before", "after")
-    )
-    assert len(after[0]) == 2  # mean and variance
-    for one, other, agreed, agreed_too in zip(*before, *after, strict=True):
-        assert not np.allclose(one, other)
-        np.testing.assert_allclose(agreed, (one + other) / 2, rtol=1e-6)
-        np.testing.assert_array_equal(agreed, agreed_too)
-    logits = [np.load(out / f"logits~{rank}.npy") for rank in range(2)]
-    np.testing.assert_array_equal(*logits)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_step_leaves_no_thread_behind(folder, strategy):
-    """With a timeout, TensorFlow's collectives leave a thread each, until no more can start."""
-    grown = [json.loads(path.read_text()) for path in (folder / strategy).glob("threads~*.json")]
-    assert len(grown) == 2
-    assert max(grown) < 10
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_workers_begin_with_the_same_weights_and_drop_other_units(folder, strategy):
-    weights, masks = (
-        [list(np.load(folder / strategy / f"{what}~{rank}.npz").values()) for rank in range(2)]
-        for what in ("initial", "dropped")
-    )
-    for one, other in zip(*weights, strict=True):
+@EACH
+def test_moving_statistics_are_averaged_over_the_workers(trained, strategy):
+    seen, models = trained[strategy]
+    for one, other in zip(*models, strict=True):
         np.testing.assert_array_equal(one, other)
-    for first, second, again in masks:
-        assert (first != second).any()
-        np.testing.assert_array_equal(first, again)
-    assert (masks[0][0] != masks[1][0]).any()
+    before = [worker["statistics"] for worker in seen]
+    assert len(before[0]) == 6  # mean and variance of three layers
+    for one, other, agreed in zip(*before, models[0][-6:], strict=True):
+        assert not np.allclose(one, other)
+        np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
+
+
+@EACH
+def test_a_step_leaves_no_thread_behind(trained, strategy):
+    """With a timeout, TensorFlow's collectives leave a thread each, until no more can start."""
+    assert max(worker["more_threads"] for worker in trained[strategy][0]) < 10
+
+
+@EACH
+def test_workers_drop_other_units(trained, strategy):
+    first, second = (worker["seeds"] for worker in trained[strategy][0])
+    assert second == [seed + 1 for seed in first]

@@ -1,13 +1,13 @@
 """Strategies with parameter servers: one worker trains like one process, and how jobs end.
 
-The jobs run in real processes; see async_sgd_job.py.
+The jobs run in real processes; see server_job.py.
 """
 
 import re
 
-import async_sgd_job
 import numpy as np
 import pytest
+import server_job
 
 STEPS = 20
 ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
@@ -37,7 +37,7 @@ def trained(tmp_path_factory, run_job):
         jobs[model, optimizer] = job | {"strategy": "single"}
         jobs[case] = job | {"strategy": strategy, "options": options}
     jobs["pair"] = {"strategy": ASYNC, "nodes": 2, "model": "net", "optimizer": "adam"}
-    async_sgd_job.run_all(run_job, out, jobs.values(), nodes=1, steps=6)
+    server_job.run_all(run_job, out, jobs.values(), nodes=1, steps=6)
     return {
         (name, form, rank): list(np.load(out / f"{number}~{form}~{rank}.npz").values())
         for number, (name, job) in enumerate(jobs.items())
@@ -82,7 +82,7 @@ def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(
 ):
     job = {"nodes": 2, "model": "net", "optimizer": "clipped", "steps": 2}
     job |= {"strategy": strategy, "options": {"servers": 2}}
-    (refused,) = async_sgd_job.run_all(run_job, tmp_path, [job])
+    (refused,) = server_job.run_all(run_job, tmp_path, [job])
     assert "clipnorm" in refused["error"]
 
 
@@ -104,7 +104,7 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
 @BOTH
 def test_who_is_gone_ends_the_job_and_is_named(tmp_path, run_job, strategy):
     jobs = [job for job, _ in ENDS[strategy]]
-    ended = async_sgd_job.run_all(run_job, tmp_path, jobs, strategy=strategy, nodes=2)
+    ended = server_job.run_all(run_job, tmp_path, jobs, strategy=strategy, nodes=2)
     for end, (job, said) in zip(ended, ENDS[strategy], strict=True):
         assert re.match(said, end["error"]), job
         assert end["seconds"] < 7, job

@@ -44,8 +44,8 @@ def run(plugin, *command, **variables):
 
 def test_it_is_listed_with_its_options(plugin):
     listed = run(plugin, "-m", "nodewise", "strategies", COLUMNS="200")
-    (line,) = [line for line in listed.splitlines() if " tagged " in line]
-    assert "Tagged ring" in line and "1 to 2" in line and "tag=3" in line
+    (line,) = [line for line in listed.splitlines() if line.startswith("tagged ")]
+    assert "Tagged ring" in line and "1 to 2" in line and " tag=3\n" in listed
 
 
 @pytest.mark.slow

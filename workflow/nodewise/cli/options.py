@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from rich.table import Table
 
     from nodewise.study.config import Config
@@ -57,10 +59,6 @@ NodePrice = Annotated[
         "'2.5 EUR'; default: costs in node-hours."
     ),
 ]
-CriticalBatch = Annotated[
-    float | None,
-    typer.Option(help="Global batch that needs twice the minimum number of steps."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -72,6 +70,13 @@ def records_of(study: "Config", records: Path | None) -> Path:
 def tell_waiting() -> None:
     """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")
+
+
+def print_rows(rows: "Iterable[Mapping[str, object]]") -> None:
+    """Print rows as a table; the columns are the keys of the rows."""
+    import pandas as pd
+
+    typer.echo(pd.DataFrame(list(rows)).to_string(index=False))
 
 
 def plain_table(*titles: str, texts: Collection[str]) -> "Table":

@@ -10,7 +10,6 @@ from nodewise.cli.options import (
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
-    CriticalBatch,
     EpochExamples,
     FitFile,
     NodeNumbers,
@@ -168,9 +167,10 @@ def predict_nodes(
     nodewise predict fit.json --at points.csv --json
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, prediction_rows
-    from nodewise.predict.options import Options, parse_nodes, parse_price
+    from nodewise.predict.options import parse_nodes, parse_price
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
@@ -182,10 +182,8 @@ def predict_nodes(
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
-    options = Options(
-        batch=batch, global_batch=global_batch, examples=examples, price=cost, currency=currency
-    )
-    found = list(find_answers(fitted, counts, options))
+    job = Job(examples=examples, price=cost, currency=currency)
+    found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
     if as_json:
         _print_json(prediction_rows(found, counts))
     else:
@@ -214,7 +212,6 @@ def best_nodes(
     ] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    critical_batch: CriticalBatch = None,
     target: Annotated[
         Path | None,
         typer.Option(help="CSV file: global_batch, steps until the accuracy is reached."),
@@ -245,25 +242,18 @@ def best_nodes(
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.optimum import optimum_rows
-    from nodewise.predict.options import (
-        Options,
-        parse_duration,
-        parse_nodes,
-        parse_price,
-        read_steps,
-    )
+    from nodewise.predict.optimum import find_answers, optimum_rows
+    from nodewise.predict.options import parse_duration, parse_nodes, parse_price
+    from nodewise.predict.steps_to_accuracy import read_steps
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
-    options = Options(
-        batch=batch,
-        global_batch=global_batch,
+    job = Job(
         examples=examples,
         price=cost,
         currency=currency,
-        critical_batch=critical_batch,
         steps=None if target is None else read_steps(target),
         deadline_s=None if deadline is None else parse_duration("deadline", deadline),
         budget=budget,
@@ -271,18 +261,19 @@ def best_nodes(
         watts=watts,
         startup_s=parse_duration("startup", startup),
     )
-    found = optimum_rows(fitted, counts, options, objective)
+    batches = {"batch": batch, "global_batch": global_batch}
+    answered = find_answers(fitted, counts, job, **batches, whole_machines=True)
+    found = optimum_rows(answered, objective)
     if as_json:
         _print_json([row for _, row in found])
     else:
         for answers, row in found:
-            mark = " (the fastest batch)" if row["best_batch"] else ""
-            typer.echo(f"{row['curve']}{mark}: {row['answer']}")
+            typer.echo(f"{row['curve']}: {row['answer']}")
             print_whole(predict_tables.answers_table(answers, marks=True))
-        if global_batch is None and target is None and critical_batch is None:
+        if global_batch is None and target is None:
             typer.echo(
                 "More nodes at one batch per node make the global batch larger, which may need "
-                "more epochs. Give --target or --critical-batch to count them."
+                "more epochs. Give --target to count them."
             )
     _print_notes(fitted, as_json=as_json)
 
@@ -314,95 +305,6 @@ def next_measurement(
     else:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-
-
-@app.command("forecast")
-def forecast_nodes(
-    *,
-    link: Annotated[
-        str,
-        typer.Option(
-            help="1gbit, 10gbit, 25gbit, 100gbit, hdr, ndr, nvlink, pcie, a rate (250mbit), or a "
-            "file of `nodewise calibrate`."
-        ),
-    ],
-    model: Annotated[
-        str | None, typer.Option(help="A model to measure on one node (see `nodewise models`).")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Examples per node and step.")] = 64,
-    nodes: NodeNumbers = "1-16",
-    strategy: Annotated[
-        str,
-        typer.Option(
-            help="What trains on several nodes: multi_worker_mirrored, horovod, custom_loop or mpi."
-        ),
-    ] = "multi_worker_mirrored",
-    step_time: Annotated[
-        float | None, typer.Option(help="Seconds of a step on one node, in place of a model.")
-    ] = None,
-    payload: Annotated[
-        float | None, typer.Option(help="Bytes of a gradient, with --step-time.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Forecast step times on several nodes from one node and the link.
-
-    One node is measured for some seconds, or its step time is given. Horovod,
-    custom_loop and mpi send gradients while others are still computed: the forecast
-    takes as much off as they saved in this project's measurements.
-
-    JSON is a list with nodes, step_time_s, low, high (90 %), samples_per_s, speedup
-    and kind (measured; forecast, up to the 8 emulated nodes that forecasts were
-    checked on; or extrapolated).
-
-    Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
-
-    Example: nodewise forecast --model models/fashion_cnn.py --link 1gbit --nodes 1-16
-    """
-    from nodewise.cli import predict_tables
-    from nodewise.core.errors import UserError
-    from nodewise.predict import forecast
-    from nodewise.predict.answers import Job
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes
-    from nodewise.strategies.declaration import hidden_share
-
-    known, counts = forecast.parse_link(link), parse_nodes(nodes)
-    hidden = hidden_share(strategy)
-    if (model is None) == (step_time is None or payload is None):
-        raise UserError("give either --model, or --step-time and --payload")
-    one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
-    job = Job(name=MANY, examples=MANY_EXAMPLES)
-    answers = forecast.forecast(one, bytes_, known, counts, job, batch=batch, hidden=hidden)
-    if as_json:
-        _print_json(forecast.forecast_rows(answers, counts))
-    else:
-        typer.echo(answers.sentence())
-        print_whole(predict_tables.answers_table(answers, counts, marks=True))
-
-
-def _measured_alone(model: str, batch: int) -> tuple[float, float]:
-    """Return the step time on one node in seconds, and the bytes of one gradient.
-
-    The measurement runs in another process, because a process that starts workers must not have
-    started threads.
-    """
-    import subprocess
-    import sys
-    import tempfile
-
-    from nodewise.results.tables import build_tables
-
-    path = Path(model)
-    name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.json"
-        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
-        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-        if done.returncode:
-            raise typer.Exit(done.returncode)
-        row = build_tables([record])["cells"].iloc[0]
-    return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
 def _print_json(rows: "Sequence[dict[str, Any]]") -> None:

@@ -95,6 +95,19 @@ def points_table(rows: Sequence[dict[str, Any]]) -> Table:
     return shown
 
 
+def cases_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the rows of `forecast_cases` as a table."""
+    shown = plain_table("Case", "Devices", "Examples/s", "90 % interval", texts=_TEXTS)
+    for row in rows:
+        about = [escape(row.get("case", "")), row["n_devices"]]
+        if "error" in row:
+            shown.add_row(*about, escape(row["error"]), "")
+        else:
+            value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
+            shown.add_row(*about, value, f"{low} – {high}")
+    return shown
+
+
 def notes_of(file: FitFile) -> Iterator[str]:
     """Yield each note of a file once, preceded by the names of the curves that it applies to."""
     yield from file.notes

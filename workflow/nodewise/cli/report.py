@@ -1,7 +1,7 @@
 """Commands that show results."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,13 +11,8 @@ from nodewise.cli.options import (
     Out,
     StudyConfig,
     Tables,
-    plain_table,
-    print_whole,
+    print_rows,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.table import Table
 
 app = typer.Typer()
 
@@ -35,32 +30,21 @@ def compare_runs(
     Example: nodewise compare old/tables results/study/tables --out
     results/study/changes.csv
     """
+    from nodewise.core.units import write_number
     from nodewise.results import compare_runs as compare
     from nodewise.results.table_files import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
-    print_whole(_changes_table(changes))
+    units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
+    columns = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"]
+    print_rows(
+        {name: row[name] for name in columns}
+        | {name: write_number(row[name], unit) for name, unit in units.items()}
+        | {"verdict": row["verdict"]}
+        for row in changes.to_dict("records")
+    )
     if out is not None:
         write_csv(changes, out)
-
-
-def _changes_table(changes: "pd.DataFrame") -> "Table":
-    from rich.markup import escape
-
-    from nodewise.core.units import write_number
-
-    texts = ("experiment", "model", "strategy", "cluster", "verdict")
-    units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
-    columns = [*texts[:-1], "batch_per_worker", "nodes", *units, texts[-1]]
-    table = plain_table(*columns, texts=texts)
-    for row in changes.to_dict("records"):
-        table.add_row(
-            *(
-                write_number(row[name], units[name]) if name in units else escape(str(row[name]))
-                for name in columns
-            )
-        )
-    return table
 
 
 @app.command(rich_help_panel=STEPS)

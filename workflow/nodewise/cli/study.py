@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import Records, StudyConfig, plain_table, print_whole, records_of
+from nodewise.cli.options import Records, StudyConfig, print_rows, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -150,22 +150,20 @@ def list_models(
     from nodewise.models.registry import check_project, registry
 
     check_project()
-    about = ("Model", "Dataset", "Input")
-    sizes = ("Trainable", "Parameters", "Payload", "MFLOP\nforward")
-    shown = plain_table(*about, *sizes, f"FLOP/B\nbatch {batch}", texts=about)
-    for name, entry in registry().items():
-        described = facts(name)
-        shown.add_row(
-            name,
-            entry.dataset,
-            "×".join(map(str, described.input_shape)),
-            f"{described.trainable:,}",
-            f"{described.total:,}",
-            write_number(described.payload_bytes, "B"),
-            f"{described.flops_per_example / 1e6:,.3f}",
-            f"{batch * described.flops_per_payload_byte:,.0f}",
-        )
-    print_whole(shown)
+    known = {name: (entry, facts(name)) for name, entry in registry().items()}
+    print_rows(
+        {
+            "model": name,
+            "dataset": entry.dataset,
+            "input": "×".join(map(str, model.input_shape)),
+            "trainable": f"{model.trainable:,}",
+            "parameters": f"{model.total:,}",
+            "payload": write_number(model.payload_bytes, "B"),
+            "MFLOP forward": f"{model.flops_per_example / 1e6:,.3f}",
+            f"FLOP/B, batch {batch}": f"{batch * model.flops_per_payload_byte:,.0f}",
+        }
+        for name, (entry, model) in known.items()
+    )
 
 
 @app.command("strategies")
@@ -176,14 +174,9 @@ def list_strategies() -> None:
     """
     import json
 
-    from rich.markup import escape
-
     from nodewise.strategies import STRATEGIES
 
-    titles = ("Strategy", "What it is", "Nodes", "Options")
-    shown = plain_table(*titles, texts=titles)
     for name, entry in STRATEGIES.items():
-        defaults = entry.options().model_dump()
-        options = [f"{option}={json.dumps(value)}" for option, value in defaults.items()]
-        shown.add_row(name, entry.title, entry.nodes, escape("\n".join(options)))
-    print_whole(shown)
+        typer.echo(f"{name:<22} {entry.nodes:<8} {entry.title}")
+        for option, value in entry.options().model_dump().items():
+            typer.echo(f"{'':<31} {option}={json.dumps(value)}")

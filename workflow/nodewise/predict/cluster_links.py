@@ -61,14 +61,22 @@ def within_node(text: str) -> Link:
     Raises:
         UserError: the text is none of these.
     """
-    named = constants()["within"]
-    name = text.lower().replace("_", "-").replace("nop2p", "no-p2p")
+    named, name = constants()["within"], _within_name(text)
     if name in named:
         return Link(text, tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
     rate = _rate(text)
     if rate and rate[1] is None:
         return Link(text, (("pcie", rate[0]),))
     return _measured(text, "--within", f"{', '.join(named)}, a rate such as 31.5GB/s")
+
+
+def is_within(text: str) -> bool:
+    """Return whether a text is the name of a link within a node."""
+    return _within_name(text) in constants()["within"]
+
+
+def _within_name(text: str) -> str:
+    return text.lower().replace("_", "-").replace("nop2p", "no-p2p")
 
 
 def between_nodes(text: str) -> Link:

@@ -1,197 +1,232 @@
-"""Forecast step times on several nodes from the one-node time and a description of the link.
+"""Forecast numbers of devices from what is known: one measured point or more, and the cluster.
 
-A ring all-reduce follows the computation: t(n) = t(1) + r(n), with
-r(n) = 2(n−1)·α + 2(n−1)/n·S/B. B is the bandwidth that rings achieve: the rate of the link, less
-frame headers, less 7 %. A strategy that sends the first gradients while it computes the others
-hides a share h of the shorter of the two: t(n) = t(1) + r(n) − h·min(t(1), r(n)).
-`bench/forecast.py` compares this with all committed records that have a one-node time. They are of
-up to 8 emulated nodes. Beyond that, intervals widen by as much as those of published curves do.
-
-For a calibrated cluster, B and α are those of the calibration. Messages and bytes then overlap:
-r(n) = max(s + 2(n−1)·α, 2(n−1)/n·S/B), where s is the time of a software call (see
-`all_reduce_law`).
+The formula and its constants are those of `cluster_steps`. `bench/forecast.py` compares forecasts
+with published measurements of publishers left out, and with all committed records.
 """
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.core.intervals import DEVIATIONS
-from nodewise.core.schema import read_json
 from nodewise.predict.answers import Answers, Job
-from nodewise.predict.calibration import examine
-from nodewise.predict.fit import DRAWS
-from nodewise.predict.known_links import PAYLOAD_SHARE
-from nodewise.predict.law import Floats
-from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.predict.similar_curves import SimilarCurves
-from nodewise.results.calibration import Calibration
+from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
+from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
+from nodewise.predict.forecast_cases import bytes_each
+from nodewise.predict.optimum import table_rows
+from nodewise.results.importers import import_curves
+from nodewise.results.tables import build_tables
 
-RING_SHARE = 0.93
-SPREAD = 0.081
-"""Root mean square of log(measured/forecast) on the committed records."""
-CHECKED = 8
-"""The most nodes of these records. Forecasts for more nodes are extrapolations."""
-MOST_EXAMPLES, MOST_STEP_S, MOST_BYTES = 1e15, 1e7, 1e15
-_LEAST_MBIT, _MOST_MBIT = 1e-3, 1e9
+MOST_DEVICES = 100_000
+DISTURBED = 0.075
+"""How far a disturbed step time is off: the root mean square of the logarithm of 37 committed
+launches that other processes disturbed, against undisturbed launches of the same cells."""
+_MOST = {"step-time": 1e7, "throughput": 1e15, "batch": 1e15, "parameters": 1e15}
 
 
-class Link(NamedTuple):
-    """A link between nodes.
+@dataclass(frozen=True)
+class Given:
+    """The measured points from which a forecast starts.
 
     Attributes:
-        bytes_per_s: payload rate in bytes per second.
-        latency_s: seconds per message.
-        call_s: seconds of a software call. None if unknown; messages and bytes are then added
-            instead of overlapped.
-        title: name for readers.
+        throughputs: examples per second by number of devices.
+        batch: examples per device and step; None if unknown.
+        parameters: number of trained parameters; None if unknown.
+        cautions: why the numbers may mislead, in words; empty if nothing was seen.
     """
 
-    bytes_per_s: float
-    latency_s: float
-    call_s: float | None = None
-    title: str = ""
+    throughputs: Mapping[int, float]
+    batch: float | None = None
+    parameters: float | None = None
+    cautions: str = ""
 
 
-def ethernet(gbit: float, latency_s: float) -> Link:
-    """Return an Ethernet link of a rate in Gbit/s."""
-    rate = gbit * 1e9 / 8 * PAYLOAD_SHARE
-    return Link(rate, latency_s, title=f"Ethernet, {gbit:g} Gbit/s")
-
-
-LINKS: Mapping[str, Link] = {
-    "1gbit": ethernet(1, 50e-6),
-    "10gbit": ethernet(10, 30e-6),
-    "25gbit": ethernet(25, 20e-6),
-    "100gbit": ethernet(100, 10e-6),
-    "hdr": Link(200e9 / 8, 2e-6, title="InfiniBand HDR"),
-    "ndr": Link(400e9 / 8, 2e-6, title="InfiniBand NDR"),
-    "nvlink": Link(300e9, 5e-6, title="NVLink 3"),
-    "pcie": Link(16e9, 10e-6, title="PCIe 4.0"),
-}
-"""Known links by name, with rates of one direction.
-
-InfiniBand is one port, NVLink is NVLink 3, and PCIe is half the rate of PCIe 4.0 x16.
-"""
-
-
-def parse_link(text: str) -> Link:
-    """Return a link from its name, a rate such as `250mbit`, or the path of a calibration.json.
+def given_by_numbers(
+    devices: int, batch: float | None, step_s: float | None, throughput: float | None
+) -> Given:
+    """Return the point that options give: a step time with its batch, or a throughput.
 
     Raises:
-        UserError: the text is none of these, or the calibration has no all-reduces.
+        UserError: a value is not allowed, or it is not exactly one of the two.
     """
-    if text.endswith(".json"):
-        return _calibrated(Path(text))
-    found = re.fullmatch(r"(\d+\.?\d*)(m|g)bit", text.lower(), re.ASCII)
-    if text.lower() in LINKS:
-        return LINKS[text.lower()]
-    mbit = float(found[1]) * (1e3 if found[2] == "g" else 1.0) if found else 0.0
-    if not _LEAST_MBIT <= mbit <= _MOST_MBIT:
-        names = ", ".join(LINKS)
-        raise UserError(
-            f"--link {text[:40]}: must be one of {names}, a rate such as 250mbit, or a file that "
-            "nodewise calibrate wrote (.json)"
-        )
-    return ethernet(mbit / 1e3, 50e-6)
+    named = {"step-time": step_s, "throughput": throughput, "batch": batch}
+    for name, value in named.items():
+        if value is not None and not 0 < value <= _MOST[name]:
+            raise UserError(f"--{name} {value:g}: must be above 0, at most {_MOST[name]:g}")
+    if step_s is not None and throughput is None:
+        if batch is None:
+            raise UserError("--step-time needs --batch, the examples per device and step")
+        return Given({devices: devices * batch / step_s}, batch)
+    if throughput is None or step_s is not None:
+        raise UserError("give one of --step-time, --throughput, --given and --model")
+    return Given({devices: throughput}, batch)
 
 
-def _calibrated(path: Path) -> Link:
-    """Return the link that a calibration measured, in the nodes' own time."""
-    calibration = read_json(Calibration, path, "--link needs a file of `nodewise calibrate`")
-    rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
-    if rings is None:
-        raise UserError(f"--link {path}: has no all-reduces: it needs two nodes or more")
-    own = rings.own_time
-    return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
+def given_by_file(path: Path) -> Given:
+    """Return the points of a record, or of a table or log with one curve.
+
+    Of several batches, the one with the most numbers of devices is taken.
+
+    Raises:
+        UserError: the file cannot be read, has several curves, or its record failed.
+    """
+    if path.suffix == ".json" and path.name != "trainer_state.json":
+        return _given_by_record(path)
+    curves = import_curves(path).curves
+    if len(curves) > 1:
+        named = ", ".join(curve.name for curve in curves[:5])
+        raise UserError(f"{path}: has {len(curves)} curves ({named} …); a forecast needs one")
+    curve = curves[0]
+    points = {
+        batch: {p.nodes: p for p in curve.measured if p.batch_per_worker == batch}
+        for batch in curve.batches
+    }
+    batch = max(points, key=lambda one: len(points[one]))
+    throughputs = {n: n * batch / point.step_time for n, point in points[batch].items()}
+    if len(points) > 1 and curve.global_batch is not None:
+        raise UserError(f"{path}: forecasts need the same batch per device at all points")
+    parameters = curve.payload_bytes / 4 if curve.payload_bytes else None
+    return Given(throughputs, batch if curve.batch_known else None, parameters)
+
+
+def _given_by_record(path: Path) -> Given:
+    cell = build_tables([path])["cells"].iloc[0]
+    if cell["status"] != "ok":
+        raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
+    nodes, batch = int(cell["nodes"]), float(cell["batch_per_worker"])
+    throughputs = {nodes: nodes * batch / float(cell["step_time_s"])}
+    return Given(throughputs, batch, float(cell["payload_bytes"]) / 4, str(cell["flags"]))
+
+
+def training_of(
+    given: Given,
+    parameters: float | None,
+    payload: float | None,
+    precision: str,
+    hidden: float | None,
+) -> Training:
+    """Return what is trained; options go before what the file of the given point says.
+
+    Args:
+        given: the given point.
+        parameters: number of trained parameters.
+        payload: bytes of a gradient, in place of the parameters.
+        precision: such as `fp32` or `amp`.
+        hidden: the share of the shorter of computing and sending that is hidden, if known.
+
+    Raises:
+        UserError: a value is not allowed, or no size of the gradient is known.
+    """
+    if parameters is not None and payload is not None:
+        raise UserError("--parameters and --payload: give one of them")
+    each = bytes_each(precision)
+    if payload is not None:
+        parameters, each = payload / 4, (4.0,)
+    elif parameters is None:
+        parameters = given.parameters
+    if parameters is None:
+        raise UserError("needs --parameters or --payload, the size of a gradient")
+    if not 0 <= parameters <= _MOST["parameters"]:
+        option = "parameters" if payload is None else "payload"
+        raise UserError(f"--{option}: must be from 0 to {_MOST['parameters']:g}")
+    return Training(parameters, each, given.batch, hidden=hidden)
+
+
+def cluster_by_options(
+    link: str | None, within: str | None, between: str | None, devices_per_node: int
+) -> Cluster:
+    """Return the cluster that options describe.
+
+    `link` is short for the only link there is: between nodes of one device, or within one node.
+
+    Raises:
+        UserError: the options contradict each other, or a link is not known.
+    """
+    if not 1 <= devices_per_node <= MOST_DEVICES:
+        raise UserError(f"--devices-per-node {devices_per_node}: must be 1 to {MOST_DEVICES:,}")
+    if link is not None:
+        if within or between or devices_per_node > 1:
+            raise UserError("--link: is for one device a node; give --within and --between instead")
+        if is_within(link):
+            return Cluster(MOST_DEVICES, within_node(link), None)
+        return Cluster(1, None, between_nodes(link))
+    if devices_per_node == 1 and not between:
+        raise UserError("give --link, or --between and, if nodes have several devices, --within")
+    inside = within_node(within or "unknown") if devices_per_node > 1 else None
+    return Cluster(devices_per_node, inside, between_nodes(between or "unknown"))
+
+
+def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
+    """Return the numbers of devices to compare: of full nodes, and powers of two within a node."""
+    if devices_per_node == MOST_DEVICES:
+        return list(nodes)
+    powers = [2**i for i in range(devices_per_node.bit_length()) if 2**i < devices_per_node]
+    return [*powers, *(n * devices_per_node for n in nodes)]
 
 
 def forecast(
-    one_node_s: float,
-    payload_bytes: float,
-    link: Link,
-    nodes: Sequence[int],
-    job: Job,
-    *,
-    batch: float,
-    hidden: float = 0.0,
+    cluster: Cluster, training: Training, given: Given, devices: Sequence[int], job: Job
 ) -> Answers:
-    """Return the answers about a job on numbers of nodes. One node is always among them.
+    """Return the answers about a job on numbers of devices. One device is always among them.
 
-    One node has no interval: its step time is given. Numbers up to `CHECKED` are within the range
-    on which forecasts were checked.
-
-    Args:
-        one_node_s: seconds of a step on one node.
-        payload_bytes: size of one gradient in bytes.
-        link: the link between all nodes.
-        nodes: the numbers of nodes.
-        job: the job.
-        batch: examples per node and step.
-        hidden: share of the shorter of computing and sending that is hidden.
+    Measured points have no interval. If the batch is unknown, steps are of one example.
 
     Raises:
-        UserError: the batch, the step time or the payload is not allowed.
+        UserError: there is no number of devices that is possible.
     """
-    if batch > MOST_EXAMPLES:
-        raise UserError(f"--batch {batch!s:.40}: must be at most {MOST_EXAMPLES:g}")
-    if not 0 < one_node_s <= MOST_STEP_S:
-        raise UserError(f"--step-time {one_node_s:g}: must be above 0 s, at most {MOST_STEP_S:g} s")
-    if not 0 <= payload_bytes <= MOST_BYTES:
-        raise UserError(f"--payload {payload_bytes:g}: must be from 0 to {MOST_BYTES:g} bytes")
-
-    def steps_of(counts: Floats) -> Floats:
-        ring = ring_s(counts, payload_bytes, link)
-        return np.asarray(one_node_s + ring - hidden * np.minimum(one_node_s, ring))
-
-    counts = np.unique(np.array([1, *nodes], dtype=np.float64))
-    value = steps_of(counts)
-    few = 2.0 ** np.arange(np.log2(CHECKED) + 1)
-    line = Scaling(few, -np.log(steps_of(few)), few, np.ones(len(few)), strong=False)
-    far = counts > CHECKED
-    width = np.where(counts > 1, DEVIATIONS * SPREAD, 0.0)
-    if far.any():
-        similar = SimilarCurves(read_published())
-        width[far] = np.hypot(width[far], similar.widening(line, CHECKED, counts[far], 1.0))
-    chance = np.random.default_rng(DRAWS).standard_normal((DRAWS, 1))
-    # no draw is faster than computing alone
-    drawn = np.maximum(value * np.exp(chance * width / DEVIATIONS), one_node_s)
-    steps, batches = np.vstack([value, drawn]), np.full_like(counts, batch)
-    return Answers(job, counts, batches, steps, counts == 1, far, most_measured=1)
+    counts = np.unique([1, *given.throughputs, *devices])
+    if counts[-1] > MOST_DEVICES:
+        raise UserError(f"--nodes: at most {MOST_DEVICES:,} devices can be compared")
+    found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
+    known = np.isin(counts, list(given.throughputs))
+    if given.cautions:
+        off = np.random.default_rng(1).standard_normal((DRAWS, 1))
+        found[1:] *= np.exp(DISTURBED * off)
+        known = np.zeros_like(known)
+    found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
+    batch = training.batch or 1.0
+    return Answers(
+        job=replace(job, step_known=training.batch is not None),
+        nodes=counts.astype(float),
+        batch=np.full(len(counts), batch),
+        step_s=counts * batch / found,
+        measured=known,
+        far=counts > constants()["checked_devices"],
+        most_measured=max(given.throughputs),
+        kinds=("measured", "forecast", "extrapolated"),
+    )
 
 
-_KINDS = {"fitted": "measured", "predicted": "forecast"}
+def forecast_rows(answers: Answers, cluster: Cluster) -> list[dict[str, Any]]:
+    """Return one row per number of devices for the JSON output; None for what is not known.
 
-
-def forecast_rows(answers: Answers, nodes: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the rows of the JSON output for numbers of nodes.
-
-    `kind` is `measured` on one node, `forecast` up to `CHECKED` nodes, and `extrapolated` beyond.
+    `kind` is `measured`, `forecast` or, beyond the numbers of devices on which forecasts were
+    checked, `extrapolated`.
     """
+    examples = answers.job.examples
     return [
         {
-            "nodes": int(row["nodes"]),
-            "batch_per_worker": row["batch_per_worker"],
+            "devices": row["nodes"],
+            "nodes": int(np.ceil(row["nodes"] / cluster.devices_per_node)),
+            "batch_per_device": row["batch_per_worker"] if answers.job.step_known else None,
             "step_time_s": row["step_s"],
             "low": row["step_s_low"],
             "high": row["step_s_high"],
-            "samples_per_s": row["nodes"] * row["batch_per_worker"] / row["step_s"],
-            **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
-            "kind": _KINDS.get(row["kind"], row["kind"]),
+            "samples_per_s": examples / row["time"],
+            "samples_per_s_low": examples / row["time_high"],
+            "samples_per_s_high": examples / row["time_low"],
+            **{name: row[name] for name in _SHOWN},
+            "kind": row["kind"],
         }
-        for row in answers.table.to_dict("records")
-        if row["nodes"] in nodes
+        for row in table_rows(answers)
     ]
 
 
-def ring_s(nodes: Floats, payload_bytes: float, link: Link) -> Floats:
-    """Return the seconds of a ring all-reduce on numbers of nodes."""
-    messages = 2 * (nodes - 1) * link.latency_s
-    sent = 2 * (nodes - 1) / nodes * payload_bytes / (RING_SHARE * link.bytes_per_s)
-    if link.call_s is None:
-        return np.asarray(messages + sent)
-    return np.asarray(np.maximum(np.where(nodes > 1, link.call_s, 0.0) + messages, sent))
+_SHOWN = [
+    f"{name}{end}"
+    for name in ("time", "cost", "speedup", "efficiency")
+    for end in ("", "_low", "_high")
+]

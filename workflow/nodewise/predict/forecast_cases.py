@@ -5,7 +5,6 @@ of devices. The columns are those of `data/published/forecast/cases.csv`.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +99,14 @@ def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
     for row in rows:
         asked = {name: text for name, text in row.items() if name not in ("value", "low", "high")}
         try:
-            value, low, high = _answer(tuple(row.items()))
+            value, low, high = _answer(row)
         except UserError as error:
             yield asked | {"error": str(error)}
         else:
             yield asked | {"value": value, "low": low, "high": high}
 
 
-@lru_cache(maxsize=1)
-def _answer(items: tuple[tuple[str, str], ...]) -> tuple[float, float, float]:
-    row = dict(items)
+def _answer(row: Mapping[str, str]) -> tuple[float, float, float]:
     first, asked = (int(_number(row, name)) for name in ("baseline_devices", "n_devices"))
     measured = {first: _number(row, "throughput_samples_per_s")}
     found = forecast_throughputs(cluster_of(row), training_of(row), measured, [asked])[:, 0]

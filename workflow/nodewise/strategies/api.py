@@ -282,7 +282,7 @@ def seeds(model: keras.Model) -> list[keras.Variable]:
     return [*own, unseeded().state]
 
 
-def draw_apart(job: Job) -> None:
+def seed_by_rank(job: Job) -> None:
     """Set a rank-dependent `tf.random` seed, so that functions traced later draw other numbers.
 
     Rank 0 keeps its seed.
@@ -291,7 +291,7 @@ def draw_apart(job: Job) -> None:
         tf.random.set_seed(job.seed + job.rank)
 
 
-def own_masks(model: keras.Model, replica: int) -> None:
+def set_dropout_seed(model: keras.Model, replica: int) -> None:
     """Give a replica its own random numbers, for example for the masks of dropout.
 
     All replicas are built with the same seed, so they would otherwise drop the same units. Replica

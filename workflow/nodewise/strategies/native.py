@@ -52,7 +52,7 @@ def build(
                 ) from None
             raise
         _check(model, job, title)
-        api.draw_apart(job)
+        api.seed_by_rank(job)
         draw_in_threads(model)
         if job.batch is not None:
             with refusing(title):

@@ -57,7 +57,7 @@ class Pipeline(api.Strategy):
         self._job = job
         self._stages = _stages(self.model, job)
         pipeline, self._place = divmod(job.rank, len(self._stages))
-        api.own_masks(self.model, pipeline)
+        api.set_dropout_seed(self.model, pipeline)
         rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
         micro_batches = np.array_split(rows, chosen.micro_batches)
         self._micro_batches = [slice(part[0], part[-1] + 1) for part in micro_batches]

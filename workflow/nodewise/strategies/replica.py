@@ -101,7 +101,7 @@ class Replica:
         build(self.model, self.step, job)
         if exchange is not None:
             self.start_alike(exchange)
-        api.own_masks(self.model, job.rank)
+        api.set_dropout_seed(self.model, job.rank)
 
     def start_alike(self, exchange: Exchange) -> None:
         """Give all workers the weights of worker 0, because initializers may have no seed."""
@@ -240,7 +240,7 @@ def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor |
 
 def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
     """Create the variables of a model and its optimizers; trace `step` if `job.batch` is given."""
-    api.draw_apart(job)
+    api.seed_by_rank(job)
     if job.batch is not None:
         step.get_concrete_function(job.batch)
     elif model.optimizer is not None and model.built and not model.optimizer.built:

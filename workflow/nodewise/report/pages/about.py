@@ -1,20 +1,22 @@
 """Make the page of the method, which says how everything was measured, and the data page."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
 from nodewise import __version__
-from nodewise.core.intervals import INTERVAL
+from nodewise.core.intervals import DEVIATIONS, INTERVAL
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
+from nodewise.predict import cluster_links
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, Column, table
-from nodewise.results import peers, queries, quiet_thresholds
+from nodewise.results import peers, published, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.manifest import Manifest
 from nodewise.results.model_description import Architecture
@@ -51,6 +53,36 @@ _RUNS = [
 ]
 
 
+_ENOUGH_POINTS = 20
+_CONSTANTS = [
+    Column("name", "Constant", wide=True),
+    Column("typical", "Typical", "share", kind="fitted"),
+    Column("low", "5 % of clusters below", "share", kind="fitted"),
+    Column("high", "5 % above", "share", kind="fitted"),
+]
+_JUDGED = [
+    Column("link", "Slowest link"),
+    Column("points", "Points"),
+    Column("publishers", "Publishers"),
+    Column("median", "Median error", "share", kind="predicted"),
+    Column("mean_log", "Mean log error", "share", kind="predicted"),
+    Column("p90", "90 % of errors below", "share", kind="predicted"),
+    Column("perfect_median", "Median error of perfect scaling", "share", kind="predicted"),
+    Column("covered", "90 % intervals hold", "share", kind="predicted"),
+    Column("width", "Half width", "share", kind="predicted"),
+]
+_CONSTANT_NAMES = {
+    "nvlink": "share of NVLink achieved",
+    "bridge": "share of NVLink bridges achieved",
+    "pcie": "share of PCIe achieved",
+    "no_p2p": "share of PCIe achieved without peer-to-peer",
+    "rdma": "share of RDMA achieved",
+    "all_reduces": "share of measured bandwidths achieved in training",
+    "devices_differ": "added per doubling of devices in a node (u)",
+    "nodes_differ": "added per doubling of nodes (v)",
+}
+
+
 @page("about")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page of the method, which links to all pages about the site, and the data page."""
@@ -72,6 +104,12 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
         "not_keeping": int((study.cells["started_at"] < _MEMORY_KEPT).sum()),
         "without_onednn": _without_onednn(study),
+        "forecast_constants": table(_forecast_constants(), _CONSTANTS),
+        "tcp": [
+            number(1e9 * rate, "B/s", "fitted")
+            for rate in _range(*cluster_links.constants()["clusters"]["tcp"]).values()
+        ],
+        "forecasts_judged": table(_forecasts_judged(), _JUDGED),
     }
     yield Page("method.html", "method.md.j2", "Method and data", method)
     cells = study.tables["cells"]
@@ -92,6 +130,25 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _forecast_constants() -> pd.DataFrame:
+    """Return the constants of clusters: the typical value and the range of 90 % of clusters."""
+    known = cluster_links.constants()["clusters"]
+    rows = [{"name": title, **_range(*known[name])} for name, title in _CONSTANT_NAMES.items()]
+    logits = {end: 1 / (1 + 1 / value) for end, value in _range(*known["hidden"]).items()}
+    return pd.DataFrame([*rows, {"name": "share hidden behind computing (h)", **logits}])
+
+
+def _range(mean: float, deviation: float) -> dict[str, float]:
+    ends = {"typical": 0.0, "low": -DEVIATIONS, "high": DEVIATIONS}
+    return {end: math.exp(mean + factor * deviation) for end, factor in ends.items()}
+
+
+def _forecasts_judged() -> pd.DataFrame:
+    """Return how far forecasts of left-out publishers were off, for links with enough points."""
+    rows = pd.read_csv(published.FOLDER / "forecast/judged.csv")
+    return rows[rows["points"] >= _ENOUGH_POINTS]
 
 
 def _sentence(words: str) -> str:

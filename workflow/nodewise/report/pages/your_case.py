@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.predict.cluster_links import between_nodes
 from nodewise.predict.devices import DEVICES, SOURCES
 from nodewise.predict.fit import FAR_OCTAVES, Fit
 from nodewise.predict.fit_queries import full_fit, with_trials
-from nodewise.predict.forecast import LINKS
 from nodewise.predict.law import LAWS, At, Floats
 from nodewise.predict.parts_law import PartsLaw, baselines
 from nodewise.predict.points import Line
@@ -20,6 +20,8 @@ from nodewise.report.pages import _choosing, page
 from nodewise.report.tables import BATCH, KIND, NODES, Column, table
 from nodewise.results.curves import Curve
 
+LINKS = {"1gbit-tcp": 50e-6, "10gbit-tcp": 30e-6, "25gbit-tcp": 20e-6, "100gbit-rdma": 2e-6}
+"""Links that the calculator offers, by name, and their usual latency in seconds."""
 _EFFICIENT = 0.8
 _DRAWS = 50  # draws of each curve; more would make the page too large
 _MOST = 999  # draws are written with three digits
@@ -48,8 +50,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "far_octaves": FAR_OCTAVES,
         "presets": offered,
         "links": [
-            (link.title, f"{8e-6 * link.bytes_per_s:.4g}", f"{1e3 * link.latency_s:.4g}")
-            for link in LINKS.values()
+            (name, f"{8e-6 * between_nodes(name).ways[0][1]:.4g}", f"{1e3 * latency_s:.4g}")
+            for name, latency_s in LINKS.items()
         ],
         "devices": [(device.title, f"{device.times_as_fast:g}") for device in DEVICES],
         "device_sources": SOURCES,
@@ -70,7 +72,7 @@ def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, A
     one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
     of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
-    fits = {curve.name: (study.fits.fit_of(curve), curve) for curve in study.fits.curves}
+    fits = {curve.name: (study.fits.fit_by_curve[curve.name], curve) for curve in study.fits.curves}
     found: list[dict[str, Any]] = [
         {"title": labels[name], "one_core": name in one_core, **_preset(*fits[name], rows)}
         for name, rows in of_curve.items()

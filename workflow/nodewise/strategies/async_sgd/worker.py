@@ -67,7 +67,7 @@ class Strategy(api.Strategy):
             lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
         )
         build(self.model, self._step, job)
-        api.own_masks(self.model, job.rank)
+        api.set_dropout_seed(self.model, job.rank)
         self._peers = job.connect(servers=True)
         self._longest = longest(self.model)
         self._servers = range(job.size, len(job.addresses))

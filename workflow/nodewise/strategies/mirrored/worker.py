@@ -33,13 +33,13 @@ class Strategy(api.Strategy):
             raise RefusedError(
                 f"the layer {layer.name} is stateful, and MirroredStrategy cuts its batch"
             )
-        self._own_masks()
+        self._set_dropout_seeds()
         self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
         self._step = tf.function(self._fused, autograph=False)
         self._timed = tf.function(self._timed_step, autograph=False)
         self._probe = tf.function(self._timed_all_reduce, autograph=False)
 
-    def _own_masks(self) -> None:
+    def _set_dropout_seeds(self) -> None:
         """Give each device its own random numbers: the first device's seed plus a device number."""
         for variable in api.seeds(self.model):
             copies = self._mirrored.experimental_local_results(variable.value)
@@ -48,7 +48,7 @@ class Strategy(api.Strategy):
 
     def restore(self, state: list[np.ndarray]) -> None:
         super().restore(state)
-        self._own_masks()
+        self._set_dropout_seeds()
 
     def _fused(self, batch: api.Batch) -> api.Logs:
         def device_step() -> api.Logs:

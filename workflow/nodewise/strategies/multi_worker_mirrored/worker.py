@@ -44,7 +44,7 @@ class Ring(api.Strategy):
         self.model = native.build(
             job, self._ring.workers, "MultiWorkerMirroredStrategy", self._make_variables
         )
-        api.own_masks(self.model, job.rank)
+        api.set_dropout_seed(self.model, job.rank)
         self._step = tf.function(self._fused, autograph=False)
 
     def _make_variables(self, model: keras.Model, batch: api.Batch) -> None:

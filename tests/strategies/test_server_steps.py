@@ -1,10 +1,10 @@
-"""Asynchronous SGD in real processes: updates, their staleness, and who waits for whom."""
+"""Strategies with servers in real processes: updates, their staleness, and who waits for whom."""
 
 from bisect import bisect_right
 
-import async_sgd_job
 import numpy as np
 import pytest
+import server_job
 
 pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
@@ -26,6 +26,14 @@ CLOCKED = {
     "soft, uneven": {"nodes": 4, "options": {"updates": 3}, "steps": 5},
     "scaled": {"nodes": 3, "options": {"scale_by_staleness": True}},
     "soft, scaled": {"nodes": 3, "options": {"updates": 2, "scale_by_staleness": True}},
+    "tensorflow": {
+        **{"strategy": "parameter_server", "nodes": 3, "options": {"servers": 2}},
+        "sleep_s": [0.0, 0.0, 0.05],
+    },
+    "tensorflow, wide": {
+        **{"strategy": "parameter_server", "nodes": 3, "options": {"servers": 2}},
+        **{"model": "wide", "optimizer": "adam"},
+    },
 }
 
 
@@ -33,12 +41,12 @@ CLOCKED = {
 def clocked(tmp_path_factory, run_job):
     """Return the results by job; an update takes 1, times its rate, from each weight."""
     out = tmp_path_factory.mktemp("clocked")
-    results = async_sgd_job.run_all(run_job, out, CLOCKED.values())
+    results = server_job.run_all(run_job, out, CLOCKED.values())
     return dict(zip(CLOCKED, results, strict=True))
 
 
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
-    for name in ("plain", "straggler", "bound", "lockstep"):
+    for name in ("plain", "straggler", "bound", "lockstep", "tensorflow"):
         workers = clocked[name]
         pushed = 3 * CLOCKED[name].get("steps", STEPS)
         assert [worker["final_age"] for worker in workers] == [pushed] * 3
@@ -63,6 +71,21 @@ def test_nobody_waits_for_a_straggler_unless_told_to(clocked):
     *quick, slow = clocked["straggler"]
     assert max(worker["ended"] for worker in quick) < slow["begun"][STEPS // 2]
     assert all(worker["observed"].keys() == {"staleness"} for worker in (*quick, slow))
+    *quick, slow = clocked["tensorflow"]
+    assert max(worker["ended"] for worker in quick) < slow["begun"][-1]
+
+
+def test_steps_of_tensorflow_that_take_a_while_are_stale(clocked):
+    staleness = total(clocked["tensorflow, wide"])
+    assert len(staleness) == 3 * STEPS
+    assert all(0 <= of_step < 3 * STEPS for of_step in staleness)
+    assert sum(staleness) > 0
+
+
+def test_no_server_of_tensorflow_has_nearly_all(clocked):
+    one, other = clocked["tensorflow, wide"][0]["held"].values()
+    assert one + other == 5 * 30_000 + 3 * 30_000 + 30_000 * 3 + 3
+    assert 0.6 < one / other < 1.6
 
 
 @pytest.mark.parametrize(("name", "bound"), [("bound", 2), ("lockstep", 0)])

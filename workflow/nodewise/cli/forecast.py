@@ -1,0 +1,170 @@
+"""The command that forecasts many devices from one measured point and the links."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nodewise.cli.options import AsJson, EpochExamples, NodeNumbers, NodePrice, print_whole
+
+if TYPE_CHECKING:
+    from nodewise.predict.forecast import Given
+
+app = typer.Typer()
+
+
+@app.command("forecast")
+def forecast_nodes(
+    *,
+    link: Annotated[
+        str | None,
+        typer.Option(help="The only link: as --between of nodes of one device, or as --within."),
+    ] = None,
+    devices_per_node: Annotated[int, typer.Option(help="Devices in each node.")] = 1,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            help="Link of a device in its node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, "
+            "pcie3-no-p2p …, a rate (31.5GB/s), or a file (see below)."
+        ),
+    ] = None,
+    between: Annotated[
+        str | None,
+        typer.Option(
+            help="Link of a node: 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp, 400gbit-efa, a rate "
+            "of unknown transport (100gbit, 250mbit), or a file (see below)."
+        ),
+    ] = None,
+    step_time: Annotated[float | None, typer.Option(help="Seconds of a measured step.")] = None,
+    throughput: Annotated[
+        float | None, typer.Option(help="Examples per second, in place of a step time.")
+    ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(help="A record, or a table or log that `import` reads, in place of both."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model to measure here on one node, in place of all.")
+    ] = None,
+    given_devices: Annotated[
+        int, typer.Option(min=1, help="Devices of the step time or throughput.")
+    ] = 1,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples per device and step.")] = None,
+    parameters: Annotated[
+        float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
+    ] = None,
+    payload: Annotated[
+        float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")
+    ] = None,
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+    ] = "fp32",
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="A strategy of this project that trains: multi_worker_mirrored, horovod, "
+            "custom_loop or mpi; default: any software."
+        ),
+    ] = None,
+    nodes: NodeNumbers = "1-16",
+    examples: EpochExamples = None,
+    price: NodePrice = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option(help="CSV file of cases, in place of all other options: one per row."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast times and costs on many devices from one measured point and the links.
+
+    A link can also be a file: of `nodewise calibrate`, or what nccl-tests,
+    rccl-tests or osu_allreduce printed. Then the measured link decides. Two or more
+    numbers of devices in --given narrow the forecast down.
+
+    JSON is a list with devices, nodes, batch_per_device, step_time_s, low and high
+    (90 %), samples_per_s, time, cost, speedup and efficiency (each with _low and
+    _high), and kind (measured, forecast, or extrapolated beyond 64 devices).
+
+    With --cases the answer has a row per row of the file, in its order: its columns
+    and value, low and high in examples per second, or error. Columns: parameters,
+    precision, batch_per_device, devices_per_node, within_kind, between_gbit,
+    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
+
+    Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
+
+    Examples: nodewise forecast --step-time 0.18 --batch 64 --parameters 25.6e6
+    --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
+
+    nodewise forecast --model models/fashion_cnn.py --link 1gbit
+    """
+    from nodewise.cli import predict_tables
+    from nodewise.core.errors import UserError
+    from nodewise.predict import forecast
+    from nodewise.predict.answers import Job
+    from nodewise.predict.forecast_cases import forecast_cases, read_cases
+    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes, parse_price
+    from nodewise.strategies.declaration import hidden_share
+
+    if cases is not None:
+        rows = list(forecast_cases(read_cases(cases)))
+        _print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
+        return
+    cluster = forecast.cluster_by_options(link, within, between, devices_per_node)
+    counts = forecast.devices_of(parse_nodes(nodes), cluster.devices_per_node)
+    hidden = None if strategy is None else hidden_share(strategy)
+    cost, currency = parse_price(price)
+    if sum(one is not None for one in (step_time, throughput, given, model)) != 1:
+        raise UserError("give one of --step-time, --throughput, --given and --model")
+    if model is not None:
+        known = _measured_alone(model, batch or 64)
+    elif given is not None:
+        known = forecast.given_by_file(given)
+    else:
+        known = forecast.given_by_numbers(given_devices, batch, step_time, throughput)
+    training = forecast.training_of(known, parameters, payload, precision, hidden)
+    job = Job(
+        name="epoch" if examples else MANY,
+        examples=examples or MANY_EXAMPLES,
+        price=cost,
+        currency=currency,
+        node="node" if cluster.devices_per_node == 1 else "device",
+    )
+    answers = forecast.forecast(cluster, training, known, counts, job)
+    if as_json:
+        _print_json(forecast.forecast_rows(answers, cluster))
+    else:
+        typer.echo(answers.sentence())
+        print_whole(predict_tables.answers_table(answers, marks=True))
+    if known.cautions:
+        typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
+
+
+def _measured_alone(model: str, batch: int) -> "Given":
+    """Measure a step on one node.
+
+    The measurement runs in another process, because a process that starts workers must not have
+    started threads.
+    """
+    import subprocess
+    import sys
+    import tempfile
+
+    from nodewise.predict.forecast import given_by_file
+
+    path = Path(model)
+    name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "record.json"
+        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
+        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise typer.Exit(done.returncode)
+        return given_by_file(record)
+
+
+def _print_json(rows: Sequence[dict[str, Any]]) -> None:
+    import json
+
+    typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
