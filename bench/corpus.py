@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.progress import progress
-from nodewise.predict.published_accuracy import COLUMNS, PREDICTED, RULES, levels
+from nodewise.predict.published_accuracy import PREDICTED, RULES, levels
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
 from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.curves import Curve
@@ -41,7 +41,7 @@ def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
 
 
 def predict_all() -> pd.DataFrame:
-    """Return a row per curve: the columns of `published_accuracy.COLUMNS`, and its `groups`."""
+    """Return a row per curve: the columns of `predicted_curves.csv`, and its `groups`."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         about = {row["curve"]: row for row in DictReader(file)}
     by_publisher = defaultdict(list)
@@ -102,7 +102,9 @@ def bootstrap(rows: pd.DataFrame, rule: str) -> dict[str, float]:
 def main() -> None:
     rows = predict_all()
     if "--write" in sys.argv:
-        rows[[*COLUMNS]].to_csv(PREDICTED, index=False, float_format="%.5g", lineterminator="\n")
+        rows.drop(columns="groups").to_csv(
+            PREDICTED, index=False, float_format="%.5g", lineterminator="\n"
+        )
     print(levels(rows).round(2).to_string(), end="\n\n")
     groups = sorted({group for groups in rows["groups"] for group in groups})
     table = {}

@@ -23,7 +23,7 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
-from nodewise.predict.published_accuracy import FOLLOWED, NEXT
+from nodewise.predict.published_accuracy import NEXT
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
 from nodewise.predict.similar_curves import NOISE, SimilarCurves
 from nodewise.results.curves import Curve
@@ -63,7 +63,7 @@ def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, i
 
 
 def compare(curve: Curve, whole: Scaling, similar: SimilarCurves) -> dict[str, Any]:
-    """Return a row of `FOLLOWED`."""
+    """Return a row of `next_measurements.csv`."""
     speed = whole.efficiency + np.log(whole.devices)
     row: dict[str, Any] = {
         "curve": curve.name,
@@ -104,7 +104,7 @@ def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
 def main() -> None:
     rows = compare_all(import_curves(PUBLISHED).curves)
     if "--write" in sys.argv:
-        rows[[*FOLLOWED]].to_csv(NEXT, index=False, float_format="%.4g", lineterminator="\n")
+        rows.to_csv(NEXT, index=False, float_format="%.4g", lineterminator="\n")
     print(f"{len(rows)} curves of {rows['publisher'].nunique()} publishers")
     for way in ("doubling", "next"):
         measured, good = rows[f"{way}_measured"], rows[f"{way}_good"]

@@ -8,7 +8,7 @@ import numpy as np
 import make_records as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate import PAYLOADS
-from nodewise.predict.all_reduce_law import Bytes, Messages
+from nodewise.predict.calibration import ConsecutiveAllReduces
 from nodewise.results.calibration import Calibration, Stream
 
 SHARE, RATE_MBIT = 0.2, 100.0
@@ -84,9 +84,7 @@ def _launch(
     summed = payloads if nodes > 1 else ()
     sizes = np.array(summed, dtype=float)
     values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
-    seconds = np.maximum(
-        Messages().evaluate(values, nodes, 0, sizes), Bytes().evaluate(values, nodes, 0, sizes)
-    )
+    seconds = ConsecutiveAllReduces().evaluate(values, nodes, 0, sizes)
     return {
         "nodes": nodes,
         "repeat": repeat,

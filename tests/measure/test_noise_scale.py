@@ -10,7 +10,7 @@ import pytest
 
 from nodewise import data as datasets
 from nodewise.data import prepared, synthetic
-from nodewise.predict.steps_to_accuracy import find_noise
+from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.tables import build_tables
 
@@ -59,7 +59,7 @@ def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_
     # The mean gradient shrinks with the loss, while the gradients of examples still differ.
     assert 1 < scales[0] < scales[-1] < 60_000
     tables = build_tables([], None, noise_scale_paths=[out])
-    ((key, law),) = find_noise(tables["noise_scale"])
+    ((key, _, law, _),) = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     assert key[:2] == ("fashion_mlp", "fashion_mnist")
     low, high = law.critical_batch_interval
     assert 1 < low <= law.critical_batch <= high

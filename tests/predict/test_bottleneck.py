@@ -40,7 +40,8 @@ def diagnosis(law, nodes, *, input_s=np.nan, **values):
     row = dict.fromkeys(OVERHEAD["diagnosis"], "") | {"batch_per_worker": 64, "nodes": nodes}
     row |= {"kind": "measured", "step_time_s": step_s, "input_s": input_s * step_s}
     rows = pd.DataFrame([row])
-    (found,) = diagnose(rows, law_parts(fitted, points.at, points.model, points.link), law)
+    parts = law_parts(fitted, points.at, points.model, points.link)
+    (found,) = diagnose(rows, parts, law).to_dict("records")
     shares = [value for name, value in found.items() if name.endswith("_share")]
     assert sum(shares) == pytest.approx(1)
     assert min(shares) >= 0
@@ -50,7 +51,6 @@ def diagnosis(law, nodes, *, input_s=np.nan, **values):
 def test_coding_a_gradient_is_computing():
     alone = diagnosis(CompressedAllGather(0.03), 1)
     assert alone["compute_share"] == pytest.approx(1)
-    assert "messages" not in alone["evidence"]
 
 
 def test_serving_a_message_is_one_of_its_costs():
@@ -62,8 +62,6 @@ def test_serving_a_message_is_one_of_its_costs():
 def test_stages_that_idle_wait_for_no_slow_node():
     found = diagnosis(GPipe(2, 100.0), 8, latency_s=0.0)
     assert found["bound"] == "bubble-bound"
-    assert "idle in the pipeline" in found["evidence"]
-    assert "slowest" not in found["evidence"]
 
 
 def test_a_batch_far_below_the_straight_line_computes_no_less_than_nothing():
@@ -74,7 +72,6 @@ def test_a_measured_wait_for_examples_is_no_computing():
     found = diagnosis(RingAllReduce(), 1, input_s=0.7)
     assert found["bound"] == "input-bound"
     assert found["input_share"] == pytest.approx(0.7)
-    assert "waiting for its own examples" in found["evidence"]
     # The share is limited to what computing takes according to the law.
     assert diagnosis(RingAllReduce(), 1, input_s=3.0)["input_share"] == pytest.approx(1)
 
@@ -82,4 +79,3 @@ def test_a_measured_wait_for_examples_is_no_computing():
 def test_examples_of_other_nodes_are_told_by_the_law():
     found = diagnosis(RingAllReduce(), 4, input_per_example_s=1e-3, input_s=0.01)
     assert found["bound"] == "input-bound"
-    assert "examples of other nodes" in found["evidence"]

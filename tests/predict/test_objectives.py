@@ -1,16 +1,13 @@
 """Queries that are made of every fitted curve: optima, other links, savings of a study."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from test_study import NO_CELLS, fit_all, launches, tables
+from test_study import fit_all, launches, tables
 
-from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find_steps, steps_row
+from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy
 from nodewise.predict.study import NODES, fit_study
-from nodewise.results.columns import EPOCHS, NOISE_SCALE
 from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.published import ntua
-from nodewise.results.table_files import typed
 
 EXAMPLES = 60_000
 LABEL = "0.2 core, 100 Mbit/s"
@@ -29,11 +26,6 @@ def asked(found, **where):
     return rows.set_index("nodes")
 
 
-def best_for(rows, objective):
-    (nodes,) = rows.index[rows["best_for"].str.split(", ").map(lambda names: objective in names)]
-    return nodes
-
-
 # --- optima ---
 
 
@@ -44,7 +36,7 @@ def test_without_examples_of_an_epoch_the_job_is_a_million_of_them(found):
 
 
 def test_an_epoch_is_that_of_the_law(found):
-    rows = asked(found, held="batch_per_worker", batch_per_worker=128)
+    rows = asked(found, batch_per_worker=128)
     line = found["predictions"]
     line = line[line["batch_per_worker"] == 128].set_index("nodes")["fitted_s"]
     steps = EXAMPLES // 128 * 128 / (128 * rows.index.to_numpy())
@@ -55,12 +47,11 @@ def test_an_epoch_is_that_of_the_law(found):
 
 
 def test_all_numbers_of_nodes_that_matter_are_listed(found):
-    for _, rows in found["optima"].groupby(["job", "held", "batch_per_worker"]):
-        if rows["held"].iloc[0] == "batch_per_worker":
-            assert set(NODES) <= set(rows["nodes"])
-            assert {"knee", "fastest", "cheapest"} <= set(", ".join(rows["best_for"]).split(", "))
-            knees = rows["best_for"].str.contains("knee")
-            assert (rows["answer"] != "").equals(knees) and knees.sum() == 1
+    for _, rows in found["optima"].groupby(["job", "batch_per_worker"]):
+        assert set(NODES) <= set(rows["nodes"])
+        assert {"knee", "fastest", "cheapest"} <= set(", ".join(rows["best_for"]).split(", "))
+        knees = rows["best_for"].str.contains("knee")
+        assert (rows["answer"] != "").equals(knees) and knees.sum() == 1
     assert found["optima"].loc[found["optima"]["nodes"] > 16, "extrapolated"].all()
 
 
@@ -72,53 +63,13 @@ def test_one_number_of_nodes_answers_nothing():
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
     points = measured_points(*tables(launches()))
     law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
-    steps = [
-        KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)
-    ]
+    steps = [KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", law)]
     rows = fit_study(points, steps=steps, draws=10)["optima"]
-    known = rows[(rows["job"] == "run") & (rows["held"] == "batch_per_worker")]
+    known = rows[rows["job"] == "run"]
     assert set(known["batch_per_worker"]) == {32, 128}
     other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
     rows = fit_study(points, steps=other, draws=10)["optima"]
     assert "run" not in set(rows["job"])
-
-
-def test_steps_are_taken_from_runs_rather_than_from_the_noise_scale():
-    about = {"model": "m", "dataset": "d", "data_origin": "official"}
-    groups = [
-        dict.fromkeys(NOISE_SCALE, 0)
-        | about
-        | {"kind": "measured", "weights": "", "step": 0, "group": group}
-        | {"noise": 5.0 + group, "signal": 0.01, "noise_scale": 500.0}
-        for group in (1, 2)
-    ]
-    noise = typed(groups, NOISE_SCALE)
-    none = typed((), EPOCHS)
-    (by_noise,) = find_steps(none, NO_CELLS, noise)
-    assert by_noise.law.target is None
-    cells = pd.concat([NO_CELLS, pd.DataFrame([whole_run(64, cell="a"), whole_run(256, cell="b")])])
-    cells["whole_epochs"] = cells["whole_epochs"].astype(bool)
-    epochs = pd.DataFrame(
-        about
-        | {"cell_id": cell, "batch_per_worker": batch, "nodes": 1, "epoch": epoch}
-        | {"steps": 6400 // batch, "accuracy": accuracy}
-        for cell, batch in (("a", 64), ("b", 256))
-        for epoch, accuracy in ((1, 0.4), (2, 0.7), (3, 0.8))
-    )
-    *_, by_runs = find_steps(epochs, cells, noise)
-    assert by_runs.key == by_noise.key and by_runs.law.target == 0.8
-    *_, too_few = find_steps(epochs[epochs["cell_id"] == "a"], cells, noise)
-    assert too_few.law is None and "measure another one as well" in steps_row(too_few)["missing"]
-
-
-def whole_run(batch, cell):
-    return {
-        "cell_id": cell,
-        "whole_epochs": True,
-        "status": "ok",
-        "exchange": "none",
-        "batch_per_worker": batch,
-    }
 
 
 # --- savings ---

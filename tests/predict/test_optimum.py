@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.answers import OBJECTIVES, Answers, Job, best_batch
+from nodewise.predict.answers import OBJECTIVES, Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.none import NoExchange
@@ -103,8 +103,6 @@ def test_quantities_follow_from_the_step_time():
 def test_costs_have_a_unit():
     assert ask().job.units["cost"] == "node-hours"
     assert ask(price=2.0, currency="EUR").job.units["cost"] == "EUR"
-    relative = ask(steps=to_accuracy(640, None))
-    assert relative.table["time"][0] == 1 and relative.job.units["cost"] == "× of one node"
 
 
 def test_a_run_takes_the_steps_to_its_accuracy():
@@ -241,11 +239,32 @@ def test_an_uncertain_critical_batch_makes_the_best_number_uncertain():
         )
         for rows in (draws[:1], draws)
     )
-    assert sure.best("fastest").range[0] == sure.best("fastest").range[1]
-    assert unsure.best("fastest").range[0] < unsure.best("fastest").range[1]
+    (low, high), (lower, higher) = sure.best("fastest").range, unsure.best("fastest").range
+    assert higher / lower > 1.5 * high / low
 
 
-def test_the_best_batch_is_that_of_the_fastest_number():
-    found = [ask(batch=batch) for batch in (32, 512, 64)]
-    assert best_batch(found, "fastest") is found[1]
-    assert best_batch([], "fastest") is None
+def test_an_answer_says_that_its_number_or_batch_was_not_measured():
+    """Points were measured on 1 to 4 nodes with 32 to 512 examples each."""
+    for nodes, batch, kind, told in (
+        ((1, 4), 64, "fitted", False),
+        ((1, 8), 64, "predicted", "(measured up to 4)"),
+        ((1, 9), 64, "extrapolated", "(measured up to 4)"),
+        ((1, 4), 1024, "predicted", "(not measured)"),
+        ((1, 4), 1025, "extrapolated", "(not measured)"),
+        ((1, 4), 15, "extrapolated", "(not measured)"),
+    ):
+        found = ask(nodes, batch=batch)
+        assert found.table["kind"].iloc[-1] == kind
+        best = found.best("fastest")
+        assert best.nodes == nodes[-1] and (best.probability is None) == bool(told)
+        assert ("measured" in found.sentence("fastest")) == bool(told)
+        assert not told or told in found.sentence("fastest")
+
+
+def test_fewer_nodes_than_were_measured_are_not_measured_either():
+    fitted = known(RingAllReduce(), VALUES)
+    several = tuple(point for point in CURVE.measured if point.nodes > 2)
+    curve = CURVE.model_copy(update={"measured": several})
+    found = CurvePredictions([curve], {"a": fitted}).answer(curve, [1, 2, 3], Job(), batch=64)
+    assert found.table["kind"].tolist() == ["extrapolated", "predicted", "fitted"]
+    assert "(not measured)" in found.sentence("cheapest")

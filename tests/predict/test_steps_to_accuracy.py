@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from nodewise.predict.steps_to_accuracy import (
     NotEnoughRunsError,
     StepsToAccuracy,
-    find_runs,
+    by_noise,
+    find_steps,
     fit_steps,
-    steps_by_noise,
 )
 
 MINIMUM, CRITICAL = 400.0, 96.0
@@ -78,20 +78,20 @@ def test_two_batches_leave_the_critical_batch_wide():
 
 
 @pytest.mark.parametrize(
-    ("runs", "target", "message"),
+    ("runs", "target"),
     [
-        ([], 0.8, "no run of whole epochs"),
-        ([], None, "no run of whole epochs"),
-        ([("a", 64), ("b", 32, 2)], 0.8, r"one global batch only \(64\)"),
-        ([("a", 32), ("b", 128)], 1.01, "none of them was seen to come up to an accuracy of 1.010"),
-        ([("a", 32), ("b", 128, 1, 1)], 0.8, "only 32 was seen"),
-        ([("a", 32), ("b", 128)], 0.01, "none of them was seen"),
+        ([], 0.8),
+        ([], None),
+        ([("a", 64), ("b", 32, 2)], 0.8),
+        ([("a", 32), ("b", 128)], 1.01),
+        ([("a", 32), ("b", 128, 1, 1)], 0.8),
+        ([("a", 32), ("b", 128)], 0.01),
     ],
 )
-def test_what_is_missing_is_said(runs, target, message):
+def test_fewer_than_two_batches_that_reach_the_target_are_too_few(runs, target):
     empty = run("none", 32).iloc[:0]
     epochs = pd.concat([empty, *(run(*one) for one in runs)])
-    with pytest.raises(NotEnoughRunsError, match=message):
+    with pytest.raises(NotEnoughRunsError, match="two global batches or more"):
         fit_steps(epochs, target)
 
 
@@ -102,27 +102,24 @@ def test_a_run_that_began_above_the_target_does_not_count():
     assert fit_steps(epochs, 0.8).minimum_steps == pytest.approx(expected.minimum_steps)
 
 
-def test_only_synchronous_runs_of_whole_epochs_are_compared():
+def test_only_synchronous_runs_of_whole_epochs_on_the_same_data_are_compared():
     cells = pd.DataFrame(
         {
-            "cell_id": ["a", "b", "c", "d", "e"],
-            "exchange": ["none", "ring", "server", "averaging", "star"],
-            "status": ["ok", "ok", "ok", "ok", "ok"],
-            "whole_epochs": [True, True, True, True, False],
+            "cell_id": ["a", "b", "c", "d", "e", "f"],
+            "exchange": ["none", "ring", "server", "averaging", "star", "none"],
+            "status": "ok",
+            "whole_epochs": [True, True, True, True, False, True],
         }
     )
-    epochs = pd.concat([run(name, 32) for name in "abcde"])
-    ((key, rows),) = find_runs(epochs, cells)
-    assert key == ("mlp", "garments", "official")
-    assert set(rows["cell_id"]) == {"a", "b"}
-
-
-def test_other_data_is_another_curve():
-    cells = pd.DataFrame(
-        {"cell_id": ["a", "b"], "exchange": "none", "status": "ok", "whole_epochs": True}
-    )
-    epochs = pd.concat([run("a", 32), run("b", 64).assign(data_origin="generated")])
-    assert len(list(find_runs(epochs, cells))) == 2
+    batches = zip("abcdef", (32, 128, 8, 16, 64, 512), strict=True)
+    runs = [run(name, batch) for name, batch in batches]
+    runs[-1] = runs[-1].assign(data_origin="generated")
+    none = pd.DataFrame(columns=["model", "dataset", "data_origin"])
+    other, mine = find_steps(pd.concat(runs), cells, none)
+    assert mine.key == ("mlp", "garments", "official") and other.law is None
+    expected = fit_steps(pd.concat(runs[:2]))
+    assert mine.law.minimum_steps == pytest.approx(expected.minimum_steps)
+    assert mine.row()["target"] == expected.target and "two global" in other.row()["missing"]
 
 
 # --- the law ---
@@ -152,33 +149,32 @@ def test_draws_are_as_many_as_asked_for():
 # --- from the noise scale ---
 
 
+def noise_law(noise, signal):
+    """Return the law by estimates of shape (points, groups)."""
+    noise, signal = np.array(noise, float), np.array(signal, float)
+    step = np.indices(noise.shape)[0]
+    columns = {"step": step.ravel(), "noise": noise.ravel(), "signal": signal.ravel()}
+    return by_noise(pd.DataFrame(columns))
+
+
 def test_the_noise_scale_is_the_critical_batch():
-    law = steps_by_noise(np.full((3, 4), 600.0), np.full((3, 4), 2.0))
+    law = noise_law(np.full((3, 4), 600.0), np.full((3, 4), 2.0))
     assert law.critical_batch == pytest.approx(300)
     assert law.critical_batch_interval == pytest.approx((300, 300))
     assert law.target is None
-    assert law.evaluate(1) == pytest.approx(1)
-    assert law.evaluate(300) == pytest.approx(2 * law.evaluate(1e12), rel=1e-6)
 
 
 def test_its_draws_spread_over_the_training():
-    noise, signal = np.full((3, 4), 100.0), np.array([[10.0] * 4, [1.0] * 4, [0.1] * 4])
-    law = steps_by_noise(noise, signal)
+    law = noise_law(np.full((3, 4), 100.0), np.array([[10.0] * 4, [1.0] * 4, [0.1] * 4]))
     assert law.critical_batch == pytest.approx(100)
-    low, high = law.critical_batch_interval
-    assert low == pytest.approx(10)
-    assert high == pytest.approx(1000)
-    again = steps_by_noise(noise, signal)
-    assert (law.draws == again.draws).all()
+    assert law.critical_batch_interval == pytest.approx((10, 1000))
 
 
-def test_a_signal_lost_in_noise_is_an_infinite_batch_not_a_negative_one():
-    law = steps_by_noise([[100.0, 100.0]], [[-1.0, -2.0]])
-    assert law.critical_batch == np.inf
+@pytest.mark.parametrize(
+    ("noise", "signal", "critical"),
+    [([[100.0, 100.0]], [[-1.0, -2.0]], np.inf), ([[0.0]], [[1.0]], 0.0)],
+)
+def test_no_signal_is_an_infinite_batch_and_no_noise_needs_none(noise, signal, critical):
+    law = noise_law(noise, signal)
+    assert law.critical_batch == critical
     assert np.isfinite(law.evaluate([1, 64])).all()
-
-
-def test_gradients_without_noise_need_no_batch():
-    law = steps_by_noise([[0.0]], [[1.0]])
-    assert law.critical_batch == 0
-    assert law.evaluate([1, 64]).tolist() == [1, 1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import make_calibration
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
+from nodewise.predict.answers import Job
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
 from nodewise.predict.fit import fit
 from nodewise.predict.fit_curves import fit_curves
@@ -22,7 +23,6 @@ from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.optimum import find_answers, prediction_rows
-from nodewise.predict.options import Options
 from nodewise.predict.points import Points
 from nodewise.predict.study import (
     ALL_POINTS,
@@ -207,7 +207,7 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     (curve,) = file.curves
     assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
-    for row in prediction_rows(find_answers(file, [2, 16], Options(batch=32)), [2, 16]):
+    for row in prediction_rows(find_answers(file, [2, 16], Job(), batch=32), [2, 16]):
         expected = RingOverMachines(per_machine=2).evaluate(truth, row["nodes"], 32, PAYLOAD)
         assert row["step_time_s"] == pytest.approx(expected, rel=0.05)
 
@@ -608,7 +608,7 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
-    for row in prediction_rows(find_answers(file, [2, 8], Options()), [2, 8]):
+    for row in prediction_rows(find_answers(file, [2, 8], Job()), [2, 8]):
         at = ["curve", "nodes", "batch_per_worker"]
         same = (predictions[at] == pd.Series({name: row[name] for name in at})).all(axis=1)
         expected = predictions.loc[same & (predictions["scenario"] == ALL_POINTS), "fitted_s"]

@@ -64,44 +64,26 @@ def test_intervals_far_away_are_as_wide_as_published_curves_say(run):
     assert widths[-1] > 2 * widths[0]
 
 
-def test_intervals_of_a_law_widen_beyond_twice_what_was_measured(ask):
+def test_intervals_of_a_law_widen_beyond_what_was_measured(ask):
     header = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
     measured = [f"a,{n},64,{0.1 + 0.01 * (n - 1) / n},4e6" for n in (1, 2, 4, 8)]
-    rows = ask(header, measured, "predict", "--nodes", "16,17,64")
-    at_16, at_17, at_64 = (np.log(row["high"] / row["low"]) for row in rows)
-    assert at_17 - at_16 < 0.1
-    assert at_64 > at_16 + 0.1
-    assert [row["extrapolated"] for row in rows] == [False, True, True]
+    rows = ask(header, measured, "predict", "--nodes", "8,16,64")
+    at_8, at_16, at_64 = (np.log(row["high"] / row["low"]) for row in rows)
+    assert at_8 < at_16 - 0.01 and at_16 < at_64 - 0.05
+    assert [row["kind"] for row in rows] == ["fitted", "predicted", "extrapolated"]
 
 
-def test_nothing_outside_of_what_was_measured_is_surer_than_19_in_20(run):
-    options = ("optimum", "--nodes", "1-64", "--efficiency", "0.05", "--price", 2)
-    asked = ("--examples", 50_000, "--deadline")
-    measured = weak("a", (1, 2, 4))
-    for more in ((), (*asked, "1h"), (*asked, "110s")):
-        (row,) = run(measured, *options, *more)
-        for one in row["nodes"]:
-            assert (one["kind"] == "extrapolated") == (one["nodes"] > 8)
-            assert (one["kind"] == "fitted") == (one["nodes"] <= 4)
-            if more and one["nodes"] > 4:
-                assert one["chance"] <= 0.95
-        for found in row["best"]:
-            assert (found["probability"] is None) == (found["nodes"] > 4)
-        assert " device" in row["answer"]
+def test_a_chance_where_nothing_was_measured_is_less_sure_the_farther_it_is(run):
+    """On n devices, 50,000 examples take 500/n^0.9 s: at every n, ask for 1.15 times as long."""
+    measured, chances = weak("a", (1, 2, 4)), []
+    for n in (4, 8, 64):
+        asked = ("--examples", 50_000, "--deadline", f"{1.15 * 500 / n**0.9}s")
+        (row,) = run(measured, "optimum", "--nodes", f"1,{n}", *asked)
+        chances.append(row["nodes"][-1]["chance"])
+        assert (best(row, "knee")["probability"] is None) == (n > 4)
+        assert ("(measured up to 4)" in row["answer"]) == (n > 4)
         assert " node" not in row["answer"]
-        if more != (*asked, "1h"):
-            assert best(row, "deadline" if more else "knee")["nodes"] > 4
-            assert "(measured up to 4)" in row["answer"]
-            assert "> 99 %" not in row["answer"]
-    assert {one["chance"] for one in run(measured, *options, *asked, "1h")[0]["nodes"]} == {1, 0.95}
-    for objective in ("knee", "fastest", "efficiency"):
-        (row,) = run(measured, *options, "--objective", objective)
-        assert best(row, objective)["nodes"] > 4
-        assert "(measured up to 4)" in row["answer"]
-    (row,) = run(measured, "optimum", "--nodes", "1,4,64", *asked, "140s")
-    assert row["nodes"][-1]["chance"] == 0.95
-    assert row["answer"].startswith("64 devices (measured up to 4)")
-    assert row["answer"].endswith("chance 95 %.")
+    assert chances[0] > 0.95 > chances[1] > chances[2]
 
 
 def test_objectives_include_start_up_and_the_price(run):

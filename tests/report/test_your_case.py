@@ -25,7 +25,7 @@ def offered(study):
     context = read_context(CONFIG, study)
     curves = {curve.name: curve for curve in context.fits.curves}
     told = presets(context, Curves(context).labels)
-    return [(one, context.fits.fit_of(curves[one["curve"]]), curves[one["curve"]]) for one in told]
+    return [(one, context.fits.fit_by_curve[one["curve"]], curves[one["curve"]]) for one in told]
 
 
 def test_the_page_computes_the_step_times_of_the_fit_and_their_intervals(offered):

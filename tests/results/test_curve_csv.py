@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
-from nodewise.predict.curve_groups import find_groups, group_of
-from nodewise.predict.law import LAWS
+from nodewise.predict.curve_groups import find_groups
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves
@@ -137,7 +136,8 @@ def test_curves_share_a_link_only_if_they_say_so(tmp_path, rows, expected):
 def test_curves_of_a_cluster_have_its_link(tmp_path):
     header = f"{HEADER},payload_bytes,cluster"
     found = read(tmp_path, csv_of("a,1,8,1,5,x", "b,1,8,1,5,x", header=header))
-    points = group_of(found.curves, LAWS.make("ring")).points()
+    (group,) = find_groups(imported_points(found.curves))
+    points = group.points()
     assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
 
 

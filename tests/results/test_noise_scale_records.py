@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.models.facts import is_small
 from nodewise.models.registry import registry
-from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
+from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results.columns import COLUMNS
 from nodewise.results.noise_scale import (
     NoiseScale,
@@ -21,26 +22,11 @@ from nodewise.results.noise_scale import (
     group_squares,
     read_noise_scale,
 )
+from nodewise.results.record import record_json
 from nodewise.results.tables import build_tables
 
-PROVENANCE = {
-    **dict.fromkeys(("commit", "dirty", "config_sha256", "lock_sha256")),
-    "versions": {},
-    "cpu": "made up",
-    "cores": 2,
-    "memory_bytes": 0,
-    "kernel": "Linux",
-    "network": "none",
-    "cpu_limit": "none",
-    "command": "none",
-}
-DATA = {
-    "dataset": "garments",
-    "origin": "official",
-    "sha256": "0" * 64,
-    "train_examples": 60_000,
-    "test_examples": 10_000,
-}
+ABOUT = json.loads(record_json(make.record(make.cell())))
+DATA = ABOUT["data"] | {"dataset": "garments", "origin": "official"}
 TIME = datetime(2026, 1, 5, tzinfo=UTC).isoformat()
 
 
@@ -51,7 +37,7 @@ def measured(points, small=32, big=512, **changes):
         "finished_at": TIME,
         "data": DATA,
         "weights": None,
-        "provenance": PROVENANCE,
+        "provenance": ABOUT["provenance"],
         "seed": 1,
         "small_batch": small,
         "big_batch": big,
@@ -192,7 +178,9 @@ def test_a_signal_that_is_lost_in_noise_has_no_noise_scale(table):
 
 
 def test_the_critical_batch_is_the_median_of_the_points(table):
-    found = dict(find_noise(table))
+    none = build_tables([], None)
+    steps = find_steps(none["epochs"], none["cells"], table)
+    found = {known.key: known.law for known in steps}
     law = found["mlp", "garments", "official"]
     assert law.critical_batch == pytest.approx(100)
     assert law.critical_batch_interval == pytest.approx((10, 1000))
@@ -201,7 +189,7 @@ def test_the_critical_batch_is_the_median_of_the_points(table):
 
 def test_rows_of_steps_name_their_source_and_what_is_missing(table, tmp_path):
     none = build_tables([], None)
-    rows = [steps_row(known) for known in find_steps(none["epochs"], none["cells"], table)]
+    rows = [known.row() for known in find_steps(none["epochs"], none["cells"], table)]
     assert [(row["model"], row["basis"], row["kind"]) for row in rows] == [
         ("cnn", "noise scale", "measured"),
         ("mlp", "noise scale", "measured"),

@@ -59,10 +59,6 @@ NodePrice = Annotated[
         "'2.5 EUR'; default: costs in node-hours."
     ),
 ]
-CriticalBatch = Annotated[
-    float | None,
-    typer.Option(help="Global batch that needs twice the minimum number of steps."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -10,7 +10,6 @@ from nodewise.cli.options import (
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
-    CriticalBatch,
     EpochExamples,
     FitFile,
     NodeNumbers,
@@ -176,9 +175,10 @@ def predict_nodes(
     nodewise predict fit.json --at points.csv --json
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, prediction_rows
-    from nodewise.predict.options import Options, parse_nodes, parse_price
+    from nodewise.predict.options import parse_nodes, parse_price
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
@@ -190,10 +190,8 @@ def predict_nodes(
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
-    options = Options(
-        batch=batch, global_batch=global_batch, examples=examples, price=cost, currency=currency
-    )
-    found = list(find_answers(fitted, counts, options))
+    job = Job(examples=examples, price=cost, currency=currency)
+    found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
     if as_json:
         _print_json(prediction_rows(found, counts))
     else:
@@ -222,7 +220,6 @@ def best_nodes(
     ] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    critical_batch: CriticalBatch = None,
     target: Annotated[
         Path | None,
         typer.Option(help="CSV file: global_batch, steps until the accuracy is reached."),
@@ -253,25 +250,18 @@ def best_nodes(
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.optimum import optimum_rows
-    from nodewise.predict.options import (
-        Options,
-        parse_duration,
-        parse_nodes,
-        parse_price,
-        read_steps,
-    )
+    from nodewise.predict.optimum import find_answers, optimum_rows
+    from nodewise.predict.options import parse_duration, parse_nodes, parse_price
+    from nodewise.predict.steps_to_accuracy import read_steps
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
-    options = Options(
-        batch=batch,
-        global_batch=global_batch,
+    job = Job(
         examples=examples,
         price=cost,
         currency=currency,
-        critical_batch=critical_batch,
         steps=None if target is None else read_steps(target),
         deadline_s=None if deadline is None else parse_duration("deadline", deadline),
         budget=budget,
@@ -279,18 +269,19 @@ def best_nodes(
         watts=watts,
         startup_s=parse_duration("startup", startup),
     )
-    found = optimum_rows(fitted, counts, options, objective)
+    batches = {"batch": batch, "global_batch": global_batch}
+    answered = find_answers(fitted, counts, job, **batches, whole_machines=True)
+    found = optimum_rows(answered, objective)
     if as_json:
         _print_json([row for _, row in found])
     else:
         for answers, row in found:
-            mark = " (the fastest batch)" if row["best_batch"] else ""
-            typer.echo(f"{row['curve']}{mark}: {row['answer']}")
+            typer.echo(f"{row['curve']}: {row['answer']}")
             print_whole(predict_tables.answers_table(answers, marks=True))
-        if global_batch is None and target is None and critical_batch is None:
+        if global_batch is None and target is None:
             typer.echo(
                 "More nodes at one batch per node make the global batch larger, which may need "
-                "more epochs. Give --target or --critical-batch to count them."
+                "more epochs. Give --target to count them."
             )
     _print_notes(fitted, as_json=as_json)
 

@@ -23,7 +23,7 @@ def build_tables(
     ] = None,
 ) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
-    from nodewise.predict.fit_file import check_law
+    from nodewise.predict.fit_file import check_laws
     from nodewise.results import published, tables
     from nodewise.results.importers import import_for_study
     from nodewise.results.table_files import write_tables
@@ -32,8 +32,7 @@ def build_tables(
     study = read_config(config)
     files = study.record_files(records_of(study, records))
     imported = import_for_study([Path(path) for path in study.curves])
-    for curve in imported:
-        check_law(curve, "curves")
+    check_laws(imported, "curves")
     built = tables.build_tables(
         files,
         published.ntua(),

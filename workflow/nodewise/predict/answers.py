@@ -5,28 +5,30 @@ efficiency of a job on each number of nodes. An objective is an expression on th
 number of nodes is where it is least, by the fit and in each draw.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_number, write_plain
 from nodewise.predict.fit import TAILS, interval_of
 from nodewise.predict.law import Floats
+from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+from nodewise.results.curves import Curve
 
 FAR = 2
-"""Predictions beyond this multiple of the most measured nodes are extrapolated."""
+"""Predictions beyond this multiple of the measured range are extrapolated."""
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
-SUREST = 0.95
-"""The highest chance of a deadline or budget where nothing was measured."""
 _KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
+_MOST = 1e15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class Job:
 
     Attributes:
         name: `epoch`, `run` (to an accuracy) or another name for readers.
-        examples: examples of an epoch, or of what `name` says.
+        examples: examples of an epoch, or of what `name` says. None: those that a curve gives.
         steps: law of the steps of a run to an accuracy. It assumes synchronous training.
         price: price of a node-hour, in `currency`; None for costs in node-hours.
         currency: unit of the price.
@@ -46,10 +48,13 @@ class Job:
         least_efficiency: lowest efficiency that is acceptable.
         node: word for a node.
         step_known: whether step times are in seconds. If not, only those of the job are.
+
+    Raises:
+        UserError: a value is not allowed.
     """
 
     name: str = "epoch"
-    examples: float = 1.0
+    examples: float | None = None
     steps: StepsToAccuracy | None = None
     price: float | None = None
     currency: str = "currency"
@@ -61,25 +66,61 @@ class Job:
     node: str = "node"
     step_known: bool = True
 
-    @property
-    def relative(self) -> bool:
-        """Whether steps are known only up to a factor. Values are then relative to one node."""
-        return self.steps is not None and self.steps.relative
+    def __post_init__(self) -> None:
+        if not 0 < self.least_efficiency <= 1:
+            raise UserError(f"--efficiency {self.least_efficiency:g}: must be above 0, at most 1")
+        for name in ("examples", "price", "watts", "deadline_s", "budget"):
+            check_amount(name.removesuffix("_s"), getattr(self, name))
+
+    def of_curve(self, curve: Curve) -> "Job":
+        """Return the job for a curve: a run to an accuracy if its steps are known, else an epoch.
+
+        Times that are not in seconds are those of an epoch of one example.
+
+        Raises:
+            UserError: an option is missing.
+        """
+        if self.steps is not None and not curve.batch_known:
+            raise UserError(f"curve {curve.name}: steps to an accuracy need batches, it has none")
+        examples = self.examples or (curve.examples if curve.in_seconds else None)
+        seconds = curve.in_seconds or examples is not None
+        if not (seconds if self.steps else examples) and (
+            self.startup_s or self.deadline_s or self.budget or self.steps
+        ):
+            raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
+        known = examples is not None or not curve.in_seconds
+        return replace(
+            self,
+            name="run" if self.steps else "epoch" if known else MANY,
+            examples=examples or (MANY_EXAMPLES if curve.in_seconds else 1.0),
+            node=curve.node,
+            step_known=seconds,
+        )
 
     @property
     def units(self) -> dict[str, str]:
         """The unit of each quantity of the table."""
-        if self.relative:
-            one = f"× of one {self.node}"
-            return {"time": one, "cost": one, "energy": one}
         cost = f"{self.node}-hours" if self.price is None else self.currency
         return {"time": "s", "cost": cost, "energy": "Wh"}
 
     def steps_at(self, global_batch: Floats, draws: int) -> Floats:
         """Return the steps of the job by the fit and by draws, (1 + draws, points)."""
-        if self.steps is None:
-            return np.broadcast_to(self.examples / global_batch, (1 + draws, len(global_batch)))
-        return np.vstack([self.steps.evaluate(global_batch), self.steps.draw(global_batch, draws)])
+        if self.steps is not None:
+            drawn = self.steps.draw(global_batch, draws)
+            return np.vstack([self.steps.evaluate(global_batch), drawn])
+        steps = (self.examples or 1.0) / global_batch
+        return np.broadcast_to(steps, (1 + draws, len(global_batch)))
+
+
+def check_amount(option: str, value: float | None) -> None:
+    """Check that an option is above 0 and not absurdly large.
+
+    Raises:
+        UserError: it is not.
+    """
+    if value is not None and not 0 < value <= _MOST:
+        option = option.replace("_", "-")
+        raise UserError(f"--{option} {value!s:.40}: must be a number above 0, at most {_MOST:g}")
 
 
 @dataclass(frozen=True)
@@ -135,33 +176,26 @@ class Answers:
         timed = (self.step_s > 0).all(axis=1)
         return bool(self.step_s[0, 0] > 0 and timed.mean() >= _KNOWN)
 
-    @property
-    def _counted(self) -> Floats:
-        """The step times without the draws in which a step takes no time."""
-        timed = (self.step_s > 0).all(axis=1) | (np.arange(len(self.step_s)) == 0)
-        return self.step_s[timed] if self.known else self.step_s
-
     @cached_property
     def time(self) -> Floats:
-        """Seconds of the job, with its start-up."""
-        counted = self._counted
-        steps = self.job.steps_at(self.nodes * self.batch, len(counted) - 1)
-        seconds = counted * steps + self.job.startup_s
-        if self.job.relative:
-            seconds = seconds / (seconds[:, :1] if self.known else np.nan)
-        return np.asarray(seconds)
+        """Seconds of the job, with its start-up.
+
+        Draws in which a step takes no time are left out, if the time of one node is known.
+        """
+        timed = (self.step_s > 0).all(axis=1) | (np.arange(len(self.step_s)) == 0)
+        counting = self.step_s[timed] if self.known else self.step_s
+        steps = self.job.steps_at(self.nodes * self.batch, len(counting) - 1)
+        return np.asarray(counting * steps + self.job.startup_s)
 
     @property
     def cost(self) -> Floats:
         """Nodes × hours × price; without a price in node-hours."""
-        hours = self.time if self.job.relative else self.time / _HOUR_S
-        return np.asarray(hours * self.nodes * (self.job.price or 1.0))
+        return np.asarray(self.time / _HOUR_S * self.nodes * (self.job.price or 1.0))
 
     @property
     def energy(self) -> Floats:
         """Energy of the job in Wh."""
-        hours = self.time if self.job.relative else self.time / _HOUR_S
-        return np.asarray(hours * self.nodes * (self.job.watts or np.nan))
+        return np.asarray(self.time / _HOUR_S * self.nodes * (self.job.watts or np.nan))
 
     @property
     def speedup(self) -> Floats:
@@ -173,14 +207,10 @@ class Answers:
         """Speed-up per node."""
         return np.asarray(self.speedup / self.nodes)
 
+    @cached_property
     def chance(self) -> Floats:
-        """Return the share of draws that meet the deadline and the budget, (points,).
-
-        It is at most `SUREST` where nothing was measured, because the law may not hold there.
-        """
-        share = _allowed(self)[1:].mean(axis=0)
-        certain = self.job.deadline_s is None and self.job.budget is None
-        return np.asarray(np.where(self.measured | certain, share, np.minimum(share, SUREST)))
+        """The share of draws that meet the deadline and the budget, (points,)."""
+        return np.asarray(_allowed(self)[1:].mean(axis=0))
 
     def best(self, objective: str) -> Best:
         """Return the best number of nodes for an objective of `OBJECTIVES`."""
@@ -223,7 +253,7 @@ class Answers:
             columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
         inside, beyond, far = self.kinds
         kind = np.where(self.far, far, np.where(self.measured, inside, beyond))
-        table = pd.DataFrame(columns).assign(chance=self.chance(), kind=kind)
+        table = pd.DataFrame(columns).assign(chance=self.chance, kind=kind)
         if not self.job.step_known:
             table[["step_s", "step_s_low", "step_s_high"]] = np.nan
         return table
@@ -241,16 +271,19 @@ class Answers:
                 f"No number of {node}s compared keeps the {objective}. {closest} come closest: "
                 f"{self.write('time', at)}, {self.write('cost', at)} (chance {self.sure(at)})."
             )
-        beyond = f" (measured up to {self.most_measured})" if self._beyond(best.at) else ""
-        first = f"{counted(int(self.nodes[best.at]), node)}{beyond}"
+        first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
         if objective == "knee":
             return f"{first}: {self._gain(best.at)}."
         chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
         told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
         return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
 
-    def _beyond(self, at: int) -> bool:
-        return bool(self.nodes[at] > self.most_measured)
+    def _outside(self, at: int) -> str:
+        """Say whether a number of nodes or its batch is outside of the measured range."""
+        if self.measured[at]:
+            return ""
+        beyond = self.nodes[at] > self.most_measured
+        return f" (measured up to {self.most_measured})" if beyond else " (not measured)"
 
     def _gain(self, at: int) -> str:
         """Say what the knee gains and costs, and what further nodes add."""
@@ -263,22 +296,14 @@ class Answers:
         price = float(self.nodes[at]) / faster
         return f"{faster:.1f} times as fast for {price:.1f} times the price; {adds}"
 
-    def write(self, quantity: str, at: int, end: str = "") -> str:
-        """Return a value of `time`, `cost` or `energy` with its unit.
-
-        Args:
-            quantity: the column of the table.
-            at: index of the number of nodes.
-            end: `_low` or `_high` for an end of the interval.
-        """
-        value, unit = float(self.table[f"{quantity}{end}"].iloc[at]), self.job.units[quantity]
-        if unit.startswith("×"):
-            return write_number(value, "×")
+    def write(self, quantity: str, at: int) -> str:
+        """Return `time`, `cost` or `energy` at an index of the numbers of nodes, with its unit."""
+        value, unit = float(self.table[quantity].iloc[at]), self.job.units[quantity]
         return write_number(value, "s") if unit == "s" else f"{write_plain(value)} {unit}"
 
     def sure(self, at: int) -> str:
         """Return the chance of a number of nodes; draws are too few for 0 % and 100 %."""
-        chance = float(self.chance()[at])
+        chance = float(self.chance[at])
         if not 0.01 <= chance <= 0.99:
             return "< 1 %" if chance < 0.01 else "> 99 %"
         return f"{chance:.0%}".replace("%", " %")
@@ -329,14 +354,3 @@ TITLES: Mapping[str, str] = {
     "energy": "least energy",
     "efficiency": "still efficient",
 }
-
-
-def best_batch(answers: Sequence[Answers], objective: str) -> Answers | None:
-    """Return the answers of the batch at whose best number the objective is least; None if none."""
-    found = [(each.best(objective).at, each) for each in answers]
-    values = [
-        (float(OBJECTIVES[objective](a)[0, at]), i)
-        for i, (at, a) in enumerate(found)
-        if at is not None
-    ]
-    return found[min(values)[1]][1] if values else None

@@ -1,14 +1,9 @@
-"""Find the bottleneck of a step: its largest part, with the evidence."""
-
-from collections.abc import Mapping
-from typing import Any
+"""Find the bottleneck of a step: its largest part."""
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.core.units import write_number
-from nodewise.predict.curve_groups import rows_of
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At, Floats
 from nodewise.predict.parts_law import PartsLaw
@@ -18,14 +13,7 @@ PARTS = ("compute", "wait", "input", "latency", "bandwidth")
 """The parts of a step. Communication is split into latency and bandwidth."""
 _OF_BYTES = ("seconds_per_byte", "inside_seconds_per_byte")
 _OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
-_NOTHING = 0.005  # parts up to this share of the step are not mentioned
-_WORDS = {
-    "compute": "computing",
-    "input": "examples of other nodes",
-    "latency": "messages",
-    "bandwidth": "bytes on the link",
-}
-_OWN_INPUT = {"input": "waiting for its own examples"}
+_NOTHING = 0.005  # an overhead up to this share of the step is none
 
 
 def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[str, Floats]:
@@ -56,44 +44,27 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     }
 
 
-def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: PartsLaw) -> list[dict[str, Any]]:
+def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: PartsLaw) -> pd.DataFrame:
     """Return rows of `diagnosis`.
 
-    Laws count reading a worker's own examples as computing. The measured time that a worker waits
-    for its examples is therefore moved from `compute` to `input`.
+    Waiting for its own examples, as measured, is a part of computing in the law and counts as
+    `input` here.
 
     Args:
-        rows: points with the columns of a group.
+        rows: the points, with the columns of a group.
         parts: the parts of their steps, as from `law_parts`, (points,) each.
         law: the law of the points.
     """
-    table = pd.DataFrame(parts, index=rows.index)
-    whole_s = table.sum(axis=1)
-    shares = table.div(whole_s, axis=0)
+    shares = pd.DataFrame(parts, index=rows.index)
+    shares = shares.div(shares.sum(axis=1), axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])
-    own = waited > shares["input"]  # waits more for its own examples than for those of others
-    shares["compute"] -= waited
-    shares["input"] += waited
+    shares = shares.assign(compute=shares["compute"] - waited, input=shares["input"] + waited)
     bound = {part: f"{part}-bound" for part in PARTS} | {"wait": law.wait_bound}
-    words = _WORDS | {"wait": law.wait_words}
     overheads = shares.drop(columns="compute")
-    evidence = [
-        _evidence(share, step_s, words | (_OWN_INPUT if waits else {}))
-        for share, step_s, waits in zip(shares.to_dict("records"), whole_s, own, strict=True)
-    ]
-    table = rows[[name for name in OVERHEAD["diagnosis"] if name in rows]].assign(
+    return rows[[name for name in OVERHEAD["diagnosis"] if name in rows]].assign(
         source=rows["kind"],
         bound=shares.idxmax(axis=1).map(bound),
         overhead=overheads.idxmax(axis=1).map(bound).where(overheads.max(axis=1) > _NOTHING, ""),
-        evidence=evidence,
         **{f"{part}_share": shares[part] for part in PARTS},
     )
-    return rows_of(table)
-
-
-def _evidence(shares: Mapping[Any, float], step_s: float, words: Mapping[str, str]) -> str:
-    """Return in words how the law's step time divides into parts, the largest first."""
-    parts = sorted((-share, part) for part, share in shares.items() if share > _NOTHING)
-    phrases = [f"{-100 * share:.0f} % {words[part]}" for share, part in parts]
-    return f"{write_number(step_s, 's')} by the formula: {', '.join(phrases)}"

@@ -1,43 +1,35 @@
-"""Evaluate a calibration: check shares and links of nodes against the configuration, fit α and β.
+"""Evaluate a calibration: the share of a core, the rate of links, and the law of all-reduces.
 
-Times in these tables are in the node's own time (wall time × share), unless their name says wall.
+Times are in the node's own time (wall time × share), except round trips, which are in wall time.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+import sympy
 
-from nodewise.core.intervals import pooled_factors
-from nodewise.predict.all_reduce_law import FittedAllReduce, fit_all_reduces
-from nodewise.predict.law import Floats
+from nodewise.core.intervals import median_error, pooled_factors
+from nodewise.predict.fit import Fit, fit
+from nodewise.predict.law import At, Law, Parameter, S, n, positive
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.parts_law import LINK, alpha, beta
+from nodewise.predict.points import Points
 from nodewise.results.calibration import AllReduce, Calibration, Collective
 from nodewise.results.table_files import typed
 
 SHARE_WITHIN = 0.03
-BYTES_WITHIN = 0.01
-PREDICTED_WITHIN = 0.05
-# In smaller payloads, the framing of messages (some hundred bytes) is a noticeable part.
-BYTES_JUDGED_FROM = 512_000
-
-NOT_JUDGED = "not judged"
-OWN_TIME, WALL_TIME = "the node's own", "wall"
-
 SHARES = {
     "nodes": "int64",
     "launches": "int64",
-    "quota": "float64",
     "share": "float64",
     "lowest": "float64",
     "highest": "float64",
     "error": "float64",
-    "verdict": "str",
 }
 LINKS = {
     "launch": "int64",
     "configured_bit_s": "float64",
-    "payload_share": "float64",
     "expected_bit_s": "float64",
     "achieved_bit_s": "float64",
     "error": "float64",
@@ -49,16 +41,6 @@ STREAMS = {
     "achieved_bit_s": "float64",
     "round_trip_s": "float64",
 }
-TRAFFIC = {
-    "nodes": "int64",
-    "payload_bytes": "int64",
-    "launches": "int64",
-    "law_bytes": "float64",
-    "sent_bytes": "float64",
-    "excess": "float64",
-    "worst": "float64",
-    "verdict": "str",
-}
 TIMES = {
     "role": "str",
     "nodes": "int64",
@@ -67,55 +49,52 @@ TIMES = {
     "seconds": "float64",
     "low": "float64",
     "high": "float64",
-    "wall_s": "float64",
-}
-COEFFICIENTS = {
-    "clock": "str",
-    **{
-        f"{name}{end}": "float64"
-        for name in ("software_s", "latency_s", "bandwidth_bytes_per_s")
-        for end in ("", "_low", "_high")
-    },
-}
-PREDICTIONS = {
-    "nodes": "int64",
-    "payload_bytes": "int64",
-    "observed_s": "float64",
-    "observed_wall_s": "float64",
-    "predicted_s": "float64",
-    "low": "float64",
-    "high": "float64",
-    "error": "float64",
-    "verdict": "str",
 }
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The law fitted to small node counts `fitted_to`, used to predict `predicted_for` nodes."""
+class ConsecutiveAllReduces(Law):
+    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): the time of one of many all-reduces in a row.
 
-    fitted: FittedAllReduce
-    fitted_to: tuple[int, ...]
-    predicted_for: int
+    Software processes one piece of the payload while another is on the link, so the time is the
+    longer of the two, not their sum. The law counts the 2(n−1) messages of `RingAllReduce`, and one
+    call of the software. An exchange in which each node sends to each other one twice has as many
+    messages.
+    """
+
+    name = "all_reduces"
+    title = "Consecutive all-reduces"
+    source = RingAllReduce.source
+    parameters = (Parameter("s", "software_s", "s", "link", "a call of the software"), *LINK)
+    step = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
 
 
 @dataclass(frozen=True)
 class AllReduces:
-    """Tables about the all-reduces of one collective.
+    """The all-reduces of one collective.
 
-    With fewer than three node counts, `trial` is None and `predictions` is empty.
+    Attributes:
+        fitted: the law, fitted to the median of the launches of each number of nodes and payload.
+        times: these medians (role `observed`) and the law's times (role `fitted`).
     """
 
-    traffic: pd.DataFrame
+    fitted: Fit
     times: pd.DataFrame
-    coefficients: pd.DataFrame
-    predictions: pd.DataFrame
-    trial: Trial | None
 
     @property
-    def own_time(self) -> "pd.Series[Any]":
-        """The row of `coefficients` that is in the node's own time."""
-        return self.coefficients[self.coefficients["clock"] == OWN_TIME].iloc[0]
+    def own_time(self) -> dict[str, float]:
+        """The software time and latency in s, and the bandwidth in B/s, with 90 % intervals.
+
+        The ends of the interval of `latency_s` are `latency_s_low` and `latency_s_high`.
+        """
+        found: dict[str, float] = {}
+        for name, label in self.fitted.coefficients:
+            found[name] = self.fitted.value(name, label)
+            found[f"{name}_low"], found[f"{name}_high"] = self.fitted.interval(name, label)
+        inverse = {"": "", "_low": "_high", "_high": "_low"}
+        for end, of in inverse.items():
+            per_byte = found.pop(f"seconds_per_byte{of}")
+            found[f"bandwidth_bytes_per_s{end}"] = 1 / per_byte if per_byte > 0 else np.nan
+        return found
 
 
 @dataclass(frozen=True)
@@ -131,12 +110,9 @@ class Findings:
     all_reduces: dict[Collective, AllReduces]
 
 
-_Blocks = list[tuple[int, AllReduce]]  # number of nodes, and block of all-reduces
-
-
 def examine(calibration: Calibration) -> Findings:
     """Return the tables of a calibration whose status is ok. The result is deterministic."""
-    measured: dict[Collective, _Blocks] = {}
+    measured: dict[Collective, list[tuple[int, AllReduce]]] = {}
     for launch in calibration.launches:
         for block in launch.all_reduces:
             measured.setdefault(block.collective, []).append((launch.nodes, block))
@@ -149,43 +125,22 @@ def examine(calibration: Calibration) -> Findings:
     )
 
 
-def _all_reduces(blocks: _Blocks, share: float) -> AllReduces:
-    observed = _observed(blocks)
-    fitted, trial = fit_all_reduces(observed), _try(observed)
-    times = _roles(observed, fitted, trial, share)
-    return AllReduces(
-        traffic=_traffic(blocks),
-        times=times,
-        coefficients=_coefficients(fitted, share),
-        predictions=_predictions(times),
-        trial=trial,
-    )
-
-
-def _verdict(error: float, within: float) -> str:
-    return "holds" if abs(error) <= within else "missed"
-
-
 def _shares(calibration: Calibration) -> pd.DataFrame:
     """Return one row per node count: the share of a core that busy workers got in all launches."""
-    quota = calibration.cluster.share
     seen: dict[int, list[list[float]]] = {}
     for launch in calibration.launches:
         seen.setdefault(launch.nodes, []).append([busy.share for busy in launch.busy])
     rows = []
     for nodes, launches in sorted(seen.items()):
         shares = np.concatenate(launches)
-        error = max(shares / quota - 1, key=abs)
         rows.append(
             {
                 "nodes": nodes,
                 "launches": len(launches),
-                "quota": quota,
                 "share": np.median(shares),
                 "lowest": shares.min(),
                 "highest": shares.max(),
-                "error": error,
-                "verdict": _verdict(error, SHARE_WITHIN),
+                "error": max(shares / calibration.cluster.share - 1, key=abs),
             }
         )
     return typed(rows, SHARES)
@@ -194,29 +149,29 @@ def _shares(calibration: Calibration) -> pd.DataFrame:
 def _links(calibration: Calibration) -> pd.DataFrame:
     """Return one row per stream: achieved rate, configured rate, and that rate without headers.
 
-    Round trips are in wall seconds, and NaN if not measured. Networks of real hosts have no
-    configured rate; all columns that depend on it are then NaN.
+    Networks of real hosts have no configured rate; all columns that depend on it are then NaN.
     """
     rate = calibration.cluster.link_bit_s
     configured = rate if np.isfinite(rate) else np.nan
-    rows = [
-        {
-            "launch": number,
-            "configured_bit_s": configured,
-            "payload_share": launch.transfer.payload_share,
-            "expected_bit_s": configured * launch.transfer.payload_share,
-            "achieved_bit_s": launch.transfer.bits_per_s,
-            "error": launch.transfer.bits_per_s / (configured * launch.transfer.payload_share) - 1,
-            "round_trip_s": launch.transfer.round_trip_s,
-        }
-        for number, launch in enumerate(calibration.launches, 1)
-        if launch.transfer is not None
-    ]
+    rows = []
+    for number, launch in enumerate(calibration.launches, 1):
+        if (transfer := launch.transfer) is not None:
+            expected = configured * transfer.payload_share
+            rows.append(
+                {
+                    "launch": number,
+                    "configured_bit_s": configured,
+                    "expected_bit_s": expected,
+                    "achieved_bit_s": transfer.bits_per_s,
+                    "error": transfer.bits_per_s / expected - 1,
+                    "round_trip_s": transfer.round_trip_s,
+                }
+            )
     return typed(rows, LINKS)
 
 
 def _streams(calibration: Calibration) -> pd.DataFrame:
-    """Return one row per stream between two hosts, the slowest first, in wall seconds."""
+    """Return one row per stream between two hosts, the slowest first."""
     rows = [
         {
             "sender": stream.ends[0],
@@ -229,142 +184,26 @@ def _streams(calibration: Calibration) -> pd.DataFrame:
     return typed(rows, STREAMS)
 
 
-def _traffic(blocks: _Blocks) -> pd.DataFrame:
-    """Return one row per node count and payload: bytes sent by a worker, and the law's 2(n−1)/n·S.
-
-    Small payloads are not judged; see `BYTES_JUDGED_FROM`.
-    """
-    seen: dict[tuple[int, int], list[Floats]] = {}
-    for nodes, block in blocks:
-        sent = np.array(block.bytes_sent) / block.repeats
-        seen.setdefault((nodes, block.payload_bytes), []).append(sent)
-    rows = []
-    for (nodes, payload), launches in sorted(seen.items()):
-        law = 2 * (nodes - 1) / nodes * payload
-        sent = np.concatenate(launches)
-        worst = max(sent / law - 1, key=abs)
-        judged = payload >= BYTES_JUDGED_FROM
-        rows.append(
-            {
-                "nodes": nodes,
-                "payload_bytes": payload,
-                "launches": len(launches),
-                "law_bytes": law,
-                "sent_bytes": sent.mean(),
-                "excess": sent.mean() / law - 1,
-                "worst": worst,
-                "verdict": _verdict(worst, BYTES_WITHIN) if judged else NOT_JUDGED,
-            }
-        )
-    return typed(rows, TRAFFIC)
-
-
-def _observed(blocks: _Blocks) -> pd.DataFrame:
-    """Return one row per node count and payload. `wall` is an array of wall seconds, by launch."""
+def _all_reduces(blocks: list[tuple[int, AllReduce]], share: float) -> AllReduces:
+    """Fit the law to blocks of all-reduces, each with its number of nodes."""
     rows = [
-        {"nodes": nodes, "payload_bytes": block.payload_bytes, "wall": block.seconds_each}
+        {"nodes": nodes, "payload_bytes": block.payload_bytes, "own": share * block.seconds_each}
         for nodes, block in blocks
     ]
-    points = pd.DataFrame(rows)
-    return points.groupby(["nodes", "payload_bytes"])["wall"].apply(np.array).reset_index()
-
-
-def _try(times: pd.DataFrame) -> Trial | None:
-    """Fit without the largest node count; None if there are fewer than three node counts.
-
-    The fit uses node counts up to half of the largest (for example up to four, to predict eight).
-    If that is only one, it uses all but the largest.
-    """
-    counts = sorted(int(nodes) for nodes in times["nodes"].unique())
-    if len(counts) < 3:
-        return None
-    low = [nodes for nodes in counts if 2 * nodes <= counts[-1]]
-    fitted_to = low if len(low) > 1 else counts[:-1]
-    fitted = fit_all_reduces(times[times["nodes"].isin(fitted_to)])
-    return Trial(fitted, tuple(fitted_to), counts[-1])
-
-
-def _predictions(times: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per payload: prediction and observation at the held-out node count."""
-    held, observed = (times[times["role"] == role] for role in ("held out", "observed"))
-    rows = held.merge(observed, on=["nodes", "payload_bytes"], suffixes=("", "_observed"))
-    errors = (rows["wall_s"] / rows["wall_s_observed"] - 1).abs()
-    rows = rows.rename(columns={"seconds": "predicted_s"}).assign(
-        observed_s=rows["seconds_observed"],
-        observed_wall_s=rows["wall_s_observed"],
-        error=errors,
-        verdict=[_verdict(error, PREDICTED_WITHIN) for error in errors],
-    )
-    return typed(rows, PREDICTIONS)
-
-
-def _coefficients(fitted: FittedAllReduce, share: float) -> pd.DataFrame:
-    """Return s, α and 1/β with 90 % intervals: a row in the node's own time, one in wall time."""
-    triples = {
-        name: np.array([part.value(name, label), *part.interval(name, label)])
-        for part in (fitted.messages, fitted.sent_bytes)
-        for name, label in part.coefficients
-    }
-    rows = []
-    for clock, factor in ((OWN_TIME, share), (WALL_TIME, 1.0)):
-        ends = {name: factor * triple for name, triple in triples.items()}
-        beta, least, most = ends.pop("seconds_per_byte")
-        ends["bandwidth_bytes_per_s"] = np.array([_inverse(x) for x in (beta, most, least)])
-        row: dict[str, Any] = {"clock": clock}
-        for name, triple in ends.items():
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), triple, strict=True))
-        rows.append(row)
-    return typed(rows, COEFFICIENTS)
-
-
-def _inverse(seconds_per_byte: float) -> float:
-    return 1 / seconds_per_byte if seconds_per_byte > 0 else np.nan
-
-
-def _roles(
-    times: pd.DataFrame, fitted: FittedAllReduce, trial: Trial | None, share: float
-) -> pd.DataFrame:
-    """Return the table `TIMES`: observed points, fitted and predicted lines, held-out points.
-
-    The predicted line begins at the largest node count that it was fitted to.
-    """
-    payloads = np.unique(times["payload_bytes"].to_numpy(float))
-    counts = np.unique(times["nodes"].to_numpy(float))
-    parts = [_observed_rows(times, share)]
-    parts.append(_law_rows("fitted", fitted, counts, payloads, share))
-    if trial is not None:
-        line = counts[counts >= trial.fitted_to[-1]]
-        parts.append(_law_rows("predicted", trial.fitted, line, payloads, share))
-        most = times[times["nodes"] == trial.predicted_for]
-        held = most["payload_bytes"].to_numpy(float)
-        parts.append(_law_rows("held out", trial.fitted, counts[-1:], held, share))
-    return typed(pd.concat(parts), TIMES)
-
-
-def _observed_rows(times: pd.DataFrame, share: float) -> pd.DataFrame:
-    rows = times.assign(role="observed", launches=[len(wall) for wall in times["wall"]])
-    rows["wall_s"] = [float(np.median(wall)) for wall in times["wall"]]
-    rows["seconds"] = rows["wall_s"] * share
-    factors = pooled_factors([*times["wall"]])
-    return rows.assign(low=rows["seconds"] / factors, high=rows["seconds"] * factors)[[*TIMES]]
-
-
-def _law_rows(
-    role: str, fitted: FittedAllReduce, counts: Floats, payloads: Floats, share: float
-) -> pd.DataFrame:
-    """Return the law's times at every combination of node count and payload."""
-    nodes, payload = (axis.ravel() for axis in np.meshgrid(counts, payloads))
-    wall = fitted.evaluate(nodes, payload)
-    low, high = fitted.evaluate_interval(nodes, payload)
-    return pd.DataFrame(
-        {
-            "role": role,
-            "nodes": nodes,
-            "payload_bytes": payload,
-            "launches": None,
-            "seconds": wall * share,
-            "low": low * share,
-            "high": high * share,
-            "wall_s": wall,
-        }
+    launches = pd.DataFrame(rows).groupby(["nodes", "payload_bytes"])["own"]
+    points = launches.agg(seconds="median", launches="size").reset_index()
+    spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
+    noise = spread * [median_error(count) for count in points["launches"]]
+    at = points["nodes"], 0, points["payload_bytes"]
+    fitted = fit(ConsecutiveAllReduces(), Points.of(*at, points["seconds"], noise=noise))
+    factors = pooled_factors([own.to_numpy() for _, own in launches])
+    observed = points.assign(low=points["seconds"] / factors, high=points["seconds"] * factors)
+    law = observed[["nodes", "payload_bytes"]].assign(seconds=fitted.evaluate(At.of(*at)))
+    law["low"], law["high"] = fitted.evaluate_interval(At.of(*at))
+    return AllReduces(
+        fitted,
+        typed(
+            pd.concat([observed.assign(role="observed"), law.assign(role="fitted", launches=None)]),
+            TIMES,
+        ),
     )

@@ -5,22 +5,21 @@ share the cost of an example. Rows keep the columns that say whether they may be
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
-from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import USUAL, Curve, Measured
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
 """The columns that identify a row's curve in every table."""
+_PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
 
 
 @dataclass(frozen=True)
@@ -55,45 +54,20 @@ class CurveGroup:
 
     def points(self, *, parts: bool = True) -> Points:
         """Return the rows as points; without `parts`, with whole steps and noise only."""
-        rows = self.rows
-        names = ("compute_s", "wait_s", "communicate_s", "noise")
-        known = {name: _floats(rows[name]) for name in (names if parts else names[-1:])}
-        axes = ("nodes", "batch_per_worker", "payload_bytes", "step_time_s")
-        return Points.of(
-            *(_floats(rows[name]) for name in axes),
-            model=rows["curve"].to_numpy(str),
-            link=self.link,
-            **known,
-        )
-
-
-def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as dicts by column."""
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def group_of(curves: Sequence[Curve], law: Law) -> CurveGroup:
-    """Return the group of imported curves that share one link."""
-    return CurveGroup(law, curves[0].link, imported_points(curves))
+        names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s", "noise"]
+        names += _PARTS if parts else ()
+        values = self.rows[names].to_numpy(float).T
+        axes, known = values[:4], dict(zip(names[4:], values[4:], strict=True))
+        return Points.of(*axes, model=self.rows["curve"].to_numpy(str), link=self.link, **known)
 
 
 def curves_of(group: CurveGroup) -> list[Curve]:
     """Return the curves of a group with their fitted points, in the form of a fit.json."""
     found = []
     for name, rows in group.fitted.rows.groupby("curve", sort=False):
-        measured = tuple(
-            Measured(
-                nodes=int(row["nodes"]),
-                batch_per_worker=float(row["batch_per_worker"]),
-                step_time=float(row["step_time_s"]),
-                compute=_known(row["compute_s"]),
-                wait=_known(row["wait_s"]),
-                communicate=_known(row["communicate_s"]),
-                noise=_known(row["noise"]),
-                repeats=1,
-            )
-            for row in rows.to_dict("records")
-        )
+        columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *_PARTS]]
+        known = columns.rename(columns=_PARTS | {"step_time_s": "step_time"}).astype(object)
+        measured = known.where(columns.notna().to_numpy(), None).to_dict("records")
         payload = float(rows["payload_bytes"].median())
         per_machine = float(rows["nodes_per_machine"].max())
         found.append(
@@ -101,17 +75,13 @@ def curves_of(group: CurveGroup) -> list[Curve]:
                 name=str(name),
                 collective=law_text(group.law),
                 clock="step_time_s",
-                measured=measured,
+                measured=tuple(Measured.model_validate({**row, "repeats": 1}) for row in measured),
                 cluster=group.link,
                 devices_per_host=per_machine if per_machine > 1 else None,
                 payload_bytes=payload or None,
             )
         )
     return found
-
-
-def _known(value: float) -> float | None:
-    return None if pd.isna(value) else float(value)
 
 
 def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
@@ -142,7 +112,3 @@ def law_of(rows: pd.DataFrame) -> Law | None:
         return LAWS.make(first["collective"] or USUAL)
     law = EXCHANGES[first["exchange"]].law
     return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
-
-
-def _floats(column: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[np.float64]]":
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -1,25 +1,23 @@
 """Predict step times of curves, by their law or by comparison with similar published curves.
 
-A curve with a unit is of the same kind as published curves. It is predicted from similar curves if
-the batch per device, or the global batch, stays as in the measurements. All other predictions
-follow the fitted law. Beyond twice the most measured nodes, intervals of the law are widened by as
-much as those of published curves widen from there on.
+A curve with a unit is of the same kind as published curves, so it is predicted from similar curves.
+All other predictions follow the fitted law. Beyond the most measured nodes, intervals of the law
+are widened by as much as those of published curves widen from there on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.answers import FAR, Answers, Job
-from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit import DRAWS, TAILED, Fit
 from nodewise.predict.law import At, Floats
 from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
-from nodewise.predict.similar_curves import NOISE, SimilarCurves
+from nodewise.predict.similar_curves import NOISE, SimilarCurves, published_alone
 from nodewise.results.curves import Curve
-
-_LEAST_S = 1e-12
 
 
 class CurvePredictions:
@@ -40,7 +38,7 @@ class CurvePredictions:
     @cached_property
     def _similar(self) -> SimilarCurves:
         mine = self._published.values()
-        return SimilarCurves([*read_published(), *mine]) if mine else _published_alone()
+        return SimilarCurves([*read_published(), *mine]) if mine else published_alone()
 
     def answer(
         self,
@@ -64,33 +62,53 @@ class CurvePredictions:
         counts = np.unique(np.array([1, *nodes], dtype=np.float64))
         counts = counts[counts <= (global_batch or np.inf)]
         batches = np.full_like(counts, batch) if batch else (global_batch or 0.0) / counts
-        inside = np.ones(len(counts), dtype=bool)
-        for asked, seen in ((counts, curve.nodes), (batches, curve.batches)):
-            inside &= (asked >= seen[0]) & (asked <= seen[-1])
-        unit_s = 1.0 if curve.in_seconds else 1 / job.examples
-        steps = self.steps(curve, counts, batches) * unit_s
-        most = curve.nodes[-1]
-        return Answers(job, counts, batches, steps, inside, counts > FAR * most, most)
+        unit_s = 1.0 if curve.in_seconds else 1 / (job.examples or 1.0)
+        return Answers(
+            job,
+            counts,
+            batches,
+            self.steps(curve, counts, batches) * unit_s,
+            is_within(curve, counts, batches, 1.0),
+            ~is_within(curve, counts, batches, FAR),
+            curve.nodes[-1],
+        )
 
-    def steps(self, curve: Curve, nodes: Floats, batch: Floats) -> Floats:
+    def steps(
+        self,
+        curve: Curve,
+        nodes: Floats,
+        batch: Floats,
+        hosts: Sequence[float | None] | None = None,
+    ) -> Floats:
         """Return step times by the prediction, then equally likely ones, (1 + draws, points).
+
+        A curve of the kind that is published is predicted from similar curves if it keeps its
+        batch, or if `hosts` is given. How steps grow with the batch is then unknown beyond the
+        measured batches, and as far on as these are apart. There, one half of the draws assumes
+        that the time of an example does not depend on the batch, the other half that the time of a
+        step does not.
 
         Args:
             curve: one of the curves.
             nodes: the numbers of nodes, (points,).
             batch: the examples per node and step, (points,).
+            hosts: the numbers of machines, None where unknown.
         """
-        if curve.name in self._published and np.allclose(batch, batch_of(curve, nodes)):
-            hosts = np.array([hosts_of(curve, n, None) for n in nodes])
+        kept = hosts is not None or np.allclose(batch, batch_of(curve, nodes))
+        if kept and curve.name in self._published:
             known = self._published[curve.name]
-            value, drawn = self._similar.draw(known, nodes, hosts, DRAWS)
-            return np.asarray(batch / np.exp(np.vstack([value, drawn])))
+            given = hosts or [None] * len(nodes)
+            machines = np.array([hosts_of(curve, n, h) for n, h in zip(nodes, given, strict=True)])
+            value, drawn = self._similar.draw(known, nodes, machines, DRAWS)
+            seen = _batches_to_compare(curve)
+            factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
+            other = (np.arange(DRAWS) % 2)[:, None] * np.log(factor)
+            return np.asarray(batch / np.exp(np.vstack([value, drawn + other])))
         fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
+        one_node = At.of(np.ones_like(nodes), batch, curve.payload)
         drawn = fitted.draw(at, curve.name, curve.link)
         # a wider interval must not make a step faster than on one node
-        alone = fitted.draw(
-            At.of(np.ones_like(nodes), batch, curve.payload), curve.name, curve.link
-        )
+        alone = fitted.draw(one_node, curve.name, curve.link)
         chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
         wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
         drawn = np.maximum(wider, np.minimum(drawn, alone))
@@ -100,32 +118,12 @@ class CurvePredictions:
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
     ) -> Floats:
-        """Return step times and the 90 % intervals of another measurement, (3, points).
-
-        Unlike in `steps`, a curve of the kind that is published is predicted from similar curves
-        at any batch, as if the time of an example did not depend on it. How steps grow with the
-        batch is unknown beyond the measured batches, and as far on as these are apart. There the
-        interval also holds the other extreme: a step time that does not depend on the batch.
-
-        Args:
-            curve: one of the curves.
-            nodes: the numbers of nodes, (points,).
-            batch: the examples per node and step, (points,).
-            hosts: the numbers of machines, None where unknown.
-        """
-        if curve.name in self._published:
-            machines = np.array([hosts_of(curve, n, h) for n, h in zip(nodes, hosts, strict=True)])
-            efficiency = self._similar.predict(self._published[curve.name], nodes, machines)
-            value, slow, fast = batch / np.exp(efficiency)
-            seen = _batches_to_compare(curve)
-            factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
-            return np.array([value, fast / np.maximum(factor, 1), slow / np.minimum(factor, 1)])
-        fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
-        step_s = np.maximum(fitted.evaluate(at, curve.name, curve.link), _LEAST_S)
-        ends = fitted.observed_interval(at, curve.name, curve.link)
-        wider = np.exp(self._widening(curve, nodes))
-        low, high = np.minimum(ends[0] / wider, step_s), np.maximum(ends[1] * wider, step_s)
-        return np.maximum([step_s, low, high], _LEAST_S)
+        """Return equally likely times of another measurement; as `steps`, with its noise."""
+        steps = self.steps(curve, nodes, batch, hosts)
+        if curve.name not in self._published:
+            chance = np.random.default_rng(len(steps)).standard_t(TAILED, steps[1:].shape)
+            steps[1:] *= np.exp(self._fits[curve.name].noise * chance)
+        return steps
 
     def noise(self, curve: Curve) -> float:
         """Return the relative standard deviation of another measurement of a curve."""
@@ -136,19 +134,27 @@ class CurvePredictions:
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
         """Return how much the interval of log time widens on each side, (points,).
 
-        It is 0 up to twice the most measured nodes.
+        It is 0 up to the most measured nodes.
         """
-        edge = FAR * max(curve.nodes)
-        found, far = np.zeros(len(nodes)), nodes > edge
+        found, beyond = np.zeros(len(nodes)), nodes > curve.nodes[-1]
         points = _longest_line(curve)
-        if far.any() and points is not None:
-            found[far] = self._similar.widening(points, edge, nodes[far], curve.per_host)
+        if beyond.any() and points is not None:
+            edge, per_host = float(curve.nodes[-1]), curve.per_host
+            found[beyond] = self._similar.widening(points, edge, nodes[beyond], per_host)
         return found
 
 
-@cache
-def _published_alone() -> SimilarCurves:
-    return SimilarCurves(read_published())
+def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDArray[np.bool_]:
+    """Return whether points are in the measured range, widened by a factor on all sides, (points,).
+
+    Args:
+        curve: the curve.
+        nodes: the numbers of nodes, (points,).
+        batch: the examples per node and step, (points,).
+        margin: the factor.
+    """
+    inside = (nodes >= curve.nodes[0] / margin) & (nodes <= curve.nodes[-1] * margin)
+    return np.asarray(inside & np.isclose(batch_factor(curve, nodes, batch, margin), 1))
 
 
 def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
@@ -179,14 +185,14 @@ def batch_factor(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> F
         margin: factor by which the range is widened on both sides.
     """
     seen = _batches_to_compare(curve)
-    asked = batch * nodes if curve.scaling == "strong" else batch
+    asked = batch * nodes if _shares_a_batch(curve) else batch
     return np.asarray(asked / np.clip(asked, min(seen) / margin, max(seen) * margin))
 
 
 def _batches_to_compare(curve: Curve) -> list[float]:
-    """Return the measured batches: global ones with strong scaling, else those per node."""
-    strong = curve.scaling == "strong"
-    return [point.batch_per_worker * (point.nodes if strong else 1) for point in curve.measured]
+    """Return the measured batches: global ones if they are shared, else those per node."""
+    shared = _shares_a_batch(curve)
+    return [point.batch_per_worker * (point.nodes if shared else 1) for point in curve.measured]
 
 
 def _shares_a_batch(curve: Curve) -> bool:

@@ -6,28 +6,27 @@ draws (equally likely values), from which intervals come. Draws are rounded to f
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
-from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
-from nodewise.predict.curve_groups import curves_of, group_of
+from nodewise.core.schema import read_json
+from nodewise.predict.curve_groups import CurveGroup, curves_of
 from nodewise.predict.fit import DRAWS, Fit, coefficients_of
 from nodewise.predict.fit_curves import FittedGroup, fit_curves
-from nodewise.predict.law import LAWS, Parameter, law_text
+from nodewise.predict.law import LAWS, law_text
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
-from nodewise.results.quantities import Count, Finite
+from nodewise.results.quantities import Finite
 
-VERSION: Literal[2] = 2
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
@@ -64,11 +63,35 @@ class FittedCurves(Frozen):
     noise: Finite
     coefficients: tuple[Coefficient, ...]
 
+    def fit(self, curves: Sequence[Curve]) -> Fit:
+        """Return the fit of these curves.
+
+        Raises:
+            ValueError: the law is unknown, or the coefficients are not those of the law.
+        """
+        try:
+            law = LAWS.make(self.collective)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        points = CurveGroup(law, curves[0].link, imported_points(curves)).points()
+        named = {(name, str(label)): (name, label) for name, label in coefficients_of(law, points)}
+        if sorted((c.name, c.of) for c in self.coefficients) != sorted(named):
+            raise ValueError(f"the coefficients are not those of {law.name}")
+        return Fit(
+            law=law,
+            coefficients=tuple(named[c.name, c.of] for c in self.coefficients),
+            values=np.array([c.value for c in self.coefficients]),
+            draws=np.array([c.draws for c in self.coefficients]).T,
+            noise=self.noise,
+            sizes=np.array([c.step_share for c in self.coefficients]),
+            points=points,
+        )
+
 
 class FitFile(Frozen):
     """The content of a fit.json."""
 
-    version: Literal[2] = VERSION
+    version: Literal[3] = 3
     made_by: str
     kind: Literal["fitted"] = "fitted"
     source: str
@@ -77,17 +100,13 @@ class FitFile(Frozen):
     curves: tuple[Curve, ...]
     fits: tuple[FittedCurves, ...]
 
-    def fit_of(self, curve: Curve) -> Fit:
-        """Return the fit of a curve of the file."""
-        return self.fit_by_curve[curve.name]
-
     @cached_property
     def fit_by_curve(self) -> dict[str, Fit]:
         """The fit of each curve, by its name."""
         curves = {curve.name: curve for curve in self.curves}
         found: dict[str, Fit] = {}
         for group in self.fits:
-            fitted = _restored(group, [curves[name] for name in group.curves])
+            fitted = group.fit([curves[name] for name in group.curves])
             found |= dict.fromkeys(group.curves, fitted)
         return found
 
@@ -99,8 +118,7 @@ class FitFile(Frozen):
             raise ValueError("each curve must be there once, and in one of the fits")
         if len({len(c.draws) for group in self.fits for c in group.coefficients}) > 1:
             raise ValueError("all coefficients must have as many draws")
-        for curve in self.curves:
-            self.fit_of(curve)  # raises if its coefficients are not those of its law
+        _ = self.fit_by_curve  # raises if coefficients are not those of their law
         return self
 
 
@@ -111,8 +129,6 @@ def fit_measurements(
 ) -> FitFile:
     """Fit the law of its collective to each curve. Curves of one cluster are fitted together.
 
-    If the file does not name a collective, the law that best predicts held-out node counts is used.
-
     Args:
         measured: the curves.
         draws: number of equally likely coefficients, from which intervals come; 1 or more.
@@ -121,8 +137,7 @@ def fit_measurements(
     Raises:
         UserError: a curve names an unknown law.
     """
-    for curve in measured.curves:
-        check_law(curve, measured.source)
+    check_laws(measured.curves, measured.source)
     found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
     of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
@@ -138,29 +153,6 @@ def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFil
         sha256: checksum of that table.
     """
     return _file_of(found, [c for one in found for c in curves_of(one.group)], source, sha256)
-
-
-def _file_of(
-    found: Sequence[FittedGroup],
-    curves: Sequence[Curve],
-    source: str,
-    sha256: str,
-    notes: tuple[str, ...] = (),
-) -> FitFile:
-    """Return fits as the content of a fit.json."""
-    named = {curve.name: curve for curve in curves}
-    groups = [
-        _group(one.fit, [named[str(name)] for name in one.group.fitted.rows["curve"].unique()])
-        for one in found
-    ]
-    return FitFile(
-        made_by=f"nodewise {__version__}",
-        source=source,
-        source_sha256=sha256,
-        notes=notes,
-        curves=tuple(curves),
-        fits=tuple(groups),
-    )
 
 
 def write_fit(path: Path, content: FitFile) -> None:
@@ -190,37 +182,20 @@ def read_fit_file(path: Path) -> FitFile:
     Raises:
         UserError: the file is missing, too large, damaged, of another version, or no fit.json.
     """
-    content = read_bytes(path, MOST_JSON_BYTES)
-    try:
-        version = _Versioned.model_validate_json(content).version
-    except ValidationError:
-        raise UserError(f"{path}: is not what `nodewise fit` writes") from None
-    if version != VERSION:
-        raise UserError(f"{path}: is of version {version}; this program reads {VERSION}: fit again")
-    try:
-        return FitFile.model_validate_json(content)
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_error(error)}") from error
+    return read_json(FitFile, path, "it must be what this version's `nodewise fit` writes")
 
 
-class _Versioned(BaseModel):
-    version: Count
-    made_by: str
-
-
-def check_law(curve: Curve, source: str) -> None:
-    """Check that the law that a curve names exists.
+def check_laws(curves: Iterable[Curve], source: str) -> None:
+    """Check that the laws that curves name exist.
 
     Raises:
-        UserError: it does not exist.
+        UserError: one does not exist.
     """
-    where = f"{source}: curve {curve.name!r}"
-    if curve.assumed:
-        return
-    try:
-        LAWS.make(curve.collective)
-    except UserError as error:
-        raise UserError(f"{where}, column collective: {error}") from None
+    for curve in curves:
+        try:
+            LAWS.make(curve.collective)
+        except UserError as error:
+            raise UserError(f"{source}: curve {curve.name!r}, column collective: {error}") from None
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
@@ -230,75 +205,72 @@ def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
         curve = curve.model_copy(update={"collective": law_text(one.group.law)})
         if max(curve.nodes) > 1:
             notes.append(f"no collective given: a {curve.collective} is assumed")
+    if len(curve.batches) == 1:
+        notes.append("one batch per worker: how computing grows with the batch is unknown")
     labels = {"model": curve.name, "link": curve.link}
     open_terms = [
         parameter.name
         for parameter in fitted.law.parameters
         if parameter.scope in labels
+        and not (len(curve.batches) == 1 and parameter.name in _COMPUTE)
         and not fitted.identified(parameter.name, labels[parameter.scope])
     ]
-    if len(curve.batches) == 1:
-        notes.append("one batch per worker: how computing grows with the batch is unknown")
-        open_terms = [name for name in open_terms if name not in _COMPUTE]
     if open_terms:
         notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
     return curve.model_copy(update={"notes": tuple(notes)})
 
 
+def _file_of(
+    found: Sequence[FittedGroup],
+    curves: Sequence[Curve],
+    source: str,
+    sha256: str,
+    notes: tuple[str, ...] = (),
+) -> FitFile:
+    """Return fits as the content of a fit.json."""
+    named = {curve.name: curve for curve in curves}
+    groups = [
+        _group(one.fit, [named[str(name)] for name in one.group.fitted.rows["curve"].unique()])
+        for one in found
+    ]
+    return FitFile(
+        made_by=f"nodewise {__version__}",
+        source=source,
+        source_sha256=sha256,
+        notes=notes,
+        curves=tuple(curves),
+        fits=tuple(groups),
+    )
+
+
 def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
     parameters = {p.name: p for p in fitted.law.parameters}
+    coefficients = []
+    for i, (name, label) in enumerate(fitted.coefficients):
+        low, high = fitted.interval(name, label)
+        unit = parameters[name].unit
+        if curves[0].payload_bytes is None:
+            unit = unit.replace("s/B", "s per gradient")
+        if not curves[0].in_seconds:
+            unit = unit.replace("s", "s of an epoch of one example", 1)
+        coefficients.append(
+            Coefficient(
+                name=name,
+                of=str(label),
+                unit=unit,
+                meaning=parameters[name].meaning,
+                value=float(fitted.values[i]),
+                low=low,
+                high=high,
+                told=fitted.identified(name, label),
+                step_share=float(fitted.sizes[i]),
+                draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
+            )
+        )
     return FittedCurves(
         curves=tuple(curve.name for curve in curves),
         collective=curves[0].collective,
         law=fitted.law.title,
         noise=fitted.noise,
-        coefficients=tuple(
-            Coefficient(
-                name=name,
-                of=str(label),
-                unit=_unit(parameters[name], curves[0]),
-                meaning=parameters[name].meaning,
-                value=float(fitted.values[i]),
-                low=fitted.interval(name, label)[0],
-                high=fitted.interval(name, label)[1],
-                told=fitted.identified(name, label),
-                step_share=float(fitted.sizes[i]),
-                draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
-            )
-            for i, (name, label) in enumerate(fitted.coefficients)
-        ),
-    )
-
-
-def _unit(parameter: Parameter, curve: Curve) -> str:
-    """Return the unit of a coefficient, adapted if the curve's seconds or bytes are not known."""
-    unit = parameter.unit
-    if curve.payload_bytes is None:
-        unit = unit.replace("s/B", "s per gradient")
-    return unit if curve.in_seconds else unit.replace("s", "s of an epoch of one example", 1)
-
-
-def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
-    """Restore the fit of a group.
-
-    Raises:
-        ValueError: the law is unknown, or the coefficients are not those of the law.
-    """
-    try:
-        law = LAWS.make(group.collective)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    found = group.coefficients
-    points = group_of(curves, law).points()
-    named = {(name, str(label)): (name, label) for name, label in coefficients_of(law, points)}
-    if sorted((c.name, c.of) for c in found) != sorted(named):
-        raise ValueError(f"the coefficients are not those of {law.name}")
-    return Fit(
-        law=law,
-        coefficients=tuple(named[c.name, c.of] for c in found),
-        values=np.array([c.value for c in found]),
-        draws=np.array([c.draws for c in found]).T,
-        noise=group.noise,
-        sizes=np.array([c.step_share for c in found]),
-        points=points,
+        coefficients=tuple(coefficients),
     )

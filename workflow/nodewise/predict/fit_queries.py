@@ -116,10 +116,11 @@ def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
         optima: the table `optima`.
     """
     rows = speedup_roles(predictions)
-    held = optima[(optima["held"] == "batch_per_worker") & (optima["job"] != "run")]
-    ends = held.astype({"batch_per_worker": "int64"})[
-        ["curve", *POINT, "speedup_low", "speedup_high"]
-    ].rename(columns={"speedup_low": "low", "speedup_high": "high"})
+    ends = (
+        optima[optima["job"] != "run"]
+        .astype({"batch_per_worker": "int64"})[["curve", *POINT, "speedup_low", "speedup_high"]]
+        .rename(columns={"speedup_low": "low", "speedup_high": "high"})
+    )
     rows = rows.merge(ends, "left", ["curve", *POINT])
     line = rows["role"] != "observed"
     return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))

@@ -6,7 +6,6 @@ little about a law.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,11 @@ from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"
-LARGEST_TOTALS = "largest node count left out, whole steps only"
 EACH = "each node count left out in turn"
 OWN = "the strategy's own formula"
 
 _LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
+_LINE = ["curve", "batch_per_worker"]
 
 
 def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
@@ -34,48 +33,31 @@ def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
     return errors
 
 
-def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str, Any]]:
+def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[pd.DataFrame]:
     """Return rows of `trials`: held-out predictions of the group's law and of the baselines.
 
     Lines (one batch of one curve) with three or more node counts take part. The group's law is
-    chosen by and fitted to all remaining points of the group together. If parts were measured, it
-    is also fitted to whole steps alone. Baselines are fitted to whole steps of one line each.
+    fitted to all remaining points of the group together, baselines to the whole steps of one line
+    each.
 
     Args:
         group: the curves.
-        priors: prior mean and standard deviation of coefficients.
+        priors: what is known of coefficients.
         draws: number of equally likely coefficients, from which intervals come.
     """
     group = group.fitted
-    rows: list[dict[str, Any]] = []
+    tables = []
     for scenario, left_out in _left_out(group.rows):
         rest, asked = group.where(~left_out), group.where(left_out)
-        rows += _ask(rest, asked, scenario, priors=priors, draws=draws)
-        if scenario == LARGEST and group.rows["compute_s"].notna().any():
-            rows += _ask(rest, asked, LARGEST_TOTALS, priors={}, draws=draws, parts=False)
-        rows += _ask_baselines(rest, asked, scenario)
-    return rows
-
-
-def trial_rows(
-    rows: pd.DataFrame, predicted_s: Floats, others: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Return rows of `trials`.
-
-    Args:
-        rows: points of a group.
-        predicted_s: predicted step times in seconds, (points,).
-        others: values of the remaining columns, each one for all points or (points,).
-    """
-    columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
-        "source": rows["kind"].tolist(),
-        "observed_s": rows["step_time_s"].tolist(),
-        "predicted_s": predicted_s.tolist(),
-        "error": relative_error(predicted_s, rows["step_time_s"]).tolist(),
-    }
-    for name, value in others.items():
-        columns[name] = np.broadcast_to(np.asarray(value), len(rows)).tolist()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        fitted = fit(rest.law, rest.points(), priors=priors, draws=draws)
+        tables.append(_trials(fitted, asked, scenario, own=True))
+        lines = dict(iter(rest.rows.groupby(_LINE)))
+        for line, held in asked.rows.groupby(_LINE):
+            alone = replace(rest, rows=lines[line]).points(parts=False)
+            for name in baselines():
+                fitted = fit(LAWS[name](), alone, draws=0, rounds=1)
+                tables.append(_trials(fitted, replace(asked, rows=held), scenario, own=False))
+    return tables
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:
@@ -105,7 +87,7 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
     """Yield each scenario with a mask of the rows that it holds out."""
-    counts = rows.groupby(["curve", "batch_per_worker"])["nodes"]
+    counts = rows.groupby(_LINE)["nodes"]
     enough = counts.transform("nunique") >= _LEAST_NODE_COUNTS
     largest = enough & (rows["nodes"] == counts.transform("max"))
     if largest.any():
@@ -114,45 +96,22 @@ def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
         yield EACH, enough & (rows["nodes"] == n)
 
 
-def _ask(
-    rest: CurveGroup,
-    asked: CurveGroup,
-    scenario: str,
-    *,
-    priors: Priors,
-    draws: int,
-    parts: bool = True,
-) -> list[dict[str, Any]]:
-    points = rest.points(parts=parts)
-    fitted = fit(rest.law, points, priors=priors, draws=draws)
-    return _rows(fitted, asked, scenario, own=True)
-
-
-def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    at = ["curve", "batch_per_worker"]
-    groups = dict(iter(rest.rows.groupby(at)))
-    for line, held in asked.rows.groupby(at):
-        alone = replace(rest, rows=groups[line]).points(parts=False)
-        for name in baselines():
-            fitted = fit(LAWS[name](), alone, draws=0, rounds=1)
-            rows += _rows(fitted, replace(asked, rows=held), scenario, own=False)
-    return rows
-
-
-def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[dict[str, Any]]:
+def _trials(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> pd.DataFrame:
     points = asked.points(parts=False)
     predicted = fitted.evaluate(points.at, points.model, points.link)
     low, high = fitted.observed_interval(points.at, points.model, points.link)
-    others = {
-        "scenario": scenario,
-        "trained": _trained(fitted.points, points) if scenario != EACH else "",
-        "law": fitted.law.name,
-        "own": own,
-        "low_s": low,
-        "high_s": high,
-    }
-    return trial_rows(asked.rows, predicted, others)
+    return asked.rows[[*ABOUT, "batch_per_worker", "nodes"]].assign(
+        source=asked.rows["kind"],
+        observed_s=asked.rows["step_time_s"],
+        predicted_s=predicted,
+        error=relative_error(predicted, asked.rows["step_time_s"]),
+        scenario=scenario,
+        trained=_trained(fitted.points, points) if scenario != EACH else "",
+        law=fitted.law.name,
+        own=own,
+        low_s=low,
+        high_s=high,
+    )
 
 
 def _trained(fitted: Points, asked: Points) -> list[str]:

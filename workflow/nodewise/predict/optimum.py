@@ -1,98 +1,100 @@
 """Answer for every curve: of a fit.json for `predict` and `optimum`, or of a study."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.predict.answers import OBJECTIVES, Answers, Job, best_batch
+from nodewise.predict.answers import OBJECTIVES, Answers, Job, check_amount
 from nodewise.predict.curve_groups import CurveGroup, curves_of
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import Fit
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.options import MANY, MANY_EXAMPLES, Options
+from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly
 from nodewise.results.curves import Curve
 
 MOST_NODES = 64
-_QUANTITIES = ("time", "cost", "energy", "speedup", "efficiency")
 
 Row = dict[str, Any]
 Steps = Mapping[Key, StepsToAccuracy]
 
 
 def find_answers(
-    file: FitFile, nodes: Sequence[int], options: Options, *, whole_machines: bool = False
+    file: FitFile,
+    nodes: Sequence[int],
+    job: Job,
+    *,
+    batch: float | None = None,
+    global_batch: float | None = None,
+    whole_machines: bool = False,
 ) -> Iterator[tuple[Curve, Answers]]:
     """Yield the answers for each curve and batch.
 
     Args:
         file: the fits.
         nodes: the numbers of nodes; one node is always among those answered.
-        options: what is known about the training.
+        job: what is trained, and its conditions.
+        batch: examples per node and step. By default, what was measured: the global batch that all
+            points of a curve share, or each batch per node.
+        global_batch: examples per step of all nodes, instead of `batch`.
         whole_machines: whether to leave out numbers that do not fill their machines.
 
     Raises:
-        UserError: an option is missing, or no curve has an example for each of so many nodes.
+        UserError: an option is missing or not allowed, or no curve has an example for each of so
+            many nodes.
     """
+    asked = {"batch": batch, "global_batch": global_batch}
+    given: Row = {name: value for name, value in asked.items() if value is not None}
+    if len(given) > 1:
+        raise UserError("--batch and --global-batch: give one of them")
+    for name, value in given.items():
+        check_amount(name, value)
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     found = False
     for curve in file.curves:
-        asked = candidates(curve, nodes) if whole_machines else nodes
-        for batch in options.batches(curve):
-            if min(asked) <= batch.get("global_batch", np.inf):
+        shared = [{"global_batch": curve.global_batch}] if curve.global_batch else None
+        counts = candidates(curve, nodes) if whole_machines else nodes
+        for one in [given] if given else shared or [{"batch": b} for b in curve.batches]:
+            if min(counts) <= one.get("global_batch", np.inf):
                 found = True
-                yield curve, predictions.answer(curve, asked, options.job(curve), **batch)
+                yield curve, predictions.answer(curve, counts, job.of_curve(curve), **one)
     if not found:
         raise UserError(f"--nodes {min(nodes)}: is more than the examples of the global batch")
 
 
-def prediction_rows(found: Iterable[tuple[Curve, Answers]], nodes: Collection[int]) -> list[Row]:
+def prediction_rows(found: Iterable[tuple[Curve, Answers]], nodes: Iterable[int]) -> list[Row]:
     """Return one row per curve, batch and number of nodes; see `answers.Answers.table`.
 
-    `low` and `high` are the ends of the 90 % interval of `step_time_s`. `kind` is `fitted` if this
-    point was measured. `outside` lists which of `nodes` and `batch` are outside of the measured
-    range. Values that are not known are None.
+    `low` and `high` are the ends of the 90 % interval of `step_time_s`. Values that are not known
+    are None.
     """
+    names = {"step_s": "step_time_s", "step_s_low": "low", "step_s_high": "high"}
     rows = []
     for curve, answers in found:
-        measured = {(point.nodes, point.batch_per_worker) for point in curve.measured}
+        about = {"curve": curve.name, "job": answers.job.name}
+        about["cost_unit"] = answers.job.units["cost"]
         for row in table_rows(answers):
-            n, batch, step = row["nodes"], row["batch_per_worker"], row.pop("step_s")
-            outside = {
-                "nodes": not curve.nodes[0] <= n <= curve.nodes[-1],
-                "batch": not curve.batches[0] <= batch <= curve.batches[-1],
-            }
-            about = {
-                "curve": curve.name,
-                "step_time_s": step,
-                "low": row.pop("step_s_low"),
-                "high": row.pop("step_s_high"),
-                "samples_per_s": n * batch / step if step else None,
-                "job": answers.job.name,
-                "cost_unit": answers.job.units["cost"],
-                "extrapolated": row["kind"] == "extrapolated",
-                "outside": [name for name, is_outside in outside.items() if is_outside],
-            }
-            row["kind"] = "fitted" if (n, batch) in measured else "predicted"
-            if n in nodes:
-                rows.append(about | row)
+            step_s, examples = row["step_s"], row["nodes"] * row["batch_per_worker"]
+            if row["nodes"] in nodes:
+                rows.append(
+                    about
+                    | {names.get(name, name): value for name, value in row.items()}
+                    | {"samples_per_s": examples / step_s if step_s else None}
+                    | {"extrapolated": row["kind"] == "extrapolated"}
+                )
     return rows
 
 
 def optimum_rows(
-    file: FitFile, nodes: Sequence[int], options: Options, objective: str | None = None
+    found: Iterable[tuple[Curve, Answers]], objective: str | None = None
 ) -> list[tuple[Answers, Row]]:
     """Return the answers for each curve and batch, each with its row of the JSON output.
 
-    `best_batch` marks the one of several batches of a curve at which the fastest number is fastest.
-
     Args:
-        file: the fits.
-        nodes: the numbers of nodes to compare.
-        options: what is known about the training.
+        found: the answers, as from `find_answers`.
         objective: what the sentence is about. Default: the deadline or the budget if there is one,
             else the knee.
 
@@ -100,7 +102,7 @@ def optimum_rows(
         UserError: there is no such objective, or it needs an option.
     """
     rows = []
-    for curve, answers in find_answers(file, nodes, options, whole_machines=True):
+    for curve, answers in found:
         known = answers.objectives()
         if objective is not None and objective not in known:
             needs = f": needs --{objective.replace('energy', 'watts')}"
@@ -116,34 +118,18 @@ def optimum_rows(
             "units": answers.job.units,
             "answer": answers.sentence(objective or default),
             "best": [vars(answers.best(name)) for name in known],
-            "best_batch": False,
             "nodes": table,
         }
         rows.append((answers, row))
-    for curve in file.curves:
-        of_curve = [(answers, row) for answers, row in rows if row["curve"] == curve.name]
-        fastest = best_batch([answers for answers, _ in of_curve], "fastest")
-        for answers, row in of_curve:
-            row["best_batch"] = len(of_curve) > 1 and answers is fastest
     return rows
 
 
 def table_rows(answers: Answers) -> list[Row]:
     """Return the rows of the table of answers for JSON: None for what is not known."""
-    rows = answers.table.to_dict("records")
-    return [
-        {
-            str(name): value if isinstance(value, str) else _number(float(value))
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
-
-
-def _number(value: float) -> float | int | None:
-    if not np.isfinite(value):
-        return None
-    return int(value) if value == int(value) and abs(value) < 1e15 else value
+    table = answers.table.astype(object)
+    finite = answers.table.replace([np.inf, -np.inf], np.nan).notna()
+    rows = table.where(finite, None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def optima_rows(
@@ -167,19 +153,12 @@ def optima_rows(
     for curve in curves:
         mine = group.fitted.rows[group.fitted.rows["curve"] == curve.name]
         about = group.about(mine.iloc[0])
-        batches: list[Row] = [{"batch": batch} for batch in curve.batches]
-        batches.append({"global_batch": float((mine["batch_per_worker"] * mine["nodes"]).max())})
         for job in _jobs(mine, steps):
-            for batch in batches:
-                answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, **batch)
-                rows += [
-                    about | {"held": _HELD[next(iter(batch))]} | row
-                    for row in _listed(answers, listed)
-                ]
+            for batch in curve.batches:
+                answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, batch=batch)
+                if answers.known:
+                    rows += [about | {"job": job.name} | row for row in _listed(answers, listed)]
     return rows
-
-
-_HELD = {"batch": "batch_per_worker", "global_batch": "global_batch"}
 
 
 def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
@@ -193,28 +172,23 @@ def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
         yield Job(name="run", steps=law)
 
 
-def _listed(answers: Answers, listed: Iterable[int]) -> Iterator[Row]:
-    """Yield the rows of the table that matter, with what each is the best for."""
-    if not answers.known:
-        return
-    best: dict[int, list[str]] = {}
+def _listed(answers: Answers, listed: Iterable[int]) -> list[Row]:
+    """Return the rows of the table that matter, with what each is the best for."""
+    best: dict[int | None, list[str]] = {}
     for objective in answers.objectives():
-        found = answers.best(objective)
-        if found.nodes is not None:
-            best.setdefault(found.nodes, []).append(objective)
+        best.setdefault(answers.best(objective).nodes, []).append(objective)
     faster = answers.nodes[answers.speedup[0] > 1 + 1e-9].astype(int)
     first = int(faster[0]) if len(faster) else None
-    for row in answers.table.to_dict("records"):
-        n = row["nodes"]
-        if n in best or n in listed or n == first:
-            yield {
-                "job": answers.job.name,
-                **{str(name): row[name] for name in row},
-                "kind": "fitted" if row["kind"] == "fitted" else "predicted",
-                "extrapolated": row["kind"] == "extrapolated",
-                "global_batch": n * row["batch_per_worker"],
-                "cost_unit": answers.job.units["cost"],
-                "best_for": ", ".join(best.get(n, [])),
-                "break_even": n == first,
-                "answer": answers.sentence() if "knee" in best.get(n, []) else "",
-            }
+    table = answers.table[answers.table["nodes"].isin([*best, *listed, first])]
+    return [
+        {str(name): value for name, value in row.items()}
+        | {
+            "kind": "fitted" if row["kind"] == "fitted" else "predicted",
+            "extrapolated": row["kind"] == "extrapolated",
+            "global_batch": row["nodes"] * row["batch_per_worker"],
+            "best_for": ", ".join(best.get(row["nodes"], [])),
+            "break_even": row["nodes"] == first,
+            "answer": answers.sentence() if "knee" in best.get(row["nodes"], []) else "",
+        }
+        for row in table.to_dict("records")
+    ]

@@ -90,13 +90,11 @@ class PartsLaw(Law):
       reads the examples of all nodes. It is 0 if the pipeline is sharded.
     - communicate depends on the law.
 
-    In tables, `wait_bound` names a step whose largest part is `wait`, and `wait_words` describes
-    the waiting.
+    In tables, `wait_bound` names a step whose largest part is `wait`.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
     wait_bound: ClassVar[str] = "straggler-bound"
-    wait_words: ClassVar[str] = "waiting for the slowest node"
     compute: ClassVar[Expr] = in_order(c_0, c_1 * b, d)
     wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)

@@ -11,7 +11,6 @@ import pandas as pd
 
 from nodewise.predict.published_curves import PUBLISHED, Scaling
 from nodewise.predict.similar_curves import line_change, slopes_of
-from nodewise.results.table_files import typed
 
 PREDICTED = PUBLISHED.with_name("predicted_curves.csv")
 
@@ -31,26 +30,15 @@ RULES: dict[str, Callable[[Scaling, float], float]] = {
 }
 """Simple rules for comparison. Each predicts the log efficiency of a curve on some devices."""
 
-COLUMNS = {
-    "curve": "str",
-    "publisher": "str",
-    "devices": "int64",
-    "value": "float64",
-    "predicted": "float64",
-    "low": "float64",
-    "high": "float64",
-    "covered": "bool",
-    "width": "float64",
-    "ours": "float64",
-    **dict.fromkeys(RULES, "float64"),
-}
-"""`devices` is the held-out number of devices. `value`, `predicted`, `low` and `high` are in the
-curve's own unit. `ours` and the columns of the rules are errors of the logarithm."""
-
 
 def read_predicted() -> pd.DataFrame:
-    """Return the predictions of held-out points, one row per curve."""
-    return typed(pd.read_csv(PREDICTED), COLUMNS)
+    """Return the predictions of held-out points, one row per curve.
+
+    `devices` is the held-out number of devices. `value`, `predicted`, `low` and `high` are in the
+    curve's own unit. `ours` and the columns of the rules are errors of the logarithm. `width` is
+    that of the interval of the logarithm.
+    """
+    return pd.read_csv(PREDICTED)
 
 
 def levels(rows: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +47,7 @@ def levels(rows: pd.DataFrame) -> pd.DataFrame:
     Errors are summarised over curves, and weighted so that each publisher counts the same.
 
     Args:
-        rows: rows with the columns `curve`, `publisher`, and those of `COLUMNS` from `covered` on.
+        rows: as from `read_predicted`.
     """
     share = 1 / rows.groupby("publisher")["curve"].transform("size")
     found = {}
@@ -80,26 +68,13 @@ def levels(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 NEXT = PUBLISHED.with_name("next_measurements.csv")
-FOLLOWED = {
-    "curve": "str",
-    "publisher": "str",
-    "points": "int64",
-    **{
-        f"{way}_{what}": kind
-        for way in ("doubling", "next")
-        for what, kind in (
-            ("measured", "int64"),
-            ("devices", "int64"),
-            ("loss", "float64"),
-            ("good", "bool"),
-        )
-    },
-}
-"""Two ways to choose measurements: doubling the devices, and following `nodewise next`. For each:
-how many measurements it made, which number of devices it chose, the loss against the best number of
-the curve, and whether that is at most 10 %. The table is written by `bench/next_measurement.py`."""
 
 
 def read_next() -> pd.DataFrame:
-    """Return the results of doubling and of following `nodewise next`, one row per curve."""
-    return typed(pd.read_csv(NEXT), FOLLOWED)
+    """Return the results of two ways to choose measurements, one row per curve.
+
+    The ways are doubling the devices, and following `nodewise next`. For each: how many
+    measurements it made, which number of devices it chose, the loss against the best number of the
+    curve, and whether that is at most 10 %. The table is written by `bench/next_measurement.py`.
+    """
+    return pd.read_csv(NEXT)

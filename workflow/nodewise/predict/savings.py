@@ -10,68 +10,54 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import CurveGroup, rows_of
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.law import At, Floats
 
 NODES = tuple(range(1, 11))
 
 
-def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
+def saving_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
     """Return rows of `savings` for each model and for their mean, which has an empty `model`.
 
     There are none if the group is not of a published study.
     """
-    lines = _best_lines(group.fitted.rows)
-    if group.first["kind"] != "published" or not lines or not len(fitted.draws):
+    best: dict[str, tuple[Any, int, Floats]] = {}
+    if group.first["kind"] != "published" or not len(fitted.draws):
         return []
+    for _, line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
+        first, model = line.iloc[0], str(line["model"].iloc[0])
+        seconds = line.set_index("nodes")["step_time_s"].sort_index().astype(float)
+        if 1 in seconds.index and len(seconds) > 1:
+            observed = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
+            at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
+            step_s = fitted.evaluate(at, first["curve"], group.link)
+            drawn = np.vstack([step_s, fitted.draw(at, first["curve"], group.link)])
+            saved = np.asarray(1 - drawn / (at.nodes * drawn[:, :1]))
+            if model not in best or observed.iloc[-1] > best[model][0].iloc[-1]:
+                best[model] = observed, int(first["batch_per_worker"]), saved
+    if not best:
+        return []
+    tables = [
+        _table(observed, saved).assign(model=model, batch_per_worker=batch)
+        for model, (observed, batch, saved) in best.items()
+    ]
+    mean = pd.concat([one[0] for one in best.values()], axis=1).mean(axis=1, skipna=False)
+    drawn = np.mean([one[2] for one in best.values()], axis=0)
+    tables.append(_table(mean, drawn).assign(model="", batch_per_worker=None))
     about = {"source": group.first["kind"], "study": group.first["study"]}
-    saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
-    tables = []
-    for line, *of_line in zip(lines, saved, drawn, observed, strict=True):
-        first = line.iloc[0]
-        model = {"model": first["model"], "batch_per_worker": int(first["batch_per_worker"])}
-        tables.append(_table(*of_line).assign(**model))
-    mean = _table(*(np.mean(values, axis=0) for values in (saved, drawn, observed)))
-    tables.append(mean.assign(model="", batch_per_worker=None))
-    return [row | about for table in tables for row in rows_of(table)]
+    return [pd.concat(tables).assign(**about)]
 
 
-def _best_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the points of each model at the batch that saved most on its most nodes."""
-    best = []
-    for _, of in rows.groupby("curve"):
-        lines = [line.set_index("nodes", drop=False) for _, line in of.groupby("batch_per_worker")]
-        known = [line for line in lines if 1 in line.index and len(line) > 1]
-        if known:
-            best.append(max(known, key=lambda line: _observed(line).iloc[-1]))
-    return best
+def _table(line: "pd.Series[float]", saved: Floats) -> pd.DataFrame:
+    """Return rows by number of nodes.
 
-
-def _observed(line: pd.DataFrame) -> "pd.Series[float]":
-    """Return the share saved by number of nodes, for a line indexed by nodes."""
-    seconds = line["step_time_s"].sort_index().astype(float)
-    saved: pd.Series[float] = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
-    return saved
-
-
-def _saved(group: CurveGroup, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Return the share saved on `NODES`: by the law, by its draws, and as observed or NaN.
-
-    The shapes are (nodes,), (draws, nodes) and (nodes,).
+    Args:
+        line: the observed shares, by number of nodes.
+        saved: the shares by the law, then by draws, (1 + draws, nodes).
     """
-    first = line.iloc[0]
-    at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
-    curve = str(first["curve"])
-    step_s = fitted.evaluate(at, curve, group.link)
-    drawn = fitted.draw(at, curve, group.link)
-    observed = np.asarray(_observed(line).reindex(NODES), np.float64)
-    saved: Floats = 1 - step_s / (at.nodes * step_s[0])
-    return saved, 1 - drawn / (at.nodes * drawn[:, :1]), observed
-
-
-def _table(saved: Floats, drawn: Floats, observed: Floats) -> pd.DataFrame:
-    low, high = interval_of(drawn)
-    table = pd.DataFrame({"nodes": NODES, "observed": observed, "saved": saved})
+    observed = line.reindex(NODES).to_numpy(float)
+    low, high = interval_of(saved[1:])
     kind = np.where(np.isfinite(observed), "fitted", "predicted")
-    return table.assign(low=low, high=high, kind=kind)
+    table = {"nodes": NODES, "observed": observed, "saved": saved[0], "low": low, "high": high}
+    return pd.DataFrame(table | {"kind": kind})

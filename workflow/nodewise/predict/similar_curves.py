@@ -15,13 +15,15 @@ The rules, for numbers of devices beyond the measured ones:
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.published_curves import Scaling
+from nodewise.predict.fit import interval_of
+from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.results.curves import Floats
 
 NOISE = 0.05
@@ -29,7 +31,6 @@ NOISE = 0.05
 SLOPE_SHARE = 0.85
 OWN = 4.0
 """Factor on the weight of curves from the same publisher."""
-_TAILS = (0.05, 0.95)
 _MIDDLE = (0.4, 0.5, 0.6)  # the mean of these quantiles depends less on a single curve
 _WIDER = 1.2  # curves of new publishers scatter more; checked by bench/corpus.py
 _LEAST_STEP = 0.5  # doublings; shorter steps have the error of measurements
@@ -132,28 +133,26 @@ class SimilarCurves:
     """
 
     def __init__(self, curves: Iterable[Scaling]) -> None:
-        errors: dict[tuple[str, str], list[tuple[float, str]]] = {}
+        found: dict[tuple[str, str], list[tuple[float, str]]] = {}
         for curve in curves:
             for made, truth in _examples(curve):
                 if made.unit:
                     error = (truth - made.value) / made.unit, curve.publisher
-                    errors.setdefault((made.place, made.kind), []).append(error)
-        self._errors = {key: sorted(rows) for key, rows in errors.items()}
+                    found.setdefault((made.place, made.kind), []).append(error)
+        self._errors = {}
+        for key, rows in found.items():
+            errors, publishers = zip(*sorted(rows), strict=True)
+            counts = Counter(publishers)
+            weights = [counts[one] ** -0.5 for one in publishers]
+            self._errors[key] = np.array(errors), np.array(publishers), np.array(weights)
 
     def predict(self, curve: Scaling, devices: Floats, hosts: Floats) -> Floats:
         """Return log efficiencies and the ends of their 90 % intervals, (3, targets).
 
-        The intervals are those of another measurement.
-
-        Args:
-            curve: the known points.
-            devices: numbers of devices to predict, (targets,).
-            hosts: numbers of machines, (targets,).
+        The intervals are those of another measurement. The arguments are those of `draw`.
         """
-        value, off = self._continue(curve, devices, hosts, dict.fromkeys(_PLACES, _TAILS))
-        low, high = np.sort(off, axis=0)
-        below, above = (np.hypot(np.maximum(end, 0.0), NOISE) for end in (-low, high))
-        return np.array([value, value - below, value + above])
+        value, drawn = self.draw(curve, devices, hosts, _DRAWS)
+        return np.vstack([value, interval_of(drawn)])
 
     def widening(self, curve: Scaling, edge: float, devices: Floats, hosts_of: float) -> Floats:
         """Return how much wider the interval at each target is than at `edge`, (targets,).
@@ -179,35 +178,24 @@ class SimilarCurves:
         A draw takes the same quantile of errors at all targets of one place (ahead of the points,
         between them, and so on). Quantiles of different places are independent. The noise of the
         measured points is one common shift per draw.
+
+        Args:
+            curve: the known points.
+            devices: numbers of devices to predict, (targets,).
+            hosts: numbers of machines, (targets,).
+            draws: how many draws.
         """
         rng = np.random.default_rng([len(curve), draws])
-        shares = (np.arange(draws) + 0.5) / draws
-        of_place = {place: rng.permutation(shares).tolist() for place in _PLACES}
-        value, off = self._continue(curve, devices, hosts, of_place)
-        return value, value + off + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
-
-    def _continue(
-        self,
-        curve: Scaling,
-        devices: Floats,
-        hosts: Floats,
-        shares: dict[str, Sequence[float]],
-    ) -> tuple[Floats, Floats]:
-        """Return log efficiencies at targets, (targets,), and deviations, (shares, targets).
-
-        A deviation is the error quantile of a share, relative to the median.
-        """
-        value = np.zeros(len(devices))
-        off = np.zeros((len(shares["ahead"]), len(devices)))
+        shares = {place: rng.permutation((np.arange(draws) + 0.5) / draws) for place in _PLACES}
+        value, off = np.zeros(len(devices)), np.zeros((draws, len(devices)))
         for i, (n, machines) in enumerate(zip(devices, hosts, strict=True)):
             made = guess(curve, float(n), float(machines))
             value[i] = made.value
             if not made.unit:
                 continue
-            errors = self._quantiles(made, curve.publisher, (*_MIDDLE, *shares[made.place]))
-            middle = errors[: len(_MIDDLE)].mean()
+            errors, middle = self._quantiles(made, curve.publisher, shares[made.place])
             value[i] += middle * made.unit * (made.place != "between")
-            off[:, i] = _WIDER * (errors[len(_MIDDLE) :] - middle) * made.unit
+            off[:, i] = _WIDER * (errors - middle) * made.unit
             # no device is faster than measured, and none is slower among fewer devices
             if made.unit > 0 and made.place != "before":
                 value[i] = min(value[i], curve.efficiency.max())
@@ -215,19 +203,25 @@ class SimilarCurves:
             else:
                 value[i] = max(value[i], curve.efficiency[0])
                 off[:, i] = np.maximum(off[:, i], curve.efficiency[0] - NOISE - value[i])
-        return value, off
+        return value, value + off + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
 
-    def _quantiles(self, made: Guess, publisher: str, shares: Sequence[float]) -> Floats:
-        """Return weighted quantiles of the errors of guesses of this kind, (shares,)."""
-        errors, publishers = zip(*self._errors[made.place, made.kind], strict=True)
-        counts = Counter(publishers)
-        weights = [counts[one] ** -0.5 * (OWN if one == publisher else 1.0) for one in publishers]
-        sums = np.cumsum(weights)
-        at = np.searchsorted(sums, np.multiply(shares, sums[-1]))
-        return np.array([errors[min(i, len(errors) - 1)] for i in at], dtype=np.float64)
+    def _quantiles(self, made: Guess, publisher: str, shares: Floats) -> tuple[Floats, float]:
+        """Return weighted quantiles of the errors of guesses of this kind, and their middle."""
+        errors, publishers, weights = self._errors[made.place, made.kind]
+        sums = np.cumsum(np.where(publishers == publisher, OWN * weights, weights))
+        at = np.searchsorted(sums, np.append(shares, _MIDDLE) * sums[-1])
+        found = errors[np.minimum(at, len(errors) - 1)]
+        return found[: len(shares)], float(found[len(shares) :].mean())
 
 
 _PLACES = ("ahead", "between", "before", "one")
+_DRAWS = 400
+
+
+@cache
+def published_alone() -> SimilarCurves:
+    """Return the predictor that has learned from all published curves."""
+    return SimilarCurves(read_published())
 
 
 def _examples(curve: Scaling) -> list[tuple[Guess, float]]:

@@ -6,22 +6,25 @@ even the smallest batch needs. The critical batch B_c = E_min/S_min needs twice 
 2.11). The law assumes that the learning rate is tuned to each batch. Runs that all have the same
 learning rate follow it with a different B_c.
 
-The law is fitted to runs of whole epochs at two or more global batches. Alternatively the gradient
-noise scale gives it up to a factor; then only ratios of steps are meaningful.
+The law is fitted to runs of whole epochs at two or more global batches. The gradient noise scale
+gives only B_c.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from nodewise.core.errors import UserError
 from nodewise.core.exchanges import exchanges_where
 from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Floats, Law, Parameter, b, positive
 from nodewise.predict.points import Points
+from nodewise.results.csv_file import Number, read_table
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
 Key = tuple[str, str, str]
@@ -30,8 +33,8 @@ KEY = ("model", "dataset", "data_origin")
 
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """The sources of a law of steps to an accuracy."""
-_NOISE = ("noise", "signal")
 _SEED = 18120
+_COUNT = Number(1, 1e15)
 
 
 class NotEnoughRunsError(ValueError):
@@ -42,26 +45,18 @@ class NotEnoughRunsError(ValueError):
 class StepsToAccuracy:
     """The law of steps to an accuracy, with its coefficients.
 
-    Without a target, and unless steps were measured, the law is known only up to a factor.
-
     Attributes:
         minimum_steps: S_min.
         minimum_examples: E_min.
         draws: equally likely values of S_min and E_min, (draws, 2).
-        target: the training accuracy to reach, or None if unknown.
-        measured: whether users counted the steps themselves, to a target of their own.
+        target: the training accuracy to reach. None if users counted steps to a target of their
+            own; and for a noise scale, for which only the ratio E_min/S_min has a meaning.
     """
 
     minimum_steps: float
     minimum_examples: float
     draws: Floats
     target: float | None = None
-    measured: bool = False
-
-    @property
-    def relative(self) -> bool:
-        """Whether steps are known only up to a factor."""
-        return self.target is None and not self.measured
 
     @property
     def critical_batch(self) -> float:
@@ -90,15 +85,28 @@ class StepsToAccuracy:
 class KnownSteps(NamedTuple):
     """The law of steps of a model on a dataset, or what is missing to know it.
 
-    `basis` is the source of the law: `BY_NOISE` or `BY_EPOCHS`. `kind` says whether it was
-    `measured` or `fitted`.
+    `basis` is the source of the law: `BY_NOISE` or `BY_EPOCHS`.
     """
 
     key: Key
     basis: str
-    kind: str
     law: StepsToAccuracy | None
     missing: str = ""
+
+    def row(self) -> dict[str, object]:
+        """Return the row of the table `steps_to_accuracy`."""
+        law = self.law
+        low, high = law.critical_batch_interval if law else (np.nan, np.nan)
+        return dict(zip(KEY, self.key, strict=True)) | {
+            "basis": self.basis,
+            "kind": "measured" if self.basis == BY_NOISE else "fitted",
+            "target": law.target if law and law.target else np.nan,
+            "minimum_steps": law.minimum_steps if law and law.target else np.nan,
+            "critical_batch": law.critical_batch if law else np.nan,
+            "critical_batch_low": low,
+            "critical_batch_high": high,
+            "missing": self.missing,
+        }
 
 
 class _StepsByBatch(Law):
@@ -108,22 +116,33 @@ class _StepsByBatch(Law):
     title = "Steps to an accuracy"
     source = SOURCE
     parameters = (
-        Parameter(
-            "S_min",
-            "minimum_steps",
-            "1",
-            "model",
-            "minimum number of steps, with very large batches",
-        ),
-        Parameter(
-            "E_min",
-            "minimum_examples",
-            "1",
-            "model",
-            "minimum number of examples, with very small batches",
-        ),
+        Parameter("S_min", "minimum_steps", "1", "model", "steps with very large batches"),
+        Parameter("E_min", "minimum_examples", "1", "model", "examples with very small batches"),
     )
     step = positive("S_min") + positive("E_min") / b  # b is the global batch here
+
+
+def find_steps(
+    epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame
+) -> list[KnownSteps]:
+    """Return all laws of steps: first those from noise scales, then those from runs.
+
+    Runs are synchronous ones of whole epochs.
+
+    Args:
+        epochs: the table `epochs`.
+        cells: the table `cells`.
+        noise_scale: the table `noise_scale`.
+    """
+    known = [KnownSteps(key, BY_NOISE, by_noise(rows)) for key, rows in _by_key(noise_scale)]
+    whole = cells["whole_epochs"] & (cells["status"] == "ok")
+    wanted = cells.loc[whole & updates_exactly(cells), "cell_id"]
+    for key, runs in _by_key(epochs[epochs["cell_id"].isin(wanted)]):
+        try:
+            known.append(KnownSteps(key, BY_EPOCHS, fit_steps(runs)))
+        except NotEnoughRunsError as error:
+            known.append(KnownSteps(key, BY_EPOCHS, None, str(error)))
+    return known
 
 
 def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccuracy:
@@ -146,8 +165,6 @@ def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccur
     ]
     batch, steps = np.array(reached, dtype=np.float64).reshape(-1, 2).T
     seen = np.isfinite(steps)
-    if len(np.unique(batch[seen])) < 2:
-        raise NotEnoughRunsError(_missing(np.unique(batch), np.unique(batch[seen]), target))
     return fit_counted(batch[seen], steps[seen], target)
 
 
@@ -165,103 +182,55 @@ def fit_counted(
         NotEnoughRunsError: there are fewer than two global batches.
     """
     if len(np.unique(np.asarray(global_batch))) < 2:
-        raise NotEnoughRunsError("steps of two global batches or more are needed")
+        aim = "the accuracy" if target is None else f"an accuracy of {target:.3f}"
+        raise NotEnoughRunsError(
+            f"two global batches or more must be seen to reach {aim} between two epochs: measure "
+            "whole epochs at another batch, or more epochs"
+        )
     fitted = fit(_StepsByBatch(), Points.of(1, global_batch, 0, steps))
     minimum_steps, minimum_examples = fitted.values.tolist()
-    return StepsToAccuracy(
-        minimum_steps, minimum_examples, fitted.draws, target, measured=target is None
-    )
+    return StepsToAccuracy(minimum_steps, minimum_examples, fitted.draws, target)
 
 
-def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows exchange so that exactly n·b examples make one update."""
-    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.exact))
+def read_steps(path: Path) -> StepsToAccuracy:
+    """Read a CSV file with columns global_batch and steps, and fit the steps to an accuracy.
 
-
-def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
-    """Yield comparable runs: synchronous runs of whole epochs of one model on one dataset.
-
-    Args:
-        epochs: the table `epochs`.
-        cells: the table `cells`.
-
-    Yields:
-        The values of `KEY`, and the rows of `epochs` for `fit_steps`.
+    Raises:
+        UserError: the file is not valid, or has fewer than two global batches.
     """
-    whole = cells["whole_epochs"] & (cells["status"] == "ok")
-    wanted = cells.loc[whole & updates_exactly(cells), "cell_id"]
-    runs = epochs[epochs["cell_id"].isin(wanted)]
-    yield from _by_key(runs)
+    header, rows = read_table(path)
+    try:
+        columns = [header.index(name) for name in ("global_batch", "steps")]
+        batch, steps = ([_COUNT.read(values[at]) for _, values in rows] for at in columns)
+        return fit_counted(batch, steps)
+    except ValueError as error:
+        raise UserError(f"{path}: needs columns global_batch, steps: {error}") from None
 
 
-def find_noise(noise_scale: pd.DataFrame) -> Iterator[tuple[Key, StepsToAccuracy]]:
-    """Yield the law, up to a factor, of each model whose gradient noise scale was measured.
-
-    Args:
-        noise_scale: the table `noise_scale`.
-    """
-    for key, rows in _by_key(noise_scale):
-        points = [point for _, point in rows.groupby("step")]
-        noise, signal = (np.array([point[name] for point in points]) for name in _NOISE)
-        yield key, steps_by_noise(noise, signal)
-
-
-def find_steps(
-    epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame
-) -> list[KnownSteps]:
-    """Return all laws of steps: first those from noise scales, then those from runs.
-
-    Args:
-        epochs: the table `epochs`.
-        cells: the table `cells`.
-        noise_scale: the table `noise_scale`.
-    """
-    known = [KnownSteps(key, BY_NOISE, "measured", law) for key, law in find_noise(noise_scale)]
-    for key, runs in find_runs(epochs, cells):
-        try:
-            known.append(KnownSteps(key, BY_EPOCHS, "fitted", fit_steps(runs)))
-        except NotEnoughRunsError as error:
-            known.append(KnownSteps(key, BY_EPOCHS, "fitted", None, str(error)))
-    return known
-
-
-def steps_row(steps: KnownSteps) -> dict[str, object]:
-    """Return a row of the table `steps_to_accuracy`.
-
-    Without a target, steps are known only up to a factor, and `minimum_steps` is NaN.
-    """
-    key, basis, kind, law, missing = steps
-    low, high = law.critical_batch_interval if law else (np.nan, np.nan)
-    return dict(zip(KEY, key, strict=True)) | {
-        "basis": basis,
-        "kind": kind,
-        "target": law.target if law and law.target else np.nan,
-        "minimum_steps": law.minimum_steps if law and law.target else np.nan,
-        "critical_batch": law.critical_batch if law else np.nan,
-        "critical_batch_low": low,
-        "critical_batch_high": high,
-        "missing": missing,
-    }
-
-
-def steps_by_noise(noise: ArrayLike, signal: ArrayLike) -> StepsToAccuracy:
+def by_noise(noise_scale: pd.DataFrame) -> StepsToAccuracy:
     """Return the law up to a factor, with the gradient noise scale B_simple = tr Σ/|G|² as B_c.
 
     B_c is the median over the points of a training. Draws are a bootstrap: points, and groups of
     batches at each point, are resampled. Steps are relative to those of a batch of one example.
 
     Args:
-        noise: tr Σ of each point and group, (points, groups); see `nodewise.results.noise_scale`.
-        signal: |G|² of each point and group, (points, groups). Estimates may be below 0.
+        noise_scale: rows of the table `noise_scale` for one model, with its columns `noise` and
+            `signal`. Estimates may be below 0.
     """
-    both = np.stack([np.asarray(noise, np.float64), np.asarray(signal, np.float64)])
-    _, points, groups = both.shape
+    points = [point for _, point in noise_scale.groupby("step")]
+    both = np.array([[point[name] for point in points] for name in ("noise", "signal")], float)
+    _, count, groups = both.shape
     rng = np.random.default_rng(_SEED)
-    taken = rng.integers(points, size=(DRAWS, points, 1))
-    drawn = both[:, taken, rng.integers(groups, size=(DRAWS, points, groups))]
+    taken = rng.integers(count, size=(DRAWS, count, 1))
+    drawn = both[:, taken, rng.integers(groups, size=(DRAWS, count, groups))]
     share = np.median(_signal_share(*drawn.mean(axis=-1)), axis=-1)
     best = float(np.median(_signal_share(*both.mean(axis=-1))))
     return StepsToAccuracy(best, 1 - best, np.column_stack([share, 1 - share]))
+
+
+def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which rows exchange so that exactly n·b examples make one update."""
+    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.exact))
 
 
 def _by_key(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
@@ -294,17 +263,3 @@ def _steps_at(run: pd.DataFrame, target: float) -> float:
         return np.nan
     around = slice(above[0] - 1, above[0] + 1)
     return float(np.interp(target, accuracy[around], middle[around]))
-
-
-def _missing(tried: Floats, seen: Floats, target: float) -> str:
-    """Return a message that says what to measure so that the law can be fitted."""
-    if not len(tried):
-        return "no run of whole epochs: measure two or more global batches"
-    batches = ", ".join(f"{batch:g}" for batch in tried)
-    if len(tried) == 1:
-        return f"whole epochs at one global batch only ({batches}): measure another one as well"
-    reached = f"only {seen[0]:g}" if len(seen) else "none of them"
-    return (
-        f"of the global batches {batches} {reached} was seen to come up to an accuracy of "
-        f"{target:.3f} between two epochs: choose another accuracy or measure more epochs"
-    )

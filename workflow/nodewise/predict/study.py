@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import (
-    bottleneck,
-    judge,
-    optimum,
-    savings,
-    steps_to_accuracy,
-)
-from nodewise.predict.curve_groups import CurveGroup, rows_of
+from nodewise.predict import bottleneck, judge, optimum, savings
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import relative_error
-from nodewise.predict.law import At, Law, Parameter
+from nodewise.predict.law import At, Parameter
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Label, Line
+from nodewise.predict.steps_to_accuracy import KnownSteps
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
@@ -41,12 +36,14 @@ FITTED = (
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
+_SHARED = {"experiment": "", "curve": "", "model": ""}
+
 
 def fit_study(
     points: pd.DataFrame,
     calibrations: Iterable[Calibration] = (),
     *,
-    steps: Sequence[steps_to_accuracy.KnownSteps] = (),
+    steps: Sequence[KnownSteps] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Fit all curves and return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
@@ -54,7 +51,7 @@ def fit_study(
 
 
 def fitted_tables(
-    found: Sequence[FittedGroup], steps: Sequence[steps_to_accuracy.KnownSteps] = ()
+    found: Sequence[FittedGroup], steps: Sequence[KnownSteps] = ()
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
@@ -63,20 +60,18 @@ def fitted_tables(
 
     Args:
         found: the fits of a study.
-        steps: known laws of steps to an accuracy. If a key occurs several times, the last one
-            counts.
+        steps: known laws of steps to an accuracy.
     """
-    laws = {each.key: each.law for each in steps if each.law is not None}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
+    laws = {each.key: each.law for each in steps if each.law and each.law.target}
+    rows: dict[str, list[Any]] = {name: [] for name in FITTED}
     for one in found:
-        group, fitted = one.group, one.fit
-        rows["fits"] += fit_rows(group, fitted)
-        rows["predictions"] += prediction_rows(group, fitted)
-        rows["diagnosis"] += diagnosis_rows(group, fitted)
-        rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
-        rows["savings"] += savings.saving_rows(group, fitted)
-    rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
-    return {name: typed(rows[name], OVERHEAD[name]) for name in FITTED}
+        rows["fits"] += fit_rows(one.group, one.fit)
+        rows["predictions"] += prediction_rows(one.group, one.fit)
+        rows["diagnosis"] += diagnosis_rows(one.group, one.fit)
+        rows["optima"] += optimum.optima_rows(one.group, one.fit, laws, NODES)
+        rows["savings"] += savings.saving_rows(one.group, one.fit)
+    rows["steps_to_accuracy"] = [each.row() for each in steps]
+    return {name: _table(rows[name], name) for name in FITTED}
 
 
 def judge_study(
@@ -87,11 +82,17 @@ def judge_study(
     Arguments and errors are those of `fit_curves`. Unlike there, no fit has priors from another
     group of its link.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[pd.DataFrame] = []
     for group, priors in groups_to_fit(points, calibrations):
         rows += judge.try_held_out(group, priors, draws)
-    trials = typed(rows, OVERHEAD["trials"])
+    trials = _table(rows, "trials")
     return {"trials": trials, "judgement": judge.judge(trials)}
+
+
+def _table(parts: Sequence[Any], name: str) -> pd.DataFrame:
+    """Return a table of `OVERHEAD` from its rows, or from tables of them."""
+    tables = bool(parts) and isinstance(parts[0], pd.DataFrame)
+    return typed(pd.concat(parts) if tables else parts, OVERHEAD[name])
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
@@ -113,8 +114,8 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `fits`: one per coefficient."""
     parameters = {p.name: p for p in group.law.parameters}
     first = group.first
-    of_link = {"study": first["study"], "experiment": "", "curve": "", "model": ""}
-    curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)[[*of_link]]
+    curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)
+    of_curve: dict[Any, dict[Any, Any]] = curves[[*_SHARED]].to_dict("index")
     rows = []
     for name, label in fitted.coefficients:
         curve, batch = (label.model, label.batch) if isinstance(label, Line) else (label, None)
@@ -124,11 +125,12 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "source": first["kind"],
                 "data_origin": first["data_origin"],
                 "link": group.link,
-                **(curves.loc[curve] if curve in curves.index else of_link),
+                "study": first["study"],
+                **of_curve.get(curve, _SHARED),
                 "strategy": first["strategy"],
                 "batch_per_worker": batch,
                 "law": group.law.name,
-                "settings": law_settings(group.law),
+                "settings": json.dumps(vars(group.law)),
                 "parameter": name,
                 "meaning": parameters[name].meaning,
                 "unit": _unit(group, parameters[name]),
@@ -153,50 +155,46 @@ def _unit(group: CurveGroup, parameter: Parameter) -> str:
     return UNKNOWN_PAYLOAD if parameter.unit == "s/B" and unknown.any() else parameter.unit
 
 
-def law_settings(law: Law) -> str:
-    """Return the settings of a law as JSON."""
-    return json.dumps(vars(law))
-
-
 def _note(group: CurveGroup, fitted: Fit, name: str, label: Label) -> str:
     """Return a note: whether the coefficient is poorly determined, and which points were left out.
 
     The note is empty if neither applies.
     """
-    notes = [] if fitted.identified(name, label) else [POORLY]
     untimed = int((~group.rows["timed"]).sum())
     crowded = int((group.rows["timed"] & ~group.rows["fitted"]).sum())
-    if untimed:
-        notes.append(f"{UNTIMED}: {untimed}")
-    if crowded:
-        notes.append(f"{CROWDED}: {crowded}")
-    return "; ".join(notes)
+    notes = {
+        POORLY: not fitted.identified(name, label),
+        f"{UNTIMED}: {untimed}": untimed,
+        f"{CROWDED}: {crowded}": crowded,
+    }
+    return "; ".join(note for note, applies in notes.items() if applies)
 
 
-def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
+def prediction_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
     """Return rows of `predictions`: those of the fit, and those of oversubscribed points."""
-    rows: list[dict[str, Any]] = []
+    tables: list[pd.DataFrame] = []
     lines = group.rows[group.rows["timed"]].groupby(["curve", "batch_per_worker"])
     for _, line in lines:
-        batch = int(line["batch_per_worker"].iloc[0])
+        about = group.about(line.iloc[0]) | {
+            "batch_per_worker": int(line["batch_per_worker"].iloc[0]),
+            "payload_bytes": float(line["payload_bytes"].median()),
+        }
         fitted_s = line[line["fitted"]].set_index("nodes")["step_time_s"]
         crowded = line[~line["fitted"]].set_index("nodes")["step_time_s"]
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
-        payload = float(line["payload_bytes"].median())
-        at = At.of(nodes, batch, payload)
-        about = group.about(line.iloc[0]) | {"batch_per_worker": batch, "payload_bytes": payload}
-        table = _asked(group, fitted, at, str(about["curve"]))
+        at = At.of(nodes, about["batch_per_worker"], about["payload_bytes"])
+        table = _predicted(group, fitted, at, str(about["curve"])).assign(**about)
         table["beyond"] = ~(table["nodes"] <= (fitted_s.index.max() if len(fitted_s) else 0))
         for scenario, observed in ((ALL_POINTS, fitted_s), (OVERSUBSCRIBED, crowded)):
             points = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
             if scenario == OVERSUBSCRIBED:
                 points = points.dropna(subset="observed_s")
             points["error"] = relative_error(points["fitted_s"], points["observed_s"])
-            rows += rows_of(points.assign(**about))
-    return rows
+            tables.append(points)
+    return tables
 
 
-def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
+def _predicted(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
     low, high = fitted.evaluate_interval(at, curve, group.link)
     times = {
         "nodes": at.nodes.astype(int),
@@ -208,10 +206,10 @@ def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
     return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
 
 
-def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
+def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
     """Return rows of `diagnosis` for the fitted points; none if the law has no parts."""
     if not isinstance(group.law, PartsLaw):
         return []
     points = group.fitted.points(parts=False)
     parts = bottleneck.law_parts(fitted, points.at, points.model, points.link)
-    return bottleneck.diagnose(group.fitted.rows, parts, group.law)
+    return [bottleneck.diagnose(group.fitted.rows, parts, group.law)]

@@ -26,7 +26,16 @@ _DIAGNOSIS = [
     NODES,
     Column("bound", "The step is"),
     Column("overhead", "Its overhead is"),
-    Column("evidence", "Where the time goes", wide=True),
+    *(
+        Column(f"{part}_share", title, "share", "fitted")
+        for part, title in (
+            ("compute", "Computing"),
+            ("wait", "Waiting"),
+            ("input", "Input"),
+            ("latency", "Messages"),
+            ("bandwidth", "Bytes"),
+        )
+    ),
 ]
 
 _ENOUGH = 3  # numbers of nodes that a fit needs, to be extrapolated far
@@ -140,12 +149,6 @@ def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]
     }
 
 
-_HELD = {
-    "batch_per_worker": "With {batch_per_worker:,.0f} examples per node and step",
-    "global_batch": "With {global_batch:,.0f} examples per step of all nodes",
-}
-
-
 def _until(job: str) -> str:
     """Say what is trained: a run until the target accuracy, or else any number of examples."""
     return ", until the target accuracy" if job == "run" else ""
@@ -154,13 +157,12 @@ def _until(job: str) -> str:
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     """Return the template variables of a fitted curve: its figures, coefficients and answers.
 
-    Of the answers for a fixed batch per worker, only those for the largest batch are returned.
+    Of the answers, only those for the largest batch are returned.
     """
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     best = optima[(optima["curve"] == curve) & (optima["answer"] != "")]
-    of_batch = best["held"] == "batch_per_worker"
-    largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
+    best = best[best["batch_per_worker"] == best["batch_per_worker"].max()]
     mine = predictions[predictions["curve"] == curve]
     fits, diagnosis = coefficients_of(study.overhead["fits"], curve), study.overhead["diagnosis"]
     fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
@@ -170,9 +172,10 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "answers": [
             {
                 "kind": badge(row["kind"]),
-                "text": f"{_HELD[row['held']].format(**row)}{_until(row['job'])}: {row['answer']}",
+                "text": f"With {row['batch_per_worker']:,.0f} examples per node and step"
+                f"{_until(row['job'])}: {row['answer']}",
             }
-            for row in best[~of_batch | largest].to_dict("records")
+            for row in best.to_dict("records")
         ],
         "figures": study.pick("outlook", "reach", "fit", curve=curve),
         "fits": coefficients(fits),

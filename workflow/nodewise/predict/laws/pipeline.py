@@ -44,7 +44,6 @@ class GPipe(PartsLaw):
     compute = in_order(PartsLaw.compute, (m - 1) * c_0)
     wait = (n - 1) / m * PARTS["compute"]
     wait_bound = "bubble-bound"
-    wait_words = "idle in the pipeline"
     communicate = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )

@@ -17,7 +17,6 @@ from nodewise.report.figures._encodings import (
     nodes_axis,
     tooltip,
 )
-from nodewise.report.figures.fits import HELD_OUT
 from nodewise.results.calibration import COLLECTIVES, Calibration
 
 _VIEW = View(
@@ -26,7 +25,7 @@ _VIEW = View(
     "Time of one all-reduce (s)",
     "log",
 )
-_NAMED = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launches"]
+_NAMED = ["payload_bytes", "nodes", "seconds", "low", "high", "launches"]
 
 
 def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
@@ -56,53 +55,46 @@ def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
     axes=("study", "machine", "collective"),
     plots="Time of an all-reduce",
     reading=(
-        "In the node's own time; the data hold the wall time too. Points are the median over "
-        "launches with its interval. Lines are the formula fitted to all points; crosses are "
-        "predicted by the same formula, fitted to fewer nodes."
+        "In the node's own time. Points are the median over launches with its interval. Lines are "
+        "the formula fitted to all points."
     ),
     lines=["payload_bytes"],
     order=100,
 )
 def all_reduce(rows: pd.DataFrame) -> Figure:
-    """Draw the times of all-reduces, the formula that is fitted to them, and its predictions.
+    """Draw the times of all-reduces and the formula that is fitted to them.
 
-    The rows are one collective of `all_reduce_times`. Predictions are those of the formula fitted
-    to fewer nodes. They are drawn as crosses only, because the lines would cover those of the other
-    fit.
+    The rows are one collective of `all_reduce_times`.
     """
     kind = str(rows["observed_kind"].iloc[0])
     title = f"Time of an all-reduce {COLLECTIVES[rows['collective'].iloc[0]]}"
     data = rows[["role", *_NAMED]]
-    observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
-    kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
+    observed = data[data["role"] == "observed"]
     return Figure(
         finding=_findings.describe_all_reduces(observed),
         layers=_layers(data, kind),
         data=data,
         title=title,
-        kinds=kinds,
-        alt=f"{title}. {kind.capitalize()}: {_in_words(observed)}."
-        + (f" Predicted: {_in_words(held)}." if len(held) else ""),
+        kinds=[kind, "fitted"],
+        alt=f"{title}. {kind.capitalize()}: {_in_words(observed)}.",
         caption="Bars: 90 % interval of the median over launches.",
     )
 
 
 def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
-    """Return lines over the nodes, intervals, points, and crosses for held-out points."""
+    """Return lines over the nodes, intervals and points."""
     payloads = [write_number(size, "B") for size in sorted(data["payload_bytes"].unique())]
     data = inline(data.assign(payload=[write_number(size, "B") for size in data["payload_bytes"]]))
     lines = data[data["role"] == "fitted"]
     points = data[data["role"] == "observed"].assign(kind=kind)
-    crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
     legend = alt.Legend(symbolOpacity=1, columns=legend_columns(3, 5, 6))
     colours = theme.ramp(len(payloads))
     colour, fill = by_value("payload:N", "Payload", payloads, colours, legend)
     y = _VIEW.y().axis(tickCount=6)
-    shape = kind_shape_with_legend([kind, HELD_OUT] if len(crosses) else [kind])
+    shape = kind_shape_with_legend([kind])
     line = alt.Chart(lines).mark_line(strokeWidth=1.6, opacity=0.75)
     bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)
     point = alt.Chart(points).mark_point(size=50, strokeWidth=1.5, opacity=1)
-    cross = alt.Chart(crosses).mark_point(size=180, strokeWidth=2, opacity=1)
     layers = [
         line.encode(y=y, tooltip=tooltip(lines, ["role", *_NAMED])),
         bar.encode(y=_VIEW.y("low"), y2=alt.Y2("high")),
@@ -112,10 +104,8 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
             fill=fill,
             tooltip=tooltip(points, ["kind", *_NAMED]),
         ),
-        cross.encode(y=y, shape=shape, tooltip=tooltip(crosses, ["kind", *_NAMED])),
     ]
-    shown = layers if len(crosses) else layers[:3]
-    return [layer.encode(x=nodes_axis(data["nodes"]), color=colour) for layer in shown]
+    return [layer.encode(x=nodes_axis(data["nodes"]), color=colour) for layer in layers]
 
 
 def _in_words(rows: pd.DataFrame) -> str:

@@ -6,20 +6,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sympy import Max, Symbol
+from sympy import Symbol
 
 from nodewise.core.units import counted, write_number, write_percent
-from nodewise.predict.all_reduce_law import Bytes, Messages
 from nodewise.predict.calibration import (
-    BYTES_JUDGED_FROM,
-    BYTES_WITHIN,
-    NOT_JUDGED,
-    PREDICTED_WITHIN,
     SHARE_WITHIN,
-    AllReduces,
+    ConsecutiveAllReduces,
     Findings,
     examine,
 )
+from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.addresses import calibration_file
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
@@ -35,23 +31,15 @@ PARTS_WITHIN = 0.05
 _PATH = "calibration.html"
 SHOWN = 40  # cells in the table: those whose split step differs most from the fused one
 
-_LAWS = {
-    "time": equation(Symbol("T"), Max(Messages.step, Bytes.step)),
-    "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
-    "bytes_within": write_percent(BYTES_WITHIN),
-    "predicted_within": write_percent(PREDICTED_WITHIN),
-}
+_LAWS = {"time": equation(Symbol("T"), ConsecutiveAllReduces.step)}
 _TITLES = {
     "software_s": ("Software overhead per call: s", "s"),
     "latency_s": ("Latency per message: α", "s"),
     "bandwidth_bytes_per_s": ("Bandwidth: 1/β", "B/s"),
 }
 _COEFFICIENTS = [
-    Column("clock", "Time"),
-    *(
-        Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
-        for name, (title, unit) in _TITLES.items()
-    ),
+    Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
+    for name, (title, unit) in _TITLES.items()
 ]
 _SPLIT = [
     EXPERIMENT,
@@ -142,15 +130,15 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
         "share": write_percent(calibration.cluster.share),
         "shares": table(found.shares, _shares(kind)),
         "share_within": write_percent(SHARE_WITHIN),
-        "shares_missed": int((found.shares["verdict"] == "missed").sum()),
+        "shares_missed": int((found.shares["error"].abs() > SHARE_WITHIN).sum()),
         "links": table(found.links.round({"error": 4}), _links(found.links, kind))
         if len(found.links)
         else None,
         "streams": _streams(found.streams, kind) if len(found.streams) > 1 else None,
-        "payload_share": write_number(found.links["payload_share"].median(), "share"),
+        "payload_share": write_number(PAYLOAD_SHARE, "share"),
         "all_reduces": [
             {"collective": collective, "whose": COLLECTIVES[collective]}
-            | _all_reduces(all_reduces, kind)
+            | {"coefficients": table([all_reduces.own_time], _COEFFICIENTS)}
             | {"figures": study.pick("all-reduce", collective=collective, **of)}
             for collective, all_reduces in found.all_reduces.items()
         ],
@@ -169,36 +157,6 @@ def _streams(streams: pd.DataFrame, kind: str) -> dict[str, Any]:
         "fastest": number(fastest["achieved_bit_s"], "bit/s", kind),
         "between": f"{slowest['sender']} and {slowest['receiver']}",
     }
-
-
-def _all_reduces(found: AllReduces, kind: str) -> dict[str, Any]:
-    errors, judged = found.predictions["error"], found.traffic["verdict"] != NOT_JUDGED
-    return {
-        "traffic": table(_labelled(found.traffic), _traffic(kind)),
-        "bytes_missed": int((found.traffic["verdict"] == "missed").sum()),
-        "bytes_judged": int(judged.sum()),
-        "coefficients": table(found.coefficients, _COEFFICIENTS),
-        "predictions": table(_labelled(found.predictions), _predictions(kind))
-        if len(errors)
-        else None,
-        "aim_missed": int((found.predictions["verdict"] == "missed").sum()),
-        "fitted_to": ", ".join(str(nodes) for nodes in found.trial.fitted_to)
-        if found.trial
-        else "",
-        "predicted_for": found.trial.predicted_for if found.trial else None,
-        "median_error": _median(errors, "share", "predicted"),
-        "worst_error": number(errors.max(), "share", "predicted") if len(errors) else None,
-    }
-
-
-def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the payload as a label, because it is an axis and not a result."""
-    payload = [write_number(size, "B") for size in rows["payload_bytes"]]
-    return rows.assign(payload=payload, verdict=rows["verdict"].replace(NOT_JUDGED, "–"))
-
-
-def _median(values: pd.Series, unit: str, kind: str) -> object:
-    return number(values.median(), unit, kind) if len(values) else None
 
 
 def _split(study: ReportContext) -> dict[str, Any] | None:
@@ -242,7 +200,6 @@ def _shares(kind: str) -> list[Column]:
         Column("lowest", "Lowest", "share", kind),
         Column("highest", "Highest", "share", kind),
         Column("error", "Largest deviation", "share", kind),
-        Column("verdict", f"Within {write_percent(SHARE_WITHIN)}"),
     ]
 
 
@@ -265,29 +222,4 @@ def _stream_columns(kind: str) -> list[Column]:
         Column("receiver", "To"),
         Column("achieved_bit_s", "Payload received", "bit/s", kind),
         Column("round_trip_s", "Round trip of a byte", "s", kind),
-    ]
-
-
-def _traffic(kind: str) -> list[Column]:
-    return [
-        NODES,
-        Column("payload", "Payload S"),
-        Column("launches", "Launches"),
-        Column("law_bytes", "2(n−1)/n·S", "B", "predicted"),
-        Column("sent_bytes", "Sent by a worker", "B", kind),
-        Column("excess", "More than the formula", "share", kind),
-        Column("worst", "Largest deviation", "share", kind),
-        Column("verdict", f"Within {write_percent(BYTES_WITHIN)}"),
-    ]
-
-
-def _predictions(kind: str) -> list[Column]:
-    return [
-        NODES,
-        Column("payload", "Payload S"),
-        Column("observed_s", "All-reduce", "s", kind),
-        Column("observed_wall_s", "Wall time", "s", kind),
-        Column("predicted_s", "By the formula", "s", "predicted", low="low", high="high"),
-        Column("error", "Error", "share", "predicted"),
-        Column("verdict", f"Within {write_percent(PREDICTED_WITHIN)}"),
     ]

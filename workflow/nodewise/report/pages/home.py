@@ -44,8 +44,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     if there is none.
     """
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    held = optima[(optima["job"] != "run") & (optima["held"] == "batch_per_worker")]
-    pays = held[held["break_even"]]
+    pays = optima[(optima["job"] != "run") & optima["break_even"]]
     seen = predictions[predictions["observed_s"].notna() & predictions["curve"].isin(pays["curve"])]
     points = seen.groupby(["source", "curve"]).size()
     source = next((one for one in _SOURCES if one in points.index.get_level_values(0)), None)

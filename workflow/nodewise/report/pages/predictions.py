@@ -14,7 +14,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict.fit_queries import CURVE
-from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
+from nodewise.predict.judge import EACH, LARGEST
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
@@ -34,7 +34,7 @@ _TITLES = {
     "published": "Published results",
     "imported": "Imported curves",
 }
-_OWN, _WHOLE = "own", "whole"
+_OWN = "own"
 _ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
 _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
@@ -123,7 +123,7 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
         ],
         "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
-        "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
+        "largest": _trials(trials, LARGEST),
         "each": _trials(trials, EACH),
     }
 
@@ -153,11 +153,10 @@ def _answers(optima: pd.DataFrame) -> Table | None:
     The answers are numbers of nodes. None is returned if there are no answers at a fixed batch per
     worker.
     """
-    held = optima[optima["held"] == "batch_per_worker"]
-    if held.empty:
+    if optima.empty:
         return None
     rows: list[dict[str, Any]] = []
-    for _, line in held.groupby(_LINE, sort=False):
+    for _, line in optima.groupby(_LINE, sort=False):
         first, runs = line.iloc[0], line[line["job"] == "run"]
         epochs = line.drop(runs.index)
         row = {"link": first["link"], "batch_per_worker": int(first["batch_per_worker"])}
@@ -182,16 +181,15 @@ def _nodes(rows: pd.DataFrame) -> Markup:
     return number(rows["nodes"].iloc[0], "", rows["kind"].iloc[0])
 
 
-def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
+def _trials(trials: pd.DataFrame, scenario: str) -> Table | None:
     """Return a table of the errors of every formula for every line; medians over points.
 
-    None is returned if there are no trials of these scenarios.
+    None is returned if there are no trials of the scenario.
     """
-    rows = trials[trials["scenario"].isin(scenarios)]
+    rows = trials[trials["scenario"] == scenario]
     if rows.empty:
         return None
-    whole = rows["scenario"] == LARGEST_TOTALS
-    law = rows["law"].where(~rows["own"], _OWN).where(~whole, _WHOLE)
+    law = rows["law"].where(~rows["own"], _OWN)
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
     known = [column for column in _trial_columns() if column.name in errors]
     links = rows.drop_duplicates("curve")[["curve", "link"]]
@@ -199,7 +197,7 @@ def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
 
 
 def _trial_columns() -> list[Column]:
-    titles = {_OWN: "Its own formula", _WHOLE: "Its own formula, whole steps only"}
+    titles = {_OWN: "Its own formula"}
     titles |= {name: LAWS[name].title for name in baselines()}
     return [Column(name, title, "share", "predicted") for name, title in titles.items()]
 

@@ -72,7 +72,7 @@ def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, A
     one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
     of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
-    fits = {curve.name: (study.fits.fit_of(curve), curve) for curve in study.fits.curves}
+    fits = {curve.name: (study.fits.fit_by_curve[curve.name], curve) for curve in study.fits.curves}
     found: list[dict[str, Any]] = [
         {"title": labels[name], "one_core": name in one_core, **_preset(*fits[name], rows)}
         for name, rows in of_curve.items()
