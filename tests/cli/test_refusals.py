@@ -47,7 +47,17 @@ WRITING = {
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {
-    *("check-config", "doctor", "forecast", "missing", "models", "next", "optimum", "plan"),
+    *(
+        "check-config",
+        "doctor",
+        "explain",
+        "forecast",
+        "missing",
+        "models",
+        "next",
+        "optimum",
+        "plan",
+    ),
     *("predict", "strategies"),
 }
 MADE = {
