@@ -79,7 +79,7 @@ def test_emulated_nodes_leave_a_tenth_of_the_machine_free(two_cores, cpu, nodes)
 @pytest.mark.parametrize(
     ("version", "uid", "command"),
     [
-        (1, 1000, "sudo install -d -o 1000 "),
+        (1, 1000, "sudo env "),
         (2, 1000, "systemd-run --user --scope -p Delegate=yes "),
         (2, 0, "systemd-run --scope -p Delegate=yes "),
         (None, 0, "docker run --privileged"),

@@ -164,45 +164,11 @@ def in_a_group(cpu):
 
 
 @pytest.fixture
-def delegated():
-    """Yield the cgroup in which a user's launcher starts; the groups are delegated to the user."""
-    folder = cgroup.find_base() / f"test-of-nodewise-{os.getpid()}"
-    start = folder
-    version2 = (folder.parent / "cgroup.controllers").exists()
-    own = folder if version2 else folder / cgroup.DELEGATED
-    own.mkdir(parents=True)
-    os.chown(own, UID, UID)
-    if version2:
-        start = folder / "launcher"
-        start.mkdir()
-        (folder / "cgroup.subtree_control").write_text("+cpu")
-        for name in ("cgroup.procs", "cgroup.subtree_control"):
-            os.chown(folder / name, UID, UID)
-    yield start
-    for group in (own, start, folder):
-        if group.exists():
-            group.rmdir()  # This fails if the job has left a group in it.
-
-
-@pytest.fixture
 def logs():
     """Yield a folder to which any user can write; pytest's own folders belong to root."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         yield folder
-
-
-@NEEDS_ROOT
-@needs("quota")
-def test_a_user_with_a_group_of_their_own_gets_emulated_nodes(delegated, logs):
-    job = ("emulated_job.py", "share", logs)
-    seen = when_quiet(lambda: with_free_cores(as_user(*job, group=delegated)))
-    assert len(seen) == 2
-    for node in seen:
-        assert node["held"] == pytest.approx(0.2, rel=0.1)
-    seconds = as_user("emulated_job.py", "rate", logs, group=delegated)[1]["seconds"]
-    assert seconds == pytest.approx(5_000_000 * 8 / 100e6, rel=0.15)
-    assert "yes  by cgroup" in as_user("links_job.py", "look", group=delegated)
 
 
 @NEEDS_ROOT
@@ -225,24 +191,6 @@ def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
         assert node["held"] == pytest.approx(0.2, rel=0.1)
         assert ("100 Mbit/s" in node["network"]) == linked
         assert (node["network"] == namespace.NO_EMULATION) != linked
-
-
-@NEEDS_ROOT
-@needs("quota")
-def test_the_command_that_doctor_tells_a_user_really_permits_it():
-    tree = cgroup.find_hierarchy()
-    folder = tree.mount / cgroup.DELEGATED
-    if tree.version != 1 or folder.exists():
-        pytest.skip(f"{folder} is somebody's, or the groups here are systemd's")
-    told = as_user("links_job.py", "look")
-    assert "emulated by quota    no " in told
-    (command,) = (line.strip() for line in told.splitlines() if line.startswith("    sudo install"))
-    assert command == f"sudo install -d -o {UID} {folder}"
-    try:
-        subprocess.run(command.removeprefix("sudo ").split(), check=True)
-        assert "emulated by quota    yes" in as_user("links_job.py", "look")
-    finally:
-        folder.rmdir()
 
 
 @NEEDS_ROOT

@@ -151,7 +151,8 @@ def mistakes(hosts: Path, folder: Path) -> str:
 
 def examined(settings: str) -> list[str]:
     """Return the reasons why hosts of a cluster cannot be used."""
-    found = doctor.examine(Ssh.model_validate(yaml.safe_load(settings)).all_hosts())
+    hosts = Ssh.model_validate(yaml.safe_load(settings))
+    found = doctor.examine(hosts.take(hosts.known_hosts))
     return [line for line, problem in found if problem]
 
 

@@ -1,6 +1,7 @@
 """A cell trains on exactly the data and weights that it names and that its study permits."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -8,7 +9,7 @@ import yaml
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.data.manifest import Manifest
-from nodewise.measure.inputs import check_inputs
+from nodewise.measure.inputs import checked_inputs
 from nodewise.models.weights import Pretrained
 from nodewise.results.record import WeightsSource
 
@@ -23,6 +24,15 @@ def manifest(**changes):
 
 def weights(name="densenet121_imagenet", origin="official"):
     return Pretrained(WeightsSource(name=name, origin=origin), None)
+
+
+def check_inputs(cell, data, pretrained, config):
+    with (
+        mock.patch("nodewise.data.check_arrays", return_value=data),
+        mock.patch("nodewise.models.weights.read_weights", return_value=pretrained),
+    ):
+        files = Path("data.json"), Path("weights.json") if pretrained else None
+        assert checked_inputs(cell, *files, config) == (data, pretrained)
 
 
 @pytest.fixture

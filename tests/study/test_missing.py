@@ -130,10 +130,6 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
     ("changes", "said"),
     [
         (
-            {"batches": [40_000]},
-            "a step of 2 nodes takes 80,000 examples; fashion_mnist has 60,000",
-        ),
-        (
             {"own_models": {"mine": {"build": "models/fashion_cnn.py:nope", "dataset": "mnist"}}},
             "models/fashion_cnn.py: has no function 'nope'",
         ),

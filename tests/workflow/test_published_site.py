@@ -71,15 +71,7 @@ def test_every_record_has_its_page_and_only_reports_are_results(project):
     assert {path.name for path in (project / "results").iterdir()} == {"small"}
     assert not (project / "results/small/records").exists()
     assert not (project / "results/small/calibration").exists()
-
-
-def test_models_and_the_calibration_are_shown_from_what_is_committed(project):
-    assert "Conv2D" in (project / "build/site/models/fashion-cnn.html").read_text()
     assert len(list((project / "build/site").glob("calibration/study-*.json"))) == 1
-
-
-def test_nothing_changed_nothing_runs(project):
-    assert build(project) == set()
 
 
 LAYERS = ["core", "results", "predict", "models", "data", "cluster", "strategies", "study"]
@@ -129,7 +121,7 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     assert not page.exists()
     search = (project / "build/site/search/search_index.json").read_text()
     assert removed.id not in search
-    assert build(project) == set()
+    assert build(project) == set()  # nothing changed, nothing runs
 
 
 def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
@@ -140,36 +132,13 @@ def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
         "batches": [64],
         "extent": {"steps": 8},
     }
-    for title in ("Steps of one study", "Steps with another title"):
-        named = {cell.experiment: experiment | {"title": title} for cell in CELLS[0]}
-        study = {"name": "one", "title": "One", "experiments": named}
-        (project / "config/one.yaml").write_text(yaml.safe_dump(study))
-        assert build(project) == {"draw_charts", "render_pages", "build_site"}
-        pages = "".join(path.read_text() for path in (project / "build/site").rglob("*.html"))
-        assert title in pages
-
-
-def widths(project: Path) -> dict[str, int]:
-    """Return the widths at which the pages show pictures of charts, by name of the picture."""
-    pages = "".join(path.read_text() for path in (project / "build/site").rglob("*.html"))
-    shown = re.findall(r'<img class="nw-still" src="[^"]*?([^"/]+)" width="(\d+)"', pages)
-    return {name: int(width) for name, width in shown}
-
-
-def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
-    themes = project / "build/site/charts/themes.js"
-    pictures = {path: path.read_text() for path in themes.parent.glob("*.svg")}
-    before = widths(project)
-    source = project / "workflow/nodewise/report/theme.py"
-    text = source.read_text()
-    assert text.count("WIDTH, HEIGHT = 720, 320") == 1
-    source.write_text(text.replace("WIDTH, HEIGHT = 720, 320", "WIDTH, HEIGHT = 600, 320"))
-    assert {"draw_charts", "render_pages", "build_site"} <= build(project)
-    assert pictures
-    assert not [path for path, old in pictures.items() if path.read_text() == old]
-    after = widths(project)
-    assert after
-    assert [name for name, width in after.items() if width >= before[name]] == []
+    named = {cell.experiment: experiment | {"title": "Steps anew"} for cell in CELLS[0]}
+    study = {"name": "one", "title": "One", "experiments": named}
+    (project / "config/one.yaml").write_text(yaml.safe_dump(study))
+    assert build(project) == {"draw_charts", "render_pages", "build_site"}
+    assert any(
+        "Steps anew" in path.read_text() for path in (project / "build/site").rglob("*.html")
+    )
 
 
 def test_a_folder_without_records_is_one_line_before_any_job(project):

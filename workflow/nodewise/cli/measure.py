@@ -150,7 +150,7 @@ def doctor(
     if not clusters:
         raise UserError(f"{config}: names no hosts (cluster: {{kind: ssh, hosts: [...]}})")
     for settings in clusters:
-        findings = list(examine(settings.all_hosts()))
+        findings = list(examine(settings.calibrated().take(settings.known_hosts)))
         typer.echo("\n".join(line for line, _ in findings))
         if any(problem for _, problem in findings):
             raise typer.Exit(1)

@@ -4,14 +4,10 @@ The groups of a cell are one folder, named after the pid of the launcher, with a
 node. A reaper process removes it when the launcher is gone, whatever the cause. If the reaper was
 killed as well, `remove_stale` removes the folder at the next start.
 
-Users other than root need a group that they may write to:
-
-- Version 1: a group named `nodewise`, in the launcher's group or any group above it. The processes
-  to move only have to belong to the user.
-- Version 2: the launcher must run below a delegated group, because a user who moves a process must
-  own the nearest common ancestor of its old and its new group. A group with processes cannot
-  enable controllers for its children. So the groups of a cell are siblings of the launcher's
-  own group, below a parent that has the CPU controller enabled.
+Users other than root need version 2 and a delegated group above the launcher's own: who moves a
+process must own the nearest common ancestor of its old and its new group. A group with processes
+cannot enable controllers for its children. So the groups of a cell are siblings of the launcher's
+own group, below a parent that has the CPU controller enabled.
 """
 
 import math
@@ -31,7 +27,6 @@ from nodewise.cluster.child import error_in_child, start_apart
 # get less than their share.
 PERIOD_US = 10_000
 _MIN_QUOTA_US = 1_000  # the kernel's minimum; a smaller share gets a longer period
-DELEGATED = "nodewise"
 _ROOT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _REMOVE_WITHIN_S = 8.0
 
@@ -128,9 +123,8 @@ class CpuGroups:
 def find_base() -> Path:
     """Find a folder in which this process may create CPU groups.
 
-    It tries this process's own group and all groups above it. In version 1, each is followed by its
-    subgroup `nodewise`, if there is one. Each trial forks a child, so this process must have only
-    one thread.
+    It tries this process's own group and all groups above it. Each trial forks a child, so this
+    process must have only one thread.
 
     Raises:
         OSError: there is none; the message says why.
@@ -139,15 +133,13 @@ def find_base() -> Path:
     if tree is None:
         raise OSError("no CPU cgroup is mounted here")
     reasons = []
-    for group in tree.groups:
-        for base in (group, group / DELEGATED):
-            if base == group or (tree.version == 1 and base.is_dir()):
-                try:
-                    _try_groups(base)
-                except OSError as error:
-                    reasons.append(error.strerror or str(error))
-                else:
-                    return base
+    for base in tree.groups:
+        try:
+            _try_groups(base)
+        except OSError as error:
+            reasons.append(error.strerror or str(error))
+        else:
+            return base
     why = "; ".join(dict.fromkeys(reasons))
     raise OSError(f"no CPU cgroup may be made in {tree.own} or above ({why})")
 

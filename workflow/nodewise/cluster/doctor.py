@@ -70,7 +70,7 @@ def _quota() -> str:
         if tree is None or os.statvfs(tree.mount).f_flag & os.ST_RDONLY:
             command = namespace.RUN_PRIVILEGED
         elif tree.version == 1:
-            command = f"sudo install -d -o {os.geteuid()} {tree.mount / cgroup.DELEGATED}"
+            command = namespace.RUN_AS_ROOT
         else:
             of_user = "--user " if os.geteuid() else ""
             command = f"systemd-run {of_user}--scope -p Delegate=yes snakemake --cores all"

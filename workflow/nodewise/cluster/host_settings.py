@@ -48,9 +48,5 @@ class HostSettings(api.LinkedSettings):
     def take(self, nodes: int) -> "Hosts":
         """Return a cluster for `nodes` workers, not yet opened."""
 
-    def all_hosts(self) -> "Hosts":
-        """Return a cluster with one worker on each host, for `nodewise doctor`."""
-        return self.calibrated().take(self.known_hosts)
-
     def cluster(self, cell: Cell) -> api.Cluster:
         return self.take(cell.processes)

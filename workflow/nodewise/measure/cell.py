@@ -22,6 +22,7 @@ from nodewise.core.user_function import source_files
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.combine import combine
 from nodewise.measure.environment import settle_environment
+from nodewise.measure.inputs import checked_inputs
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
@@ -33,8 +34,7 @@ from nodewise.strategies import STRATEGIES
 from nodewise.study.memory_fit import misfit
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
-    from nodewise.data.manifest import Manifest
-    from nodewise.models.weights import Pretrained
+    pass
 
 Progress = Callable[[float], None]
 
@@ -85,7 +85,7 @@ def measure(
     """
     settle_environment()
     check_writable(output)
-    source, pretrained = _checked_inputs(cell, manifest, weights, config)
+    source, pretrained = checked_inputs(cell, manifest, weights, config)
     cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
     made = provenance(config=config, command=command, packages=strategy.packages)
     period, result, failure = Period(), None, None
@@ -107,14 +107,8 @@ def measure(
             with cluster.open():
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
                 if strategy.splits_model and cell.build:  # the project's own models can be split
-                    job = process.Job(
-                        1,
-                        partial(check_model, task=task),
-                        logs=logs,
-                        time_limit_s=cell.time_limit_s,
-                        preload=_PRELOAD,
-                    )
-                    job.run()
+                    work, limit_s = partial(check_model, task=task), cell.time_limit_s
+                    process.Job(1, work, logs=logs, time_limit_s=limit_s, preload=_PRELOAD).run()
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
@@ -133,22 +127,6 @@ def measure(
     )
     write_text(output, record_json(record))
     return record
-
-
-def _checked_inputs(
-    cell: Cell, manifest: Path, weights: Path | None, config: Path | None
-) -> tuple["Manifest", "Pretrained | None"]:
-    """Return the data and weights that the manifests describe. Errors are those of `measure`."""
-    from nodewise import data
-    from nodewise.measure.inputs import check_inputs
-
-    source, pretrained = data.check_arrays(manifest), None
-    if weights:
-        from nodewise.models.weights import read_weights
-
-        pretrained = read_weights(weights)
-    check_inputs(cell, source, pretrained, config)
-    return source, pretrained
 
 
 def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Failure]:

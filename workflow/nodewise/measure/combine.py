@@ -56,8 +56,6 @@ def combine(
         epochs=_epochs(cell, parts),
         test=_evaluation([part["test"] for part in parts if part["test"]]),
         oversubscribed=cell.cores > cgroup.cores(),
-        # a meter counts the whole machine, where time does not pass as it does in emulated nodes
-        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
         others_cpu_s=sum(part["cpu_s"] for part in others),
         conditions=blocks[-1],
         discarded=blocks[:-1],

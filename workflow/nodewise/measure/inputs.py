@@ -15,32 +15,40 @@ if TYPE_CHECKING:  # keeps the start of every cell short
 _AGAIN = "the study permits official data only; snakemake --cores all --forcerun {} looks again"
 
 
-def check_inputs(
-    cell: Cell, data: "Manifest", weights: "Pretrained | None", config: Path | None
-) -> None:
-    """Check that data and weights are those that `cell` names and that its study permits.
+def checked_inputs(
+    cell: Cell, manifest: Path, weights: Path | None, config: Path | None
+) -> "tuple[Manifest, Pretrained | None]":
+    """Return the data and weights that manifests describe, if a study permits them for `cell`.
 
     They may have been prepared by hand, or for another study.
 
     Args:
         cell: the cell to be trained.
-        data: the manifest of the dataset that it would train on.
-        weights: the pretrained weights that it would start from, if any.
+        manifest: the manifest of the dataset that it would train on.
+        weights: the manifest of the pretrained weights that it would start from, if any.
         config: the study that declares the cell; None without a study.
 
     Raises:
-        UserError: they are not.
+        UserError: a manifest cannot be read, or is not one that the cell and the study permit.
     """
+    from nodewise.data import check_arrays
+
+    data, pretrained = check_arrays(manifest), None
+    if weights:
+        from nodewise.models.weights import read_weights
+
+        pretrained = read_weights(weights)
     if data.dataset != cell.dataset:
         raise UserError(f"{cell.model} trains on {cell.dataset}; the manifest is of {data.dataset}")
     named = weights_of(cell.model)
-    given = weights.source.name if weights else None
+    given = pretrained.source.name if pretrained else None
     if given != named:
         raise UserError(f"{cell.model} starts from {named or 'no weights'}, not {given or 'none'}")
     if config is None or read_config(config).data.source == "any":
-        return
+        return data, pretrained
     if data.origin == "generated" or data.note:
         what = data.note or "synthetic data"
         raise UserError(f"{data.dataset}: {what}; {_AGAIN.format('prepare_dataset')}")
-    if weights and weights.source.origin == "random":
+    if pretrained and pretrained.source.origin == "random":
         raise UserError(f"{given}: random weights; {_AGAIN.format('prepare_weights')}")
+    return data, pretrained

@@ -11,7 +11,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from nodewise.cluster.guard import end_with_parent
 from nodewise.cluster.lock import exclusive_machine
@@ -20,12 +19,11 @@ from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
-from nodewise.data import Dataset, check_arrays, load
-from nodewise.measure.inputs import check_inputs
+from nodewise.data import Dataset, load
+from nodewise.measure.inputs import checked_inputs
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, data_source, provenance
 from nodewise.models.training import Recipe, recipe_of
-from nodewise.models.weights import read_weights
 from nodewise.results.noise_scale import NoiseScale, Point, group_squares
 from nodewise.strategies.api import Job, flat
 from nodewise.strategies.replica import Replica
@@ -67,9 +65,7 @@ def measure_noise_scale(
         OSError: the result cannot be written.
     """
     check_writable(output)
-    pretrained = read_weights(weights) if weights else None
-    source = check_arrays(manifest)
-    check_inputs(cell, source, pretrained, config)
+    source, pretrained = checked_inputs(cell, manifest, weights, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
             f"{source.dataset}: has {source.train_examples} examples; measuring the noise scale "
@@ -120,8 +116,10 @@ def _points(
             replica.step(batch)
             end_with_parent()
         trained = step
-        gradients = (_gradient(mean_gradient, batch, cell.model, step) for batch in stream)
+        gradients = (mean_gradient(batch).numpy() for batch in stream)
         small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)
+        if not np.isfinite(small).all():
+            raise RefusedError(f"{cell.model}: its gradient is not finite after {step} steps")
         yield Point(step=step, small_squares=list(small), big_squares=list(big))
         progress((step + number * GROUPS * batches) / whole)
 
@@ -133,15 +131,6 @@ def _mean_gradient(model: keras.Model, batch: Batch) -> tf.Tensor:
         loss = model.compute_loss(x, y, model(x, training=True), training=True)
     gradients = tape.gradient(loss, model.trainable_variables)
     return flat([tf.convert_to_tensor(gradient) for gradient in gradients])
-
-
-def _gradient(
-    mean_gradient: Callable[[Batch], tf.Tensor], batch: Batch, model: str, step: int
-) -> NDArray[np.float32]:
-    gradient: NDArray[np.float32] = mean_gradient(batch).numpy()
-    if not np.isfinite(gradient).all():
-        raise RefusedError(f"{model}: its gradient is not finite after {step} steps of training")
-    return gradient
 
 
 def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:

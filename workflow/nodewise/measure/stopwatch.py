@@ -1,4 +1,4 @@
-"""Time the steps of a training, and measure its CPU time, energy and traffic.
+"""Time the steps of a training, and measure its CPU time and traffic.
 
 Imports TensorFlow.
 """
@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from nodewise.cluster.channel import Message
 from nodewise.data.pipeline import Batch
-from nodewise.measure import energy
 from nodewise.measure.traffic import traffic
 from nodewise.strategies.api import Strategy
 
 _PROGRESS_S = 0.5
-_METERS_S = 20.0  # often enough that no energy meter wraps around twice between two readings
 
 
 class Stopwatch:
@@ -39,10 +37,9 @@ class Stopwatch:
         self._strategy, self._send, self._expected_steps = strategy, send, expected_steps
         self._step_us: list[int] = []
         self._input_us: list[int] = []
-        self._meters = energy.Meters()
-        self._clocks = np.zeros(3)  # seconds, CPU seconds and joules
+        self._clocks = np.zeros(2)  # seconds and CPU seconds
         self._bytes = np.zeros(3, np.int64)  # sent, received and retransmitted
-        self._progress_at = self._metered_at = time.perf_counter()
+        self._progress_at = time.perf_counter()
 
     def start(self) -> None:
         """Start to measure, or go on."""
@@ -75,30 +72,24 @@ class Stopwatch:
             if now - self._progress_at > _PROGRESS_S:
                 self._progress_at = now
                 self._send({"progress": len(self._step_us) / self._expected_steps})
-            if now - self._metered_at > _METERS_S:
-                self._metered_at = now
-                self._meters.joules()
         return {"steps": steps, "seconds": time.perf_counter() - started, "logs": logs}
 
     def result(self) -> dict[str, Any]:
         """Return what was measured, under the names of a worker's result."""
-        elapsed_s, cpu_s, joules = self._clocks.tolist()
+        elapsed_s, cpu_s = self._clocks.tolist()
         sent, received, retransmitted = self._bytes.tolist()
         return {
             "step_us": self._step_us,
             "input_us": self._input_us,
             "elapsed_s": elapsed_s,
             "cpu_s": cpu_s,
-            "energy_j": None if np.isnan(joules) else joules,
             "bytes_sent": sent,
             "bytes_received": received,
             "bytes_retransmitted": retransmitted,
         }
 
     def _clocks_now(self) -> NDArray[np.float64]:
-        seconds, cpu_s = time.perf_counter(), time.process_time()
-        joules = self._meters.joules()
-        return np.array([seconds, cpu_s, np.nan if joules is None else joules])
+        return np.array([time.perf_counter(), time.process_time()])
 
     def _bytes_so_far(self) -> NDArray[np.int64]:
         self._strategy.barrier()  # a step may return before its last bytes are sent

@@ -148,7 +148,7 @@ class Measurement(Frozen):
     epochs: list[Epoch] = Field(min_length=1)
     test: Evaluation | None
     oversubscribed: bool
-    energy_j: Joules | None
+    energy_j: Joules | None = None
     others_cpu_s: Seconds
     conditions: Conditions
     discarded: list[Conditions]

@@ -130,11 +130,7 @@ class Config(Frozen):
         return [file for file in named if file.is_file()]
 
     def changes_files(self) -> list[Path]:
-        """Return the records of both runs of `changes`; empty if no runs are compared.
-
-        Raises:
-            UserError: a folder contains no records.
-        """
+        """Return the records of both runs of `changes`; raise UserError if a run has none."""
         runs = (self.changes.old, self.changes.new) if self.changes else ()
         return [file for folder in runs for file in _records_in(folder)]
 
@@ -204,14 +200,11 @@ def read_config(path: Path) -> Config:
 
 
 def check_files_exist(study: Config) -> None:
-    """Check that all files of a study exist, and that datasets have enough examples for a step.
-
-    User code is not run, so the number of examples of user data is not checked.
+    """Check that all files of a study exist. User code is not run.
 
     Raises:
-        UserError: a function, a dataset or a file is missing, a step needs more examples than there
-            are, or a model of the project has no description. Where an experiment is the cause, the
-            message names it.
+        UserError: a function, a dataset or a file is missing, or a model of the project has no
+            description. Where an experiment is the cause, the message names it.
     """
     for model in registry():
         facts(model)
@@ -234,10 +227,4 @@ def _check_files(experiment: Experiment) -> None:
         if trained.load:
             parse_spec(trained.load)
             continue
-        examples = find(DATASETS, trained.dataset).train_examples
-        step = max(experiment.batches) * experiment.most_nodes
-        if step > examples:
-            raise UserError(
-                f"batches: a step of {experiment.most_nodes} nodes takes {step:,} examples; "
-                f"{trained.dataset} has {examples:,}"
-            )
+        find(DATASETS, trained.dataset)

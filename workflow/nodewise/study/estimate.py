@@ -96,16 +96,10 @@ class Work(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Estimated wall-clock seconds: of a step, of all steps and evaluation, of start and end."""
+    """Estimated wall-clock seconds: of a step, and of the whole cell."""
 
     step_s: float
-    work_s: float
-    fixed_s: float
-
-    @property
-    def cell_s(self) -> float:
-        """Wall-clock seconds of the whole cell."""
-        return self.work_s + self.fixed_s
+    cell_s: float
 
 
 def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
@@ -135,7 +129,7 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
     process_s = START_PER_NODE_S + LAYER_S * work.layers
     fixed_s = machine.slowness * (START_S + process_s * cell.processes + END_S)
-    return Estimate(step_s, first_s + block_s + test_s, fixed_s)
+    return Estimate(step_s, fixed_s + first_s + block_s + test_s)
 
 
 def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
@@ -144,15 +138,11 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
     Raises:
         UserError: a dataset or a model is not known.
     """
-    works: dict[tuple[str, str], Work | None] = {}  # reads the files of each model only once
-    found = []
-    for cell in cells:
-        trained = cell.model, cell.dataset
-        if trained not in works:
-            works[trained] = work_of(cell)
-        work = works[trained]
-        found.append(estimate(cell, work, machine) if work else None)
-    return found
+    cells = list(cells)
+    first = {(cell.model, cell.dataset): cell for cell in cells}
+    works = {trained: work_of(cell) for trained, cell in first.items()}  # reads each file once
+    found = [(cell, works[cell.model, cell.dataset]) for cell in cells]
+    return [estimate(cell, work, machine) if work else None for cell, work in found]
 
 
 def work_of(cell: Cell) -> Work | None:

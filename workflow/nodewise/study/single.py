@@ -44,9 +44,8 @@ class Options(NamedTuple):
 
     def command(self) -> str:
         """Return the command that repeats the measurement, without the names of hosts."""
-        given = self._asdict() | {"model": _in_project(self.model)}
-        if self.dataset is not None:
-            given["dataset"] = _in_project(self.dataset)
+        given = self._asdict()
+        given |= {name: _in_project(given[name]) for name in ("model", "dataset")}
         if "{" in self.cluster:
             given["cluster"] = json.dumps(_cluster(self).model_dump(mode="json"))
         words = ["nodewise", "measure"]
@@ -56,9 +55,9 @@ class Options(NamedTuple):
         return shlex.join(words)
 
 
-def _in_project(spec: str) -> str:
+def _in_project(spec: str | None) -> str | None:
     """Shorten the file in a spec with `project_path`; return other names unchanged."""
-    file, colon, function = spec.rpartition(":")
+    file, colon, function = (spec or "").rpartition(":")
     return project_path(Path(file)) + colon + function if "/" in file else spec
 
 
@@ -157,15 +156,11 @@ def _trained(options: Options) -> Trained:
             raise UserError(f"--model: unknown name {model!r}; allowed: {allowed}")
         known = registry()[model].dataset
         if dataset not in (None, known):
-            raise UserError(
-                f"--dataset: {model} trains on {known}; name another for a model of your own "
-                "(path/file.py:function or a .keras file)"
-            )
+            raise UserError(f"--dataset: {model} trains on {known}; only your own models on others")
         return Trained(model, known)
-    build = parse_model_spec(model).text
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    if ":" not in dataset:
-        return Trained(own_model(build, dataset), dataset, build)
-    load = parse_spec(dataset).text
-    return Trained(own_model(build, load), own_dataset_name(load), build, load)
+    build = parse_model_spec(model).text
+    load = parse_spec(dataset).text if ":" in dataset else None
+    name = own_dataset_name(load) if load else dataset
+    return Trained(own_model(build, load or dataset), name, build, load)
