@@ -13,8 +13,6 @@ from nodewise.cluster.duty_cycle import DutyCycle
 from nodewise.cluster.hosts import Hosts, differences
 from nodewise.core.errors import RefusedError
 
-_KIND = 21  # columns
-
 
 class Check(NamedTuple):
     """Whether something is permitted, how or why not, and the command that would permit it."""
@@ -121,9 +119,9 @@ def report(machine: Machine) -> str:
     }
     cores = cgroup.whole_cores()
     lines = [f"cores: {cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
-    lines += [f"{'kind of cluster':{_KIND}}here how, or why not"]
+    lines += [f"{'kind of cluster':21}here how, or why not"]
     for name, check in kinds.items():
-        first = f"{name:{_KIND}}{'yes' if check.permitted else 'no':5}"
+        first = f"{name:21}{'yes' if check.permitted else 'no':5}"
         indent = " " * len(first)
         lines += textwrap.wrap(check.remark, 80, initial_indent=first, subsequent_indent=indent)
         if check.command:
