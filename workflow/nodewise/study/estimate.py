@@ -107,9 +107,8 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     timed = extent.steps or (extent.epochs or 0) * per_epoch
     first_s = free * processor_s
     tested = work.test_examples if extent.epochs else 0
-    test_s = (
-        machine.slowness * tested * work.forward_flops / work.speed / min(cell.nodes, machine.cores)
-    )
+    at_once = min(cell.nodes, machine.cores)
+    test_s = machine.slowness * tested * work.forward_flops / work.speed / at_once
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
     process_s = START_PER_NODE_S + LAYER_S * work.layers
     fixed_s = machine.slowness * (START_S + process_s * cell.processes + END_S)
