@@ -47,7 +47,17 @@ WRITING = {
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {
-    *("check-config", "doctor", "forecast", "missing", "models", "next", "optimum", "plan"),
+    *(
+        "check-config",
+        "doctor",
+        "explain",
+        "forecast",
+        "missing",
+        "models",
+        "next",
+        "optimum",
+        "plan",
+    ),
     *("predict", "strategies"),
 }
 MADE = {
@@ -162,4 +172,4 @@ def test_output_that_nobody_can_take(project):
             ["sh", "-c", command], cwd=project, capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
-        assert done.stderr in {"", "nodewise: standard output: No space left on device\n"}
+        assert done.stderr in {"", "nodewise: No space left on device\n"}

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -53,74 +52,28 @@ with atomic(Path(sys.argv[1])) as temporary:
 """
 
 
-class Writer:
-    """A process that is in the middle of writing `path`."""
-
-    def __init__(self, path):
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout.readline() == "writing\n"
-
-    def finish(self):
-        self._process.communicate("end\n", timeout=30)
-        assert self._process.returncode == 0
-
-    def kill(self):
-        self._process.kill()
-        self._process.communicate(timeout=30)
-        assert self._process.returncode == -signal.SIGKILL
-
-
 def test_a_killed_writer_leaves_the_old_file_as_it_was(tmp_path):
-    write_text(tmp_path / "record.json", "old")
-    Writer(tmp_path / "record.json").kill()
-    assert (tmp_path / "record.json").read_text() == "old"
-    assert list(tmp_path.glob("*.json")) == [tmp_path / "record.json"]
-    write_text(tmp_path / "record.json", "new")
-    assert (tmp_path / "record.json").read_text() == "new"
-
-
-def test_two_processes_that_write_the_same_file_both_write_it_whole(tmp_path):
     path = tmp_path / "record.json"
-    first, second = Writer(path), Writer(path)
-    assert not path.exists()
-    first.finish()
-    assert path.read_text() == "whole"
-    path.write_text("changed")
-    second.finish()
-    assert path.read_text() == "whole"
+    write_text(path, "old")
+    run = [sys.executable, "-c", WRITER, path]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        writer.kill()
+    assert path.read_text() == "old"
+    assert list(tmp_path.glob("*.json")) == [path]
+    write_text(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_of_two_writers_the_last_one_writes_the_whole_file(tmp_path):
+    path = tmp_path / "record.json"
+    with atomic(path) as first:
+        first.write_text("first")
+        with atomic(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
     assert names(tmp_path) == {"record.json"}
-
-
-LIMITED = """
-import resource, sys
-from pathlib import Path
-import numpy as np
-from nodewise.core.files import atomic, write_text
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-for name, write in {
-    "text": lambda path: path.write_text("x" * 100_000),
-    "array": lambda path: np.save(path.open("wb"), np.zeros(100_000)),
-}.items():
-    try:
-        with atomic(Path(sys.argv[1], name)) as temporary:
-            write(temporary)
-    except OSError as error:
-        print(error.filename)
-"""
-
-
-def test_a_write_that_finds_no_room_names_the_file_and_leaves_nothing(tmp_path):
-    """A limit on the size of files imitates a full disk: writing fails in the middle."""
-    run = [sys.executable, "-c", LIMITED, tmp_path]
-    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert told.split() == [str(tmp_path / "text"), str(tmp_path / "array")]
-    assert names(tmp_path) == set()
 
 
 def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):

@@ -111,19 +111,3 @@ def test_a_prepared_corpus(prepared):
     assert found == expected
     rows = [shard(9, 2, rank, seed=1) for rank in range(2)]
     assert sorted(np.concatenate(rows).tolist()) == list(range(9))
-
-
-def test_without_reviews_or_vocabulary_a_stand_in_is_drawn(tmp_path):
-    entry, files = make.made("review_zip")
-    del files["words/vocab.txt"]
-    manifest = prepare(
-        "sample",
-        registry=make.write_registry(tmp_path / "registry.yaml", entry),
-        cache=tmp_path / "cache",
-        mirror=str(make.write_files(tmp_path / "mirror", files)),
-        source="any",
-        out=tmp_path / "out",
-        seed=1,
-    )
-    assert manifest.origin == "generated"
-    assert load(tmp_path / "out" / "manifest.json").train[0].shape == (9, make.REVIEW_TOKENS)

@@ -124,11 +124,6 @@ def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
     assert all((part.numpy() == x[0].numpy()).all() for part in x)
 
 
-def test_an_unsharded_worker_reads_everything():
-    assert len(pipeline.rows_read(cell(), EXAMPLES, 1)) < EXAMPLES
-    assert len(pipeline.rows_read(cell(input="unsharded"), EXAMPLES, 1)) == EXAMPLES
-
-
 NESTED = Dataset(
     None,
     (

@@ -31,39 +31,28 @@ def both(*points):
     return pd.concat(points, ignore_index=True)
 
 
-def test_a_change_far_beyond_the_scatter_is_told_with_its_interval():
-    changes = compare_runs.compare(cells([1.0, 1.02, 0.98]), cells([0.5, 0.51, 0.49]))
-    row = changes.iloc[0]
-    assert row["verdict"] == compare_runs.FASTER
-    assert row["low"] < 0.5 < row["high"] < 1
-    assert (
-        compare_runs.compare(cells([0.5, 0.51]), cells([1.0, 1.02]))["verdict"][0]
-        == compare_runs.SLOWER
-    )
-
-
-def test_a_change_within_the_scatter_is_none():
-    changes = compare_runs.compare(cells([1.0, 1.3, 0.8]), cells([1.1, 1.4, 0.9]))
-    assert changes["verdict"].tolist() == [compare_runs.NO_CHANGE]
-
-
-def test_one_launch_borrows_the_scatter_of_the_others():
-    old = both(cells([1.0, 1.01, 0.99], model="a"), cells([1.0], model="b"))
-    new = both(cells([1.0, 1.01, 0.99], model="a"), cells([2.0], model="b"))
-    verdicts = compare_runs.compare(old, new).set_index("model")["verdict"]
-    assert verdicts.to_dict() == {"a": compare_runs.NO_CHANGE, "b": compare_runs.SLOWER}
-
-
-def test_without_repeated_launches_nothing_is_concluded():
-    changes = compare_runs.compare(cells([1.0]), cells([2.0]))
-    assert changes["verdict"].tolist() == [compare_runs.UNKNOWN]
-    assert changes["ratio"].tolist() == pytest.approx([2.0])
-
-
-def test_points_of_one_run_only_are_told():
-    changes = compare_runs.compare(cells([1.0], model="a"), cells([1.0], model="b"))
-    verdicts = changes.set_index("model")["verdict"].to_dict()
-    assert verdicts == {"a": compare_runs.ONLY_OLD, "b": compare_runs.ONLY_NEW}
+@pytest.mark.parametrize(
+    ("old", "new", "verdicts"),
+    [
+        ({"a": [1.0, 1.02, 0.98]}, {"a": [0.5, 0.51, 0.49]}, {"a": compare_runs.FASTER}),
+        ({"a": [0.5, 0.51]}, {"a": [1.0, 1.02]}, {"a": compare_runs.SLOWER}),
+        ({"a": [1.0, 1.3, 0.8]}, {"a": [1.1, 1.4, 0.9]}, {"a": compare_runs.NO_CHANGE}),
+        # A single launch is compared by the scatter of the others.
+        (
+            {"a": [1.0, 1.01, 0.99], "b": [1.0]},
+            {"a": [1.0, 1.01, 0.99], "b": [2.0]},
+            {"a": compare_runs.NO_CHANGE, "b": compare_runs.SLOWER},
+        ),
+        ({"a": [1.0]}, {"a": [2.0]}, {"a": compare_runs.UNKNOWN}),
+        ({"a": [1.0]}, {"b": [1.0]}, {"a": compare_runs.ONLY_OLD, "b": compare_runs.ONLY_NEW}),
+    ],
+)
+def test_only_a_change_beyond_the_scatter_of_launches_is_told(old, new, verdicts):
+    runs = [both(*(cells(times, model=name) for name, times in run.items())) for run in (old, new)]
+    changes = compare_runs.compare(*runs).set_index("model")
+    assert changes["verdict"].to_dict() == verdicts
+    told = changes[changes["verdict"].isin([compare_runs.FASTER, compare_runs.SLOWER])]
+    assert ((told["low"] < told["ratio"]) & (told["ratio"] < told["high"])).all()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.models.facts import is_small
@@ -21,26 +22,11 @@ from nodewise.results.noise_scale import (
     group_squares,
     read_noise_scale,
 )
+from nodewise.results.record import record_json
 from nodewise.results.tables import build_tables
 
-PROVENANCE = {
-    **dict.fromkeys(("commit", "dirty", "config_sha256", "lock_sha256")),
-    "versions": {},
-    "cpu": "made up",
-    "cores": 2,
-    "memory_bytes": 0,
-    "kernel": "Linux",
-    "network": "none",
-    "cpu_limit": "none",
-    "command": "none",
-}
-DATA = {
-    "dataset": "garments",
-    "origin": "official",
-    "sha256": "0" * 64,
-    "train_examples": 60_000,
-    "test_examples": 10_000,
-}
+ABOUT = json.loads(record_json(make.record(make.cell())))
+DATA = ABOUT["data"] | {"dataset": "garments", "origin": "official"}
 TIME = datetime(2026, 1, 5, tzinfo=UTC).isoformat()
 
 
@@ -51,7 +37,7 @@ def measured(points, small=32, big=512, **changes):
         "finished_at": TIME,
         "data": DATA,
         "weights": None,
-        "provenance": PROVENANCE,
+        "provenance": ABOUT["provenance"],
         "seed": 1,
         "small_batch": small,
         "big_batch": big,

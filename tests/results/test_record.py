@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import make_records as make
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
@@ -20,93 +21,7 @@ from nodewise.results.measurement import Split
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Failure, Record, read_record, record_json
 
-NOW = "2026-11-20T12:00:00Z"
-TREE = {
-    "schema_version": 4,
-    "cell": {
-        "study": "ntua",
-        "experiment": "steps",
-        "model": "fashion_cnn",
-        "dataset": "fashion_mnist",
-        "strategy": "single",
-        "cluster": {"kind": "local"},
-        "batch": 64,
-        "nodes": 1,
-        "repeat": 0,
-        "extent": {"warmup_steps": 1, "steps": 2, "epochs": None, "split_steps": 1},
-        "seed": 1,
-        "time_limit_s": 60,
-    },
-    "kind": "measured",
-    "status": "ok",
-    "started_at": NOW,
-    "finished_at": NOW,
-    "data": {
-        "dataset": "fashion_mnist",
-        "origin": "mirror",
-        "sha256": "0" * 64,
-        "train_examples": 60000,
-        "test_examples": 10000,
-    },
-    "provenance": {
-        "commit": None,
-        "dirty": None,
-        "config_sha256": None,
-        "lock_sha256": None,
-        "versions": {"python": "3.11.7"},
-        "cpu": "a CPU",
-        "cores": 2,
-        "memory_bytes": 1,
-        "kernel": "Linux 6",
-        "network": "namespace with loopback only",
-        "cpu_limit": "one core per node",
-        "command": "snakemake",
-    },
-    "result": {
-        "trainable_parameters": 1256150,
-        "total_parameters": 1256150,
-        "payload_bytes": 5024600,
-        "steps_per_epoch": 937,
-        "whole_epochs": False,
-        "start_up": {"imported_s": 1, "workers_ready_s": 2, "first_timed_step_s": 3},
-        "workers": [
-            {
-                "rank": 0,
-                "shard_examples": 60000,
-                "step_us": [10, 11],
-                "input_us": [1, 0],
-                "elapsed_s": 0.000021,
-                "cpu_s": 0.00002,
-                "bytes_sent": 0,
-                "bytes_received": 0,
-                "bytes_retransmitted": 0,
-                "split": {
-                    "compute_us": [9],
-                    "wait_us": [0],
-                    "communicate_us": [0],
-                    "apply_us": [1],
-                    "idle_barrier_us": 0,
-                },
-            }
-        ],
-        "epochs": [{"epoch": 1, "steps": 2, "seconds": 0.000021, "loss": 2.3, "accuracy": 0.1}],
-        "test": {"examples": 10000, "loss": 2.3, "accuracy": 0.1},
-        "oversubscribed": False,
-        "energy_j": None,
-        "others_cpu_s": 0.0,
-        "conditions": {
-            "window_s": 1.5,
-            "reference_before_us": 5500,
-            "reference_after_us": 5510,
-            "stolen_s": 0.0,
-            "foreign_cpu_s": 0.1,
-            "nodes": [],
-            "outside": [],
-        },
-        "discarded": [],
-    },
-    "failure": None,
-}
+TREE = json.loads(record_json(make.record(make.cell(n=1))))
 FAILURE = {"reason": "rank 1: killed by SIGKILL", "rank": 1, "log_tail": ["<script>", "last"]}
 
 

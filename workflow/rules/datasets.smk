@@ -16,7 +16,7 @@ rule prepare_dataset:
         manifest="results/datasets/{dataset}/manifest.json",
         arrays=expand(
             "results/datasets/{{dataset}}/{part}.npy",
-            part=["x_train", "y_train", "x_test", "y_test"],
+            part=["train_0", "train_1", "test_0", "test_1"],
         ),
     log:
         "results/logs/datasets/{dataset}.log",

@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 def mirror() -> str | None:
-    """Return the folder or URL prefix of the user's copies of datasets and weights, or None."""
+    """Return the folder of the user's copies of datasets and weights, or None."""
     return os.environ.get("NODEWISE_DATASETS") or None
 
 
@@ -26,8 +26,8 @@ def prepare_dataset(
 ) -> None:
     """Download a dataset, verify it and unpack it; or generate synthetic data.
 
-    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
-    URL prefix), the official addresses, synthetic data.
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder),
+    the official addresses, synthetic data.
     """
     from nodewise import data
 

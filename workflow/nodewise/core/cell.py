@@ -195,12 +195,8 @@ def _names_a_function(spec: str) -> str:
 
 
 def _names_a_model(spec: str) -> str:
-    if spec.endswith(SAVED_MODEL) and re.fullmatch(_PATH, spec) and len(spec) <= 200:
-        return spec
-    try:
-        return _names_a_function(spec)
-    except ValueError as error:
-        raise ValueError(f"{error}, or a saved model, path/model{SAVED_MODEL}") from None
+    saved = spec.endswith(SAVED_MODEL) and re.fullmatch(_PATH, spec) and len(spec) <= 200
+    return spec if saved else _names_a_function(spec)
 
 
 # A function that returns a user's own data. A user's own model is a function or a saved model.

@@ -98,29 +98,16 @@ class Fetcher:
     """Fetches files into a cache.
 
     Args:
-        name: name of the dataset or weights that the files belong to, shown in messages. It is also
-            the default folder of the files.
+        name: name of the dataset or weights that the files belong to. It is also the default folder
+            of the files.
         cache: folder of the cache.
-        mirror: folder or address that has `<folder>/<file>`, to fetch from before the official
-            address; None for none. Its credentials are never printed.
+        mirror: folder with copies, `<folder>/<file>`, which are taken before the official address
+            is asked; None for none.
     """
 
     name: str
     cache: Path
     mirror: str | None
-
-    def __post_init__(self) -> None:
-        """Check the place of the mirror.
-
-        Raises:
-            UserError: it is not a usable prefix. The message does not contain the place.
-        """
-        place = self.mirror or ""
-        if ":/" in place and not re.fullmatch(r"https?://[^/?#]+(/[^?#]*)?", place):
-            raise UserError(
-                "NODEWISE_DATASETS: not a usable address; allowed: a folder, or an http(s) address "
-                "without query and fragment"
-            )
 
     def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
         """Return `file` from the first source that has the right content.
@@ -138,7 +125,7 @@ class Fetcher:
         name = file.name.removesuffix(".gz") if file.gzipped else file.name
         sources: list[tuple[RealOrigin, str]] = []
         if self.mirror is not None:
-            sources.append(("mirror", f"{self.mirror.rstrip('/')}/{folder}/{file.name}"))
+            sources.append(("mirror", str(Path(self.mirror, folder, file.name))))
         sources += [("official", url) for url in (() if near else file.urls)]
         self.cache.mkdir(parents=True, exist_ok=True)
         failures: list[str] = []
@@ -157,7 +144,7 @@ class Fetcher:
                 try:
                     _retrieve(source, file, path)
                 except _SourceError as error:
-                    failures.append(f"{_without_credentials(source)} ({error})")
+                    failures.append(f"{source} ({error})")
                     corrupt |= error.corrupt
                     if error.corrupt:
                         log.warning("%s: %s", self.name, failures[-1])
@@ -194,7 +181,7 @@ def _retrieve(source: str, file: RemoteFile, cached: Path) -> None:
         leftover.unlink()  # left by a killed download; the lock excludes other writers
     try:
         pooch.retrieve(
-            _without_credentials(source),
+            source,
             file.digest,
             fname=cached.name,
             path=cached.parent,
@@ -207,7 +194,7 @@ def _retrieve(source: str, file: RemoteFile, cached: Path) -> None:
 def _content(source: str, file: RemoteFile) -> Iterator[bytes]:
     """Yield the unpacked content of the file at `source`, at most one chunk more than expected.
 
-    Messages contain no text of libraries, which may contain credentials, such as those of a proxy.
+    Messages contain no text of libraries, which may contain credentials of a proxy.
     """
     import requests
     from urllib3.exceptions import HTTPError
@@ -232,7 +219,7 @@ def _content(source: str, file: RemoteFile) -> Iterator[bytes]:
 
 
 def _open(source: str) -> Any:  # noqa: ANN401 (a file, or what urllib3 offers as one)
-    """Open a file of a folder or of a server. Supports netrc files, proxies and credentials."""
+    """Open a file of a folder or of a server. Supports netrc files and proxies."""
     import requests
 
     if not source.startswith(("http://", "https://")):
@@ -242,7 +229,3 @@ def _open(source: str) -> Any:  # noqa: ANN401 (a file, or what urllib3 offers a
     answer = requests.get(source, stream=True, timeout=TIMEOUT_S, headers=headers)
     answer.raise_for_status()
     return answer.raw
-
-
-def _without_credentials(source: str) -> str:
-    return re.sub(r"//[^/]*@", "//", source)

@@ -1,4 +1,4 @@
-"""90 % confidence intervals of medians, for few launches of a cell and for many repeats."""
+"""90 % confidence intervals of medians, of a few launches of a cell."""
 
 from collections.abc import Sequence
 
@@ -61,23 +61,3 @@ def pooled_factors(groups: Sequence[ArrayLike]) -> NDArray[np.float64]:
 def squares(logs: pd.Series) -> float:
     """Return the sum of the squared deviations of values from their mean."""
     return float(((logs - logs.mean()) ** 2).sum())
-
-
-def median_interval(repeats: pd.Series) -> tuple[float, float]:
-    """Return the 90 % interval of the median of repeats, for any distribution.
-
-    Both ends are order statistics of the repeats with equal ranks, one counted from the smallest
-    and one from the largest. They are the innermost that hold the median in at least 90 % of all
-    cases (H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., 2003, section 7.1). For fewer
-    than five repeats both ends are NaN.
-    """
-    from scipy.special import bdtr
-
-    values = np.sort(repeats.to_numpy(dtype=float))
-    ranks = np.arange(len(values) // 2)
-    # probability that at most `rank` values are below the median, or at most `rank` above it
-    outside = 2 * bdtr(ranks, len(values), 0.5)
-    allowed = int(np.sum(outside <= 1 - INTERVAL))
-    if not allowed:
-        return np.nan, np.nan
-    return float(values[allowed - 1]), float(values[-allowed])

@@ -41,7 +41,7 @@ def prepare(
         name: key of the dataset in the registry.
         registry: registry file, see `read_registry`.
         cache: folder of the fetched files, see `Fetcher`.
-        mirror: folder or http(s) prefix that has `<dataset>/<file>`; None for none.
+        mirror: folder that has `<dataset>/<file>`; None for none.
         source: "official" forbids synthetic data and releases with other than the official content.
             Checksums then guarantee that every byte is the official one.
         out: folder to write to.

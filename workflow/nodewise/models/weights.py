@@ -101,7 +101,7 @@ def prepare(
         name: a key of the registry.
         registry: YAML file with an `Entry` per name.
         cache: the folder of the fetched files, see `Fetcher`.
-        mirror: a folder or an http(s) prefix that contains `<name>/<file>`, or None.
+        mirror: a folder that contains `<name>/<file>`, or None.
         source: "official" forbids random weights in place of pretrained ones.
         out: the folder to write to.
 

@@ -72,6 +72,7 @@ class Draws:
     Attributes:
         normals: the standard normal numbers with which each constant was drawn, by its name.
         batch: examples per device and step.
+        hidden: the share h.
         noise_scale: relative scatter of a measured step time.
         noise: draws of it, of the logarithm.
     """
@@ -86,7 +87,7 @@ class Draws:
         each = self._one_of(np.array(training.bytes_each)[:, None])
         self._payload = training.parameters * training.traffic * each
         hidden, batch = 1 / (1 + np.exp(-self._draw("hidden"))), np.exp(self._draw("batch"))
-        self._hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
+        self.hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
         self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
         self._differ = np.exp(self._draw("devices_differ")), np.exp(self._draw("nodes_differ"))
         self._contention = self._draw("contention_within"), self._draw("contention_between")
@@ -127,21 +128,35 @@ class Draws:
             drawn, share * bytes_per_s
         )
 
-    def steps_s(self, compute_s: Floats, devices: float) -> Floats:
-        """Return the step times on a number of devices; see the module."""
-        inside = min(devices, self.devices_per_node)
-        nodes = float(np.ceil(devices / self.devices_per_node))
-        slow, send = np.ones(1 + DRAWS), np.zeros(1 + DRAWS)
+    def parts(self, inside: float, nodes: float) -> tuple[Floats, Floats, Floats]:
+        """Return what a step consists of, without what is hidden.
+
+        Args:
+            inside: devices in each node.
+            nodes: number of nodes.
+
+        Returns:
+            slow(n)/c, (1 + draws); the seconds of sending bytes within a node and between nodes,
+            (2, 1 + draws); and the seconds of latencies, (1 + draws).
+        """
+        slow, sent, latencies = np.ones(1 + DRAWS), np.zeros((2, 1 + DRAWS)), np.zeros(1 + DRAWS)
         for level, count in enumerate((inside, nodes)):
             slow += self._differ[level] * np.log2(count)
             if count > 1:
                 achieved, limit = self._rates[level]
                 rate = np.minimum(achieved / (count / 2) ** self._contention[level], limit)
-                send += 2 * (1 - 1 / count) * self._payload / rate
+                sent[level] = 2 * (1 - 1 / count) * self._payload / rate
                 messages = np.ceil(self._payload / self._known["bucket_bytes"])
-                send += messages * self._known["latency_s"][level]
-        slow *= compute_s
-        return np.asarray(slow + send - self._hidden * np.minimum(slow, send))
+                latencies += messages * self._known["latency_s"][level]
+        return slow, sent, latencies
+
+    def steps_s(self, compute_s: Floats, devices: float) -> Floats:
+        """Return the step times on a number of devices; see the module."""
+        inside = min(devices, self.devices_per_node)
+        nodes = float(np.ceil(devices / self.devices_per_node))
+        slow, sent, latencies = self.parts(inside, nodes)
+        slow, send = slow * compute_s, sent.sum(axis=0) + latencies
+        return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
     def compute_s(self, devices: float, step_s: Floats) -> Floats:
         """Return the time of computing with which steps on a number of devices take `step_s`."""

@@ -157,24 +157,18 @@ def _split_times(result: Measurement, exchange: Exchange, share: float) -> dict[
     return times | {"split_step_s": step, "split_timed": shares.sum() if around.size else np.nan}
 
 
-def epoch_rows(record: Record) -> list[dict[str, Any]]:
-    """Return the rows of `epochs`."""
+def epoch_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `epochs`."""
     if record.result is None or record.data is None:
-        return []
-    kind = {
-        "kind": record.kind,
-        "data_origin": record.data.origin,
-        "weights": _weights(record),
-    }
-    share = record.cell.cluster.share
-    return [
-        axes(record) | epoch.model_dump() | kind | {"seconds": epoch.seconds * share}
-        for epoch in record.result.epochs
-    ]
+        return
+    kind = {"kind": record.kind, "data_origin": record.data.origin, "weights": _weights(record)}
+    for epoch in record.result.epochs:
+        seconds = epoch.seconds * record.cell.cluster.share
+        yield axes(record) | epoch.model_dump() | kind | {"seconds": seconds}
 
 
-def observation_rows(record: Record) -> list[dict[str, Any]]:
-    """Return the rows of `observations`: values noted by the strategy, over all workers.
+def observation_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `observations`: values noted by the strategy, over all workers.
 
     Observations whose names end in `_s` are converted to seconds of the node's own time.
     """
@@ -182,13 +176,10 @@ def observation_rows(record: Record) -> list[dict[str, Any]]:
     for worker in record.result.workers if record.result else ():
         for name, values in worker.observed.items():
             noted.setdefault(name, []).extend(values)
-    rows = []
     for name, values in noted.items():
-        if not values:
-            continue
         seen = pd.Series(values) * (record.cell.cluster.share if name.endswith("_s") else 1)
-        rows.append(
-            {
+        if len(seen):
+            yield {
                 "cell_id": record.cell.id,
                 "observation": name,
                 "values": len(seen),
@@ -197,8 +188,6 @@ def observation_rows(record: Record) -> list[dict[str, Any]]:
                 "p90": seen.quantile(0.9),
                 "largest": seen.max(),
             }
-        )
-    return rows
 
 
 def noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:

@@ -33,18 +33,13 @@ class Defaults:
     pattern: str | None = None
 
     def values(self, path: Path) -> dict[str, Any]:
-        """Return the values for a file, by the names of `{fields}`.
+        """Return the values for a file, by the names of `{fields}`. Options precede its name.
 
         Raises:
-            UserError: the name of the file does not match `name`, or contradicts an option.
+            UserError: the name of the file does not match `name`.
         """
-        values = {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
-        for name, value in self._of_name(path).items():
-            if values.setdefault(name, value) != value:
-                raise UserError(
-                    f"{path}: its name says {name} {value}, but the option {values[name]}"
-                )
-        return values
+        given = {name: getattr(self, name) for name in _FIELDS}
+        return self._of_name(path) | {k: value for k, value in given.items() if value is not None}
 
     def curve_of(self, path: Path) -> str:
         """Return the folder of a file: the name of its curve if nothing says it.

@@ -30,8 +30,14 @@ FIELDS = {
     "steps_per_s": ("steps_per_s", 1.0),
     "samples_per_s": ("samples_per_s", 1.0),
     PER_DEVICE: (PER_DEVICE, 1.0),
+    "start_ms": ("started", 1e-3),
+    "stop_ms": ("stopped", 1e-3),
+    "epochs": ("epochs", 1.0),
 }
-"""The column and the unit of each field of a pattern. `batch` is that of one device."""
+"""The column and the unit of each field of a pattern.
+
+`batch` is that of one device. `start_ms` and `stop_ms` are the ends of an epoch, or of `epochs`.
+"""
 
 _MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
@@ -88,6 +94,7 @@ class LogFormat:
 
     Attributes:
         result: pattern of a measurement.
+        whole: pattern of a measurement of the whole run, for logs without a `result`.
         example: a line that `result` finds, for messages.
         settings: patterns of what a run says once, before its results. Ranks may repeat them.
         start: pattern by which the log is recognised; by default `result`.
@@ -97,6 +104,7 @@ class LogFormat:
 
     result: re.Pattern[str]
     example: str
+    whole: re.Pattern[str] | None = None
     settings: tuple[re.Pattern[str], ...] = ()
     start: re.Pattern[str] | None = None
     refused: Mapping[re.Pattern[str], str] = field(default_factory=dict)
@@ -118,6 +126,8 @@ class LogFormat:
                 raise UserError(f"{path}: line {line_number(text, found.start())}: {reason}")
         self._check_one_run(path, text)
         results = [found.groupdict() for found in self.result.finditer(text)]
+        if not results and self.whole is not None:
+            results = [found.groupdict() for found in self.whole.finditer(text)]
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
         said: dict[str, str] = {}
@@ -135,10 +145,8 @@ class LogFormat:
             for line in lines:
                 late = first is not None and line.start() > first.start()
                 if late or line.groups() != lines[0].groups():
-                    number = line_number(text, line.start())
-                    raise UserError(
-                        f"{path}: line {number}: another run begins; give each its own file"
-                    )
+                    place = f"{path}: line {line_number(text, line.start())}"
+                    raise UserError(f"{place}: another run begins; give each its own file")
 
 
 def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -146,12 +154,17 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, text in fields.items():
         column, unit = FIELDS[name]
+        if not text:
+            continue
         try:
             row[column] = text if unit is None else float(text) * unit
-        except (TypeError, ValueError):
+        except ValueError:
             raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
     if PER_DEVICE in row and "nodes" in row:
         row["samples_per_s"] = row.pop(PER_DEVICE) * row["nodes"]
+    if "stopped" in row:
+        seconds = row.pop("stopped") - row.pop("started", 0.0)
+        row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
         whole, each = row.pop("global_batch"), row["batch_per_worker"]
         row["nodes"] = round(whole / each) if each else 0

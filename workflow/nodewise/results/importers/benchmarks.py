@@ -1,4 +1,4 @@
-"""Import logs of benchmark programs. Each kind is one declaration.
+"""Import logs of benchmark programs, and of a callback of Keras. Each kind is one declaration.
 
 Sources: https://github.com/tensorflow/benchmarks (tf_cnn_benchmarks), and
 https://github.com/horovod/horovod/tree/master/examples (`*_synthetic_benchmark.py`).
@@ -29,5 +29,18 @@ IMPORTERS.add(
         ),
         result=pattern(r"^Iter #\d+: <samples_per_s_per_device> img/sec per \w+"),
         example="Iter #0: 145.0 img/sec per GPU",
+    ),
+)
+IMPORTERS.add(
+    "step_times",  # of the callback `data/templates/step_times.py`
+    LogFormat(
+        start=pattern(r'"nodewise-step-times-1"'),
+        settings=(
+            pattern(r'"model": "<curve>"', curve=r'[^"]+'),
+            pattern(r'"devices": <devices>'),
+            pattern(r'"batch_per_device": <batch>'),
+        ),
+        result=pattern(r"[\[,]\s*<step_s>(?=[,\s\]])", step_s=r"[\d.e-]+"),
+        example='"step_s": [0.031]',
     ),
 )

@@ -1,0 +1,228 @@
+"""Why training is not faster: each cause, generated from its formula, is found again."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.predict import causes as c
+from nodewise.predict.causes import Setup, Steps
+from nodewise.predict.cluster_steps import Cluster, Training
+from nodewise.predict.explain import MEASUREMENTS, describe_cluster, implied_rate
+from nodewise.predict.posted_numbers import read_number, read_numbers
+
+RESNET, VGG = "--parameters 25.6e6 --batch 64", "--parameters 138e6 --batch 32"
+NVLINK = "--within nvlink3 --parameters 1e6"
+MANY = (2, 4, 8)
+
+
+def ask(options):
+    """Return the answer of the command."""
+    result = CliRunner().invoke(
+        app, ["explain", "--json", *shlex.split(options)], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def series(step, unit="s", counts=MANY):
+    """Return the options of one device and of several, whose times a function gives."""
+    at = "".join(f" --at {n}='{step(n)} {unit}'" for n in counts[:-1])
+    last = counts[-1]
+    return f"--one '{step(1)} {unit}' --many '{step(last)} {unit}' --devices {last}{at} "
+
+
+def controls(value):
+    """Return the options of runs without input and without exchange that take as long."""
+    return f"--synthetic '{value} s' --no-sync '{value} s' "
+
+
+GENERATED = {
+    # 2·3/4·552 MB at 0.95 GB/s, of which 40 % of the shorter of the two is hidden
+    c.BYTES: f"--one 0.25s --many {0.25 * 0.6 + 0.87}s --devices 4 --between 10gbit-tcp {VGG}",
+    # 102 MB at 0.11 GB/s
+    c.LINK: f"--one 0.18s --one-devices 8 --many {0.18 + 0.93}s --devices 16 --devices-per-node 8 "
+    f"--between 100gbit-rdma --sums all-reduce --synthetic 1.1s {RESNET}",
+    # 300 messages, each of 1 ms and twice
+    c.MESSAGES: "--one 50ms --many 650ms --devices 8 --tensors 300 --no-sync 50ms "
+    "--between 100gbit-rdma --parameters 1e6 --batch 8 --sums all-reduce",
+    c.INPUT: f"--one '400 images/s' --many '900 images/s' --synthetic '3000 images/s' --devices 8 "
+    f"--within nvlink2 {RESNET}",
+    # one server receives and sends 102 MB of each of 8 nodes at 0.95 GB/s
+    c.SERVERS: f"--one 0.3s --many {0.3 + 8 * 0.102 / 0.95 * 1.5}s --devices 8 --sums servers=1 "
+    f"--between 10gbit-tcp {RESNET}",
+    c.STRAGGLERS: series(lambda n: 0.2 * (1 + 0.2 * np.log2(n))) + f"--no-sync 0.2s {NVLINK}",
+    # half of a step does not shrink with the batch
+    c.SHORT: series(lambda n: 0.1 * (0.5 + 0.5 / n)) + controls(0.05625)
+    + f"--global-batch 256 {NVLINK}",
+    c.CORES: series(lambda n: 0.2 * max(1, 4 * n / 16), counts=(2, 4, 8, 16)) + controls(0.8)
+    + f"--cores 16 {NVLINK}",
+    c.LOGGING: series(lambda n: 0.2 + 0.1 * (n > 1)) + controls(0.3) + f"--cores 256 {NVLINK}",
+    c.CONFUSED: f"--one 0.5s --many 0.56s --devices 4 --within pcie3 {RESNET}",
+    c.ALONE: series(lambda n: 400, "images/s") + f"--synthetic '400 images/s' {RESNET}",
+    # each device reads the whole data set, with a little exchange
+    c.WHOLE: series(lambda n: 100 * (1 + 0.03 * np.log2(n)), "s/epoch")
+    + "--synthetic '109 s/epoch' --parameters 25.6e6 --within pcie3 --steps-per-epoch 500",
+    c.SPARSE: series(lambda n: 0.3 + 0.15 * (n - 1), counts=(2, 4, 8, 16, 32))
+    + "--embedding --sums all-reduce --parameters 210e6 --between 25gbit-tcp --synthetic 4.95s",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", GENERATED)
+def test_a_cause_that_generated_the_numbers_is_named_first(cause):
+    answer = ask(GENERATED[cause])
+    assert answer["causes"][0]["name"] == cause
+    assert not answer["normal"]
+    assert answer["measure"] is None if answer["decided"] else answer["measure"]
+
+
+def test_no_overlap_cannot_be_told_from_a_slow_link_unless_the_link_was_measured():
+    answer = ask(
+        f"--one 0.5s --many {0.5 + 0.44}s --devices 4 --between 10gbit-tcp --parameters 138e6"
+    )
+    assert c.NO_OVERLAP in {row["name"] for row in answer["causes"][:4]}
+
+
+def test_shares_and_probabilities_are_consistent():
+    answer = ask("--one 120ms --many 210ms --devices 4")
+    assert sum(row["probability"] for row in answer["causes"]) == pytest.approx(1)
+    assert sum(row["share"] for row in answer["causes"]) == pytest.approx(1)
+    assert all(0 <= row["low"] <= row["high"] <= 1 for row in answer["causes"])
+    assert not answer["decided"]
+    assert answer["measure"] in {text for _, text, _ in MEASUREMENTS.values()}
+
+
+@pytest.mark.parametrize(
+    ("options", "measure"),
+    [
+        (f"--one '400 images/s' --many '1000 images/s' --devices 8 --within nvlink2 {RESNET}",
+         "synthetic"),
+        ("--one '2800 images/s' --one-devices 8 --many '1900 images/s' --devices 16 "
+         f"--devices-per-node 8 --between 100gbit-rdma --sums all-reduce {RESNET}", "link"),
+        ("--one 100s/epoch --many 600s/epoch --devices 8 --between 10gbit --sums all-reduce",
+         "payload"),
+        (f"--one 3.0s --many 2.95s --devices 8 {RESNET}", "batch"),
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, measure):
+    answer = ask(options)
+    assert not answer["decided"]
+    assert answer["measure"] == MEASUREMENTS[measure][1]
+
+
+def test_weak_scaling_with_a_high_efficiency_is_normal():
+    answer = ask(f"--one '400 images/s' --many '3000 images/s' --devices 8 {RESNET}")
+    assert answer["normal"]
+    assert answer["decided"]
+    assert answer["efficiency"] == pytest.approx(3000 / 3200)
+
+
+@pytest.mark.parametrize(
+    ("cause", "factor"), [(c.INPUT, 3000 / 900), (c.LINK, 1.11 / 0.25), (c.ALONE, 8)]
+)
+def test_the_remedy_of_a_cause_brings_back_what_it_took(cause, factor):
+    answer = ask(GENERATED[cause])
+    remedy = next(row for row in answer["remedies"] if row["for"] == cause)
+    assert remedy["gain"] == pytest.approx(factor, rel=0.3)
+    assert remedy["low"] <= remedy["value"] <= remedy["high"]
+
+
+def test_a_smaller_exchange_is_a_remedy_where_bytes_take_long():
+    remedies = {row["name"]: row for row in ask(GENERATED[c.BYTES])["remedies"]}
+    halved = remedies["gradients in 16 bits"]
+    assert 1.2 < halved["gain"] < 2
+    assert halved["value"] == pytest.approx(1.02 / halved["gain"], rel=0.01)
+    assert remedies["exchange every 8th step (accumulate or average)"]["gain"] > halved["gain"]
+
+
+def test_the_same_devices_in_one_node_are_a_reference():
+    options = "--one '50 samples/s' --one-devices 3 --many '22 samples/s' --devices 3 --batch 8"
+    apart = ask(
+        f"{options} --one-nodes 1 --devices-per-node 1 --parameters 212e6 --link 10gbit-tcp"
+    )
+    assert apart["causes"][0]["name"] == c.BYTES
+    assert apart["decided"]
+    same = {row["name"] for row in ask(options)["causes"] if row["probability"] > 0.1}
+    assert same <= {c.CORES, c.LOGGING, c.SHORT}
+
+
+def test_the_implied_rate_is_bytes_over_extra_time():
+    cluster, known = describe_cluster("10gbit-tcp", None, None, None, 4)
+    posted = read_numbers("0.5s", 1, "5 steps/s", 4, ["2=0.4s"])
+    assert known
+    assert implied_rate(Setup(posted, cluster, Training(1e9))) is None  # it got faster
+    posted = read_numbers("100 images/s", 1, "32 images/s/device", 4, [])
+    rate = implied_rate(Setup(posted, cluster, Training(25e6, (4.0,), 64)))
+    assert rate == pytest.approx(2 * 0.75 * 0.1 / (4 * 64 / 128 - 0.64))
+
+
+@pytest.mark.parametrize(
+    ("text", "clock", "value"),
+    [
+        ("120ms", "step_time_s", 0.12),
+        ("0.12s/step", "step_time_s", 0.12),
+        ("608 images/s", "samples_per_s", 608),
+        ("152 images/s/device", "samples_per_s", 608),
+        ("1,308.7 images/sec", "samples_per_s", 1308.7),
+        ("5.1 steps/s", "steps_per_s", 5.1),
+        ("910s/epoch", "epoch_time_s", 910),
+        ("2 min/epoch", "epoch_time_s", 120),
+    ],
+)
+def test_numbers_are_read_as_they_are_posted(text, clock, value):
+    posted = read_number("--one", text, 4)
+    assert (posted.clock, posted.value) == (clock, pytest.approx(value))
+
+
+@pytest.mark.parametrize("text", ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s"])
+def test_a_number_that_cannot_be_read_is_refused(text):
+    with pytest.raises(UserError, match="--one"):
+        read_number("--one", text, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("", "--many"),
+        ("--one 1s --many 2s", "--devices"),
+        ("--one 1s --many '2 images/s' --devices 4", "quantity"),
+        ("--one 1s --many 2s --devices 4 --at 9=2s", "--at"),
+        ("--one 1s --many 2s --devices 2 --one-devices 4", "--devices"),
+        ("--one 1s --many 2s --devices 4 --sums me", "--sums"),
+        ("--one 1s --many 2s --devices 4 --between fast", "--between"),
+        ("--one 1s --many 2s --devices 4 --batch 8 --global-batch 8", "--batch"),
+        ("--one 1s --many 2s --devices 4 --precision int3", "precision"),
+    ],
+)
+def test_a_wrong_option_is_one_line(options, named):
+    result = CliRunner().invoke(app, ["explain", *shlex.split(options)])
+    assert isinstance(result.exception, UserError)
+    assert named in str(result.exception)
+
+
+def test_a_table_of_measurements_is_explained_as_its_numbers_are(tmp_path):
+    rows = [f"mine,{n},64,{step},102400000" for n, step in ((1, 0.16), (2, 0.3), (8, 0.55))]
+    file = tmp_path / "mine.csv"
+    file.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s,payload_bytes", *rows]))
+    answer = ask(f"{file} --link 10gbit-tcp")
+    assert answer["implied_gbyte_per_s"] == pytest.approx(2 * 7 / 8 * 0.1024 / 0.39)
+    assert answer["efficiency"] == pytest.approx(0.16 / 0.55)
+    assert len(answer["read"]) == 3
+
+
+def test_the_table_shows_causes_and_remedies():
+    result = CliRunner().invoke(app, ["explain", *shlex.split(GENERATED[c.BYTES])])
+    assert result.exit_code == 0
+    for text in (c.BYTES, "Remedy", "GB/s"):
+        assert text in result.stdout
+
+
+def test_a_step_without_causes_takes_what_cluster_steps_says():
+    setup = Setup(read_numbers("1s", 1, "2s", 4, []), Cluster(1, None, None), Training(1e6))
+    steps = Steps(setup)
+    parts = steps.parts(c.BYTES, steps.first_s, 1)
+    assert np.sum(list(parts.values()), axis=0) == pytest.approx(np.ones_like(steps.first_s))

@@ -1,0 +1,192 @@
+"""The command that explains why training on many devices is not faster."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodewise.cli.options import AsJson, plain_table, print_whole
+
+app = typer.Typer()
+
+
+@app.command("explain")
+def explain_scaling(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="A table or log that `fit` reads, or records; in place of numbers."),
+    ] = None,
+    *,
+    one: Annotated[
+        str | None, typer.Option(help="What was measured on few devices, with its unit.")
+    ] = None,
+    many: Annotated[str | None, typer.Option(help="The same on --devices.")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Devices of --many.")] = None,
+    one_devices: Annotated[
+        int, typer.Option(min=1, help="Devices of --one, such as those of a whole node.")
+    ] = 1,
+    one_nodes: Annotated[
+        int | None, typer.Option(min=1, help="Nodes of --one, if its nodes are filled differently.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Another number of devices and its value: 2=95ms; repeatable."),
+    ] = None,
+    synthetic: Annotated[
+        str | None, typer.Option(help="--many again, on synthetic data (no input).")
+    ] = None,
+    no_sync: Annotated[
+        str | None, typer.Option(help="--many again, without exchanging gradients.")
+    ] = None,
+    batch: Annotated[
+        float | None,
+        typer.Option(min=1, help="Examples per device and step, the same on each number."),
+    ] = None,
+    global_batch: Annotated[
+        float | None,
+        typer.Option(min=1, help="Examples per step of all devices, in place of --batch."),
+    ] = None,
+    parameters: Annotated[
+        float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
+    ] = None,
+    payload: Annotated[
+        float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")
+    ] = None,
+    tensors: Annotated[
+        int | None, typer.Option(min=1, help="Number of gradients that are sent one by one.")
+    ] = None,
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+    ] = "fp32",
+    link: Annotated[
+        str | None, typer.Option(help="The only link: as --between, or as --within.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Link of a device in its node: nvlink2, pcie3, a file, …")
+    ] = None,
+    between: Annotated[
+        str | None, typer.Option(help="Link of a node: 100gbit-rdma, 10gbit-tcp, a file, …")
+    ] = None,
+    devices_per_node: Annotated[
+        int | None,
+        typer.Option(min=1, help="Default: all in one node; 1 if a link between nodes is given."),
+    ] = None,
+    sums: Annotated[
+        str | None,
+        typer.Option(help="What sums the gradients: all-reduce, servers, or servers=2."),
+    ] = None,
+    accumulate: Annotated[int, typer.Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
+    steps_per_epoch: Annotated[
+        float | None, typer.Option(min=1, help="Steps of an epoch of --one.")
+    ] = None,
+    cores: Annotated[float | None, typer.Option(min=1, help="Cores of a machine.")] = None,
+    cpu: Annotated[bool, typer.Option("--cpu", help="The devices are CPUs.")] = False,
+    embedding: Annotated[
+        bool, typer.Option("--embedding", help="The model has an embedding (text, recommending).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Explain why training on many devices is not faster, and what would help.
+
+    Two numbers suffice; each further option helps to tell causes apart. Numbers are
+    written as they are posted: 120ms, 0.12 s/step, 608 images/s, 152 images/s/device,
+    5.1 steps/s, 910 s/epoch. Where they do not decide, the one measurement that would
+    decide is named.
+
+    JSON has causes (name, probability, share of the extra time, low, high, certain,
+    evidence), decided, normal, measure, remedies (name, for, likely, value, low, high, unit, gain),
+    read, implied_gbyte_per_s, efficiency and sentence.
+
+    Exit code: 0 answered, 2 an option or a file is wrong.
+
+    Examples: nodewise explain --one 120ms --many 210ms --devices 4
+
+    nodewise explain --one '608 images/s' --one-devices 4 --many '152 images/s'
+    --devices 8 --devices-per-node 4 --batch 64 --parameters 25.6e6 --between 10gbit-tcp
+
+    nodewise explain measurements.csv --parameters 25.6e6 --link 25gbit-tcp
+    """
+    import json
+    from dataclasses import replace
+
+    from nodewise.core.errors import UserError
+    from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
+    from nodewise.predict.explain import describe_cluster, explain
+    from nodewise.predict.forecast import Given, training_of
+    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
+
+    if batch and global_batch:
+        raise UserError("--batch and --global-batch: give one of them")
+    by, _, count = (sums or "").partition("=")
+    if by not in ("", "all-reduce", "servers") or (count and not (count.isdigit() and int(count))):
+        raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
+    if files:
+        posted, given = read_files(files)
+    else:
+        posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
+    of_one = batch or (global_batch / one_devices if global_batch else given.batch)
+    known = parameters or payload or given.parameters
+    given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
+    last = posted[-1].devices
+    cluster, link_known = describe_cluster(link, within, between, devices_per_node, last)
+    again = {"--synthetic": synthetic, "--no-sync": no_sync}
+    controls = {
+        option: read_number(option, text, last).like(posted[0])
+        for option, text in again.items()
+        if text
+    }
+    found = explain(
+        Setup(
+            posted,
+            cluster,
+            training_of(given, parameters, payload, precision, None),
+            payload_known=known is not None,
+            link_known=link_known,
+            strong=global_batch is not None if of_one else None,
+            synthetic=controls.get("--synthetic"),
+            no_sync=controls.get("--no-sync"),
+            servers={"": None, "all-reduce": 0}.get(by, int(count or -1)),
+            tensors=tensors,
+            cores=cores,
+            embedding=embedding,
+            on_cpu=cpu,
+            accumulate=accumulate,
+            epoch_steps=steps_per_epoch,
+            one_nodes=one_nodes,
+        )
+    )
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    """Print what was read, the causes, the remedies, and what to do."""
+    from nodewise.core.units import write_number, write_percent, write_plain
+
+    for read in found["read"]:
+        typer.echo(f"Read: {read}")
+    if rate := found["implied_gbyte_per_s"]:
+        bits = write_number(8e9 * rate, "bit/s")
+        typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
+    causes = plain_table(
+        "Cause", "Probability", "Extra time", "90 % interval", "Evidence",
+        texts=("Cause", "Evidence"),
+    )  # fmt: skip
+    for row in found["causes"]:
+        if row["probability"] >= 0.005:
+            shares = [write_percent(row[name]) for name in ("probability", "share", "low", "high")]
+            causes.add_row(row["name"], *shares[:2], " – ".join(shares[2:]), row["evidence"])
+    remedies = plain_table(
+        "Remedy", "If the cause is", "Forecast", "90 % interval", "Gain",
+        texts=("Remedy", "If the cause is"),
+    )  # fmt: skip
+    for row in found["remedies"]:
+        value, *ends = (write_plain(row[name]) for name in ("value", "low", "high"))
+        shown = f"{value} {row['unit']}", " – ".join(ends), f"{row['gain']:.2f}×"
+        remedies.add_row(row["name"], row["for"] or "", *shown)
+    print_whole(causes)
+    if found["remedies"]:
+        print_whole(remedies)
+    typer.echo(found["sentence"])
