@@ -9,6 +9,7 @@ import typer
 from nodewise.cli.options import AsJson, EpochExamples, NodeNumbers, NodePrice, print_whole
 
 if TYPE_CHECKING:
+    from nodewise.predict.answers import Answers
     from nodewise.predict.forecast import Given
 
 app = typer.Typer()
@@ -70,6 +71,26 @@ def forecast_nodes(
     nodes: NodeNumbers = "1-16",
     examples: EpochExamples = None,
     price: NodePrice = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="Time for the examples: 90s, 30min, 2h, 1d.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="What they may cost, in units of the price.")
+    ] = None,
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of machines to compare, in place of the links and the price: name, "
+            "price (of an hour), devices, within, between, and device (V100) or speed."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The measured device, such as V100, for --machines.")
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="A well-known model like yours, such as ResNet-50, for its speeds."),
+    ] = None,
     cases: Annotated[
         Path | None,
         typer.Option(help="CSV file of cases, in place of all other options: one per row."),
@@ -91,6 +112,9 @@ def forecast_nodes(
     precision, batch_per_device, devices_per_node, within_kind, between_gbit,
     transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
 
+    With --machines, kinds and numbers of machines are compared, with the published
+    speeds of their devices. Whole machines are paid for.
+
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
     Examples: nodewise forecast --step-time 0.18 --batch 64 --parameters 25.6e6
@@ -98,20 +122,28 @@ def forecast_nodes(
 
     nodewise forecast --model models/fashion_cnn.py --link 1gbit
     """
+    from dataclasses import replace
+
     from nodewise.cli import predict_tables
     from nodewise.core.errors import UserError
     from nodewise.predict import forecast
     from nodewise.predict.answers import Job
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes, parse_price
+    from nodewise.predict.machines import compare_machines, read_machines
+    from nodewise.predict.options import (
+        MANY,
+        MANY_EXAMPLES,
+        parse_duration,
+        parse_nodes,
+        parse_price,
+    )
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
         rows = list(forecast_cases(read_cases(cases)))
         _print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
         return
-    cluster = forecast.cluster_by_options(link, within, between, devices_per_node)
-    counts = forecast.devices_of(parse_nodes(nodes), cluster.devices_per_node)
+    counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
     cost, currency = parse_price(price)
     if sum(one is not None for one in (step_time, throughput, given, model)) != 1:
@@ -128,16 +160,45 @@ def forecast_nodes(
         examples=examples or MANY_EXAMPLES,
         price=cost,
         currency=currency,
-        node="node" if cluster.devices_per_node == 1 else "device",
+        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
+        budget=budget,
     )
-    answers = forecast.forecast(cluster, training, known, counts, job)
-    if as_json:
-        _print_json(forecast.forecast_rows(answers, cluster))
+    if machines is not None:
+        table = compare_machines(
+            read_machines(machines), known, training, counts, job=job, device=device, model=like
+        )
+        if as_json:
+            _print_json([dict(row) for _, row in table.iterrows()])
+        else:
+            print_whole(predict_tables.machines_table(table, job))
     else:
-        typer.echo(answers.sentence())
-        print_whole(predict_tables.answers_table(answers, marks=True))
+        cluster = forecast.cluster_by_options(link, within, between, devices_per_node)
+        asked = forecast.devices_of(counts, cluster.devices_per_node)
+        job = replace(job, node="node" if cluster.devices_per_node == 1 else "device")
+        answers = forecast.forecast(cluster, training, known, asked, job)
+        if as_json:
+            _print_json(forecast.forecast_rows(answers, cluster.devices_per_node))
+        else:
+            typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
+            print_whole(predict_tables.answers_table(answers, marks=True))
+            _tell_published(answers, cluster.devices_per_node, within, between)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
+
+
+def _tell_published(
+    answers: "Answers", devices_per_node: int, within: str | None, between: str | None
+) -> None:
+    """Say where the forecast of the most devices stands among published trainings."""
+    from nodewise.cli.predict_tables import published_table
+    from nodewise.predict.published_efficiency import standing
+
+    row = answers.table.iloc[-1]
+    most, across = int(row["nodes"]), bool(row["nodes"] > devices_per_node)
+    found = standing(most, within=within, between=between, across=across)
+    if found is not None:
+        typer.echo(found.sentence(float(row["efficiency"]), most, answers.job.node))
+        print_whole(published_table(found))
 
 
 def _measured_alone(model: str, batch: int) -> "Given":

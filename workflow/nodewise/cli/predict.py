@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from nodewise.predict.fit_file import FitFile as FittedFile
 
+_COMPARED = 5  # curves that are compared with published ones
+
 app = typer.Typer()
 
 
@@ -56,6 +58,7 @@ def fit_measurements(
     from nodewise.core.progress import progress
     from nodewise.core.units import counted
     from nodewise.predict import fit_file
+    from nodewise.predict.published_efficiency import standing_of_curve
     from nodewise.results.importers import import_curves
 
     read = import_curves(measurements, file_format)
@@ -67,6 +70,11 @@ def fit_measurements(
     fit_file.write_fit(out, fitted)
     print_whole(predict_tables.curves_table(fitted))
     _print_notes(fitted, as_json=False)
+    for curve in read.curves[:_COMPARED]:
+        compared = standing_of_curve(curve)
+        if compared is not None:
+            efficiency, most, found = compared
+            typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 

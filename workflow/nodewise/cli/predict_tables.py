@@ -3,14 +3,17 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
 from nodewise.cli.options import plain_table
 from nodewise.core.units import write_number, write_plain
-from nodewise.predict.answers import TITLES, Answers
+from nodewise.predict.answers import TITLES, Answers, Job
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import table_rows
+from nodewise.predict.published_efficiency import Standing
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
@@ -105,6 +108,48 @@ def cases_table(rows: Sequence[dict[str, Any]]) -> Table:
         else:
             value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
             shown.add_row(*about, value, f"{low} – {high}")
+    return shown
+
+
+def machines_table(rows: pd.DataFrame, job: Job) -> Table:
+    """Return the table of `compare_machines`."""
+    cost = f"Cost [{escape(job.currency or 'currency')}]"
+    shown = plain_table(
+        "Machines", "Devices", f"Time of {job.name}", "90 % interval", cost, "90 % interval",
+        "Chance", "Best", texts=("Machines", "Best"),
+    )  # fmt: skip
+    limited = job.deadline_s is not None or job.budget is not None
+    for row in rows.to_dict("records"):
+        time, times = write_number(row["time"], "s"), [row["time_low"], row["time_high"]]
+        shown.add_row(
+            f"{row['machines']} × {escape(row['machine'])}",
+            f"{row['devices']:,}",
+            time,
+            " – ".join(write_number(end, "s") for end in times),
+            write_plain(row["cost"]),
+            " – ".join(write_plain(row[f"cost_{end}"]) for end in ("low", "high")),
+            f"{row['chance']:.0%}".replace("%", " %") if limited else "",
+            "best" if row["best"] else "",
+        )
+    return shown
+
+
+def published_table(found: Standing) -> Table:
+    """Return some of the published curves to compare with, from the lowest to the highest."""
+    shown = plain_table(
+        "Published",
+        "Model",
+        "Device",
+        "Devices",
+        "Efficiency",
+        texts=("Published", "Model", "Device"),
+    )
+    rows = found.curves
+    some = np.unique(np.linspace(0, len(rows) - 1, min(_LISTED, len(rows))).round().astype(int))
+    for row in rows.iloc[some].to_dict("records"):
+        names = (escape(str(row[name])) for name in ("publisher", "model", "device"))
+        efficiency = write_number(row["efficiency"], "share")
+        shown.add_row(*names, f"{row['devices']:,}", efficiency)
     return shown
 
 

@@ -36,12 +36,14 @@ class Given:
         batch: examples per device and step; None if unknown.
         parameters: number of trained parameters; None if unknown.
         cautions: why the numbers may mislead, in words; empty if nothing was seen.
+        scatter: how far the throughputs may be off: standard deviation of their logarithm.
     """
 
     throughputs: Mapping[int, float]
     batch: float | None = None
     parameters: float | None = None
     cautions: str = ""
+    scatter: float = 0.0
 
 
 def given_by_numbers(
@@ -98,7 +100,9 @@ def _given_by_record(path: Path) -> Given:
         raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
     nodes, batch = int(cell["nodes"]), float(cell["batch_per_worker"])
     throughputs = {nodes: nodes * batch / float(cell["step_time_s"])}
-    return Given(throughputs, batch, float(cell["payload_bytes"]) / 4, str(cell["flags"]))
+    cautions = str(cell["flags"])
+    scatter = DISTURBED if cautions else 0.0
+    return Given(throughputs, batch, float(cell["payload_bytes"]) / 4, cautions, scatter)
 
 
 def training_of(
@@ -172,7 +176,8 @@ def forecast(
 ) -> Answers:
     """Return the answers about a job on numbers of devices. One device is always among them.
 
-    Measured points have no interval. If the batch is unknown, steps are of one example.
+    Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
+    one example.
 
     Raises:
         UserError: there is no number of devices that is possible.
@@ -182,9 +187,9 @@ def forecast(
         raise UserError(f"--nodes: at most {MOST_DEVICES:,} devices can be compared")
     found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
     known = np.isin(counts, list(given.throughputs))
-    if given.cautions:
+    if given.scatter:
         off = np.random.default_rng(1).standard_normal((DRAWS, 1))
-        found[1:] *= np.exp(DISTURBED * off)
+        found[1:] *= np.exp(given.scatter * off)
         known = np.zeros_like(known)
     found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
     batch = training.batch or 1.0
@@ -200,7 +205,7 @@ def forecast(
     )
 
 
-def forecast_rows(answers: Answers, cluster: Cluster) -> list[dict[str, Any]]:
+def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any]]:
     """Return one row per number of devices for the JSON output; None for what is not known.
 
     `kind` is `measured`, `forecast` or, beyond the numbers of devices on which forecasts were
@@ -210,7 +215,7 @@ def forecast_rows(answers: Answers, cluster: Cluster) -> list[dict[str, Any]]:
     return [
         {
             "devices": row["nodes"],
-            "nodes": int(np.ceil(row["nodes"] / cluster.devices_per_node)),
+            "nodes": int(np.ceil(row["nodes"] / devices_per_node)),
             "batch_per_device": row["batch_per_worker"] if answers.job.step_known else None,
             "step_time_s": row["step_s"],
             "low": row["step_s_low"],

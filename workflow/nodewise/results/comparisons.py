@@ -218,10 +218,9 @@ def energies(tables: Tables) -> pd.DataFrame:
         cell_id=("cell_id", "first"),
         repeats=("cell_id", "size"),
     )
-    of_one = ["energy_j", "label", "flags", "repeats"]
-    one = points.loc[points["strategy"] == SINGLE, [*ONE_NODE_KEY, *of_one]]
+    alone = points.loc[points["strategy"] == SINGLE].drop(columns=["strategy", "nodes", "exchange"])
     rows = points[(points["nodes"] > 1) & ~on_devices(points)]
-    rows = rows.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
+    rows = rows.merge(alone, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     return rows.assign(
         label=rows["label"].where(rows["label"] == rows["label_one"], "estimated"),
         flags=_with_flags_of_one(rows),

@@ -37,7 +37,8 @@ class Job:
             processes themselves: workers first, then servers.
         steps_per_epoch: the number of steps in an epoch.
         batch: the TensorSpecs of a worker's batch, nested like the batch. If given, variables that
-            a model creates in its first step are created before training begins.
+            a model creates in its first step are created before training begins. parameter_server
+            needs it.
         token: a secret of the job, by which its processes know each other.
     """
 

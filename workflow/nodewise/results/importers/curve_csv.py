@@ -98,6 +98,8 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
         UserError: a column is missing, or is probably misspelt.
     """
     unknown = [name for name in names if name not in COLUMNS]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise UserError(f"{path}: row 1: column {name} appears twice, under different names")
     for name in unknown:
         if close := difflib.get_close_matches(name.lower(), COLUMNS - set(names), 1, _CLOSE):
             raise UserError(

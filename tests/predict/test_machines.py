@@ -1,0 +1,87 @@
+"""`nodewise forecast --machines` compares kinds and numbers of machines."""
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.predict.machines import device_family, published_speed
+
+GIVEN = ("forecast", "--throughput", "360", "--batch", "64", "--parameters", "25.6e6")
+MACHINES = """name,price,devices,within,between,device,speed
+small,3,1,,10gbit-tcp,V100-SXM2-16GB,
+large,24,8,nvlink2,25gbit-tcp,V100,
+new,32,8,nvlink3,400gbit-efa,A100,
+mine,10,4,pcie4,40gbit-tcp,,2.5
+"""
+
+
+def compare(tmp_path, *arguments, machines=MACHINES):
+    path = tmp_path / "machines.csv"
+    path.write_text(machines)
+    asked = ("--device", "V100", "--machines", str(path), "--nodes", "1,2", *arguments)
+    done = CliRunner().invoke(app, [*GIVEN, *map(str, asked), "--json"])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return pd.DataFrame(json.loads(done.stdout))
+
+
+def test_times_and_costs_are_those_of_whole_machines(tmp_path):
+    rows = compare(tmp_path, "--examples", 3_600_000).set_index(["machine", "machines"])
+    assert rows.loc["small", 1]["time"] == pytest.approx(10_000)
+    assert rows.loc["small", 1]["cost"] == pytest.approx(3 * 10_000 / 3600)
+    for (name, count), price in {("large", 2): 24, ("new", 1): 32}.items():
+        row = rows.loc[name, count]
+        assert row["cost"] == pytest.approx(price * count * row["time"] / 3600)
+        assert row["devices"] == 8 * count
+    assert rows["cost"].is_monotonic_increasing
+
+
+def test_a_speed_that_is_given_is_exact_and_a_published_one_scatters(tmp_path):
+    rows = compare(tmp_path, machines=MACHINES.replace("pcie4", "")).set_index("machine")
+    assert set(rows.loc["mine", "speed"]) == {2.5}
+    assert set(rows.loc["large", "speed"]) == {1}
+    assert rows.loc["new", "speed"].iloc[0] == pytest.approx(2, rel=0.2)
+    alike = compare(tmp_path, "--like", "ResNet-50").set_index("machine").loc["new"].iloc[0]
+    any_model = compare(tmp_path).set_index("machine").loc["new"].iloc[0]
+    assert alike["time_high"] / alike["time_low"] < any_model["time_high"] / any_model["time_low"]
+
+
+def test_the_cheapest_in_time_is_best(tmp_path):
+    rows = compare(tmp_path, "--examples", 3_600_000, "--deadline", "1h")
+    best = rows[rows["best"]]
+    assert len(best) == 1
+    in_time = rows[rows["time"] <= 3600]
+    assert best["cost"].iloc[0] == in_time["cost"].min()
+    assert not compare(tmp_path, "--deadline", "1s")["best"].any()
+
+
+@pytest.mark.parametrize(
+    ("machines", "said"),
+    [
+        ("name,price\n", "has no rows"),
+        ("name,price\na,-1\n", "row 2: "),
+        ("name,price,colour\na,1,red\n", "row 2: "),
+        ("name,price,device\na,1,Abacus\n", "Abacus"),
+        ("name,price,devices,within\na,1,8,string\n", "--within string: must be"),
+    ],
+)
+def test_a_wrong_table_is_one_line(tmp_path, machines, said):
+    with pytest.raises(UserError, match=said):
+        compare(tmp_path, machines=machines)
+
+
+def test_a_device_is_known_by_its_family():
+    names = ("V100-SXM2-16GB", "T4 (AWS g4dn.12xlarge)", "Quadro RTX 8000", "RTX 2080 Ti")
+    assert [device_family(name) for name in names] == [
+        *("V100", "T4", "QUADRO RTX 8000", "RTX 2080 TI")
+    ]
+
+
+def test_published_speeds_are_consistent():
+    there, back = published_speed("A100", "V100"), published_speed("V100", "A100")
+    assert there.times == pytest.approx(1 / back.times)
+    assert (there.models, there.deviation) == (back.models, pytest.approx(back.deviation))

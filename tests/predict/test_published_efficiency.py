@@ -1,0 +1,36 @@
+"""Users' efficiencies stand among published ones of the same kind."""
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+from nodewise.predict.published_efficiency import standing
+
+
+def test_published_ones_have_the_link_and_about_the_number_of_devices():
+    found = standing(16, between="100gbit-rdma", across=True)
+    assert 0 < found.low < found.high <= 1.1
+    assert set(found.curves["between"]) == {"100gbit-rdma"}
+    assert found.curves["devices"].between(16 / 1.5, 16 * 1.5).all()
+    assert found.curves["efficiency"].is_monotonic_increasing
+    inside = standing(8, within="nvlink-bridge", across=False)
+    assert set(inside.curves["within"]) == {"nvlink_bridge"}
+    assert inside.low > found.low
+
+
+def test_nothing_is_said_without_published_ones():
+    assert standing(1) is None
+    assert standing(50_000) is None
+    assert standing(8, within="nvlink5", across=False) is None
+
+
+@pytest.mark.parametrize(("four_s", "place"), [(0.11, "within"), (2.0, "below"), (0.09, "above")])
+def test_fit_says_where_a_curve_stands(tmp_path, four_s, place):
+    path, out = tmp_path / "mine.csv", tmp_path / "fit.json"
+    table = pd.DataFrame({"curve": "mine", "nodes": [1, 2, 4], "batch_per_worker": 64})
+    table.assign(step_time_s=[0.1, 0.1, four_s]).to_csv(path, index=False)
+    said = CliRunner().invoke(app, ["fit", str(path), "-o", str(out)]).stdout
+    share = f"{round(100 * 0.1 / four_s)} %"
+    (line,) = [line for line in said.splitlines() if line.startswith(f"mine: {share} on 4")]
+    assert f" is {place} " in line
