@@ -61,11 +61,12 @@ REFUSED = {
         },
         "compute_loss of your own": {"own_loss"},
         "one input, one output, one loss": {
-            *("adapted", "frozen", "hub", "ragged", "sample_weights", "siamese", "two_inputs"),
+            *("adapted", "frozen", "hub", "mean_of_weights", "ragged", "sample_weights", "siamese"),
+            "two_inputs",
         },
         "losses that layers add": {"regression"},
         "must be one of keras.losses": {
-            *("mean_of_weights", "own_mean", "own_sum", "summed", "unregistered"),
+            *("own_mean", "own_sum", "summed", "unregistered"),
         },
         "is not allowed": {
             *("augmented", "own_variable", "regularized", "spectral", "stateful"),
