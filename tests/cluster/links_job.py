@@ -149,7 +149,7 @@ def shared():
 
 
 def look():
-    return doctor.report(doctor.look(), 0.2)
+    return doctor.report(doctor.look())
 
 
 WORK = (transfer, flood, latency, refused, shared, look)

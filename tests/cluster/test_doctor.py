@@ -41,39 +41,27 @@ def machine(**kinds):
     return Machine(**(dict.fromkeys(Machine._fields, YES) | kinds))
 
 
-@pytest.fixture
-def two_cores(monkeypatch):
-    monkeypatch.setattr(cgroup, "whole_cores", lambda: 2)
-
-
 def rows(text):
     """Return the yes or no of each kind of cluster in doctor's output."""
     table = text.split("\n\n")[1].splitlines()[1:]
     return [line[21:24].strip() for line in table if not line.startswith(" ")]
 
 
-def test_each_kind_says_how_or_why_not_and_the_whole_command(two_cores):
-    assert rows(doctor.report(machine(), 0.2)) == ["yes"] * 5
+def test_each_kind_says_how_or_why_not_and_the_whole_command():
+    assert rows(doctor.report(machine())) == ["yes"] * 5
     command = "sudo " + "x" * 100
-    text = doctor.report(machine(links=NO, quota=Check(False, "why", command)), 0.2)
+    text = doctor.report(machine(links=NO, quota=Check(False, "why", command)))
     assert rows(text) == ["yes", "no", "yes", "no", "yes"]
     assert "\n    sudo make it so\n" in text
     assert f"\n    {command}\n" in text
-    assert "n up to 2, one core each" in text
 
 
 def test_without_a_private_network_only_who_accepts_open_ports_gets_nodes(monkeypatch):
     nothing = machine(private=NO, links=NO, latency=NO)
     monkeypatch.delenv(namespace.SHARED_NETWORK, raising=False)
-    assert rows(doctor.report(nothing, 0.2)) == ["no"] * 5
+    assert rows(doctor.report(nothing)) == ["no"] * 5
     monkeypatch.setenv(namespace.SHARED_NETWORK, "yes")
-    assert rows(doctor.report(nothing, 0.2)) == ["yes", "yes", "yes", "no", "no"]
-
-
-@pytest.mark.parametrize(("cpu", "nodes"), [(1, 2), (0.5, 3), (0.2, 9), (0.18, 10), (0.01, 180)])
-def test_emulated_nodes_leave_a_tenth_of_the_machine_free(two_cores, cpu, nodes):
-    text = " ".join(doctor.report(machine(), cpu).split())
-    assert f"n up to {nodes} with {cpu:g} of a core each" in text
+    assert rows(doctor.report(nothing)) == ["yes", "yes", "yes", "no", "no"]
 
 
 @pytest.mark.parametrize(

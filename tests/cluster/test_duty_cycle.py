@@ -122,7 +122,7 @@ def held(*arguments):
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("work", "nodes", "how"),
-    [("busy", 1, "root"), ("crowd", 4, "root"), ("busy", 2, "user"), ("busy", 2, "namespace")],
+    [("crowd", 4, "root"), ("busy", 2, "namespace")],
 )
 def test_busy_nodes_get_their_share_and_no_more(work, nodes, how):
     user = ["--user", NOBODY] if how != "root" and os.getuid() == 0 else []
@@ -172,7 +172,6 @@ def test_lifting_the_limit_lets_the_nodes_run_at_once():
 @pytest.mark.parametrize(
     ("launcher", "controller"),
     [
-        (signal.SIGKILL, None),
         (signal.SIGTERM, None),
         (None, signal.SIGKILL),
         (None, signal.SIGSTOP),

@@ -208,9 +208,3 @@ def test_a_user_who_accepts_open_ports_needs_no_namespaces():
     for other in ("", "no", "1"):
         refused = {namespace.SHARED_NETWORK: other}
         assert as_user("links_job.py", "refused", namespaces="0", environment=refused)
-
-
-@needs("private")
-def test_where_a_private_network_is_permitted_accepting_open_ports_changes_nothing():
-    environment = {namespace.SHARED_NETWORK: "yes"}
-    assert run(HERE / "links_job.py", "shared", environment=environment)["private"]

@@ -6,7 +6,6 @@ import time
 from importlib.util import find_spec
 from shutil import which
 
-import psutil
 import pytest
 import slurm_nodes
 import ssh_hosts
@@ -155,14 +154,6 @@ def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(project
     assert run.returncode == 2, said
     assert f"nodewise: the Slurm job {job} has ended (" in said
     assert not (project / "ended.json").exists()
-    wait_for(lambda: not ssh_hosts.agents(project))
-
-
-def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
-    run, _ = begun(inside, project, "killed.json")
-    (command,) = psutil.Process(run.pid).children()
-    command.kill()
-    projects.finish(run)
     wait_for(lambda: not ssh_hosts.agents(project))
 
 

@@ -255,17 +255,6 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     wait_for_the_end(tmp_path / "there")
 
 
-def test_a_calibration_says_in_one_line_which_host_cannot_be_used(project, hosts, tmp_path):
-    client = tmp_path / "client"
-    client.write_text(mistakes(hosts, tmp_path))
-    settings = cluster(client, tmp_path / "there", "one", "changed")
-    write_study(project, "wrong", yaml.safe_load(settings))
-    run = projects.start(project, "nodewise", "calibrate", "--config", "wrong.yaml")
-    said = projects.finish(run)
-    assert run.returncode == 2
-    assert "nodewise: wrong.yaml: refused: node2: its host key has changed; logs: " in said
-
-
 def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_path):
     files = distribution("tensorflow").files
     (metadata,) = [file.locate() for file in files if file.name == "METADATA"]
@@ -292,16 +281,3 @@ def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, h
         assert record.status == "failed", said
         assert "node" in record.failure.reason
         wait_for_the_end(tmp_path / "there")
-
-
-def test_a_host_that_dies_fails_the_cell(project, hosts, tmp_path):
-    settings = cluster(hosts, tmp_path / "there", "one", "three")
-    run = start(project, settings, "dies.json", "--nodes 2 --steps 900000")
-    wait_for_workers(run, tmp_path / "there")
-    ssh_hosts.kill_all(f"{PREFIX}3")
-    said = projects.finish(run)
-    assert run.returncode == 1, said
-    record = read_record(project / "dies.json")
-    assert record.status == "failed"
-    assert "node2: the connection was lost" in record.failure.reason
-    wait_for_the_end(tmp_path / "there")

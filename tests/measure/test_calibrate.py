@@ -1,10 +1,8 @@
 """A calibration measures the share, links and all-reduces of emulated nodes or hosts."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -12,14 +10,13 @@ import pytest
 import yaml
 
 import make_calibration as make
-from nodewise.cluster import cgroup
 from nodewise.core.errors import UserError
 from nodewise.measure import calibrate as measuring
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import Failure
 from nodewise.study.config import read_config
 from quiet import BusyError, when_quiet
-from traces import GONE_WITHIN_S, needs_emulated_nodes, runs, workers_in_timed_steps
+from traces import needs_emulated_nodes
 
 SHARE, RATE_MBIT = 0.2, 50
 CLUSTER = {"kind": "emulated", "node": {"cpu": SHARE}, "link": {"rate_mbit": RATE_MBIT}}
@@ -193,30 +190,3 @@ def test_two_emulated_nodes_have_their_share_and_the_link_its_rate(launches):
         assert sent / large.repeats == pytest.approx(large.payload_bytes, rel=0.01)
     wire_s = large.payload_bytes * 8 / (1e6 * RATE_MBIT)
     assert 0.95 * wire_s < large.seconds_each < 2 * wire_s
-
-
-def groups_of(launcher: int) -> list[Path]:
-    return list(cgroup.find_base().glob(f"nodewise-{launcher}"))
-
-
-@pytest.mark.slow
-@pytest.mark.alone
-@needs_emulated_nodes
-def test_nothing_is_left_of_a_killed_calibration(tmp_path):
-    command = ["-m", "nodewise", "calibrate", "--config", "config/emulated.yaml"]
-    out = tmp_path / "out.json"
-    with subprocess.Popen(
-        [sys.executable, *command, "--out", out, "--logs", tmp_path / "logs"],
-        env=os.environ | {"OF_TEST": str(tmp_path)},
-    ) as calibration:
-        # Another cell on this machine may have to finish first.
-        workers_in_timed_steps(str(tmp_path), 1, 300)
-        children = psutil.Process(calibration.pid).children()
-        (launcher,) = (child for child in children if groups_of(child.pid))
-        family = psutil.Process(calibration.pid).children(recursive=True)
-        calibration.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + GONE_WITHIN_S
-    while left := [process for process in family if runs(process.pid)] + groups_of(launcher.pid):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
-    assert not out.exists()

@@ -58,24 +58,6 @@ def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
     assert seen[:EXAMPLES] != sorted(seen[:EXAMPLES])
 
 
-def test_structures_of_any_numbers_arrive_together(tmp_path, address):
-    rows = np.arange(EXAMPLES)
-    kinds = ["bool", "int8", "uint32", "int64", "uint64", "float16", "float64"]
-    train = (
-        {kind: saved(tmp_path / f"{kind}.npy", (rows % 100).astype(kind)) for kind in kinds},
-        saved(tmp_path / "y.npy", rows % 100),
-        saved(tmp_path / "weight.npy", (rows % 100 + 0.5).astype("float32")),
-    )
-    stream = pipeline.batches(
-        FED, Dataset(None, train, None), Recipe(None), 0, warm_up=0, service=address
-    )
-    x, y, weight = next(stream)
-    for kind in kinds:
-        np.testing.assert_array_equal(x[kind].numpy(), y.numpy().astype(kind))
-        assert x[kind].dtype == kind
-    np.testing.assert_array_equal(weight, y.numpy() + 0.5)
-
-
 @pytest.mark.parametrize("what", ["strings", "ragged arrays"])
 def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
     names = saved(tmp_path / "x.npy", np.array([b"a", b"bc"] * 50))

@@ -185,14 +185,6 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     assert not runs(stopped.pid)
 
 
-def test_a_killed_launcher_takes_everything_along(project):
-    run = start(project, *BY_HAND)
-    workers(project)
-    run.kill()
-    run.communicate(timeout=GONE_WITHIN_S)  # Until they end, the workers keep its output open.
-    assert not (project / RECORD).exists()
-
-
 def test_a_killed_snakemake_takes_everything_along_and_the_next_run_succeeds(project):
     before = traces(str(project))
     run = projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))

@@ -189,6 +189,8 @@ def test_a_number_that_cannot_be_read_is_refused(text):
     [
         ("", "--many"),
         ("--one 1s --many 2s", "--devices"),
+        ("mine.csv --one 1s --many 2s --devices 2", "file"),
+        ("data/templates/measurements.csv", "curves"),
         ("--one 1s --many '2 images/s' --devices 4", "quantity"),
         ("--one 1s --many 2s --devices 4 --at 9=2s", "--at"),
         ("--one 1s --many 2s --devices 2 --one-devices 4", "--devices"),

@@ -362,7 +362,7 @@ def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
 def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
     tree = changed(where, {"kind": "emulated", "slow_node": {"cpu": 0.1}})
     tree["experiments"]["steps"]["strategies"] = {"devices": {"strategy": "mirrored", "nodes": [2]}}
-    with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: devices is one process"):
+    with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: mirrored is one process"):
         read(tmp_path, tree)
 
 

@@ -43,7 +43,7 @@ def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_pat
     provenance = other.provenance.model_copy(update={"versions": versions})
     make.write([other.model_copy(update={"provenance": provenance})], tmp_path)
     after = plan.plan(study(), tmp_path, MACHINE)
-    assert [one.to_do_s > 0 for one in after] == [False, True, True, True]
+    assert [one.record is None for one in after] == [False, True, True, True]
     (total,) = [x for x in plan.report(study(), after, MACHINE).splitlines() if "total" in x]
     assert total.split()[:4] == ["total", "4", "1", "0"]
 
@@ -81,14 +81,6 @@ def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, 
         step_s.setdefault(key, set()).add(one.estimate.step_s)
     assert len(step_s) == 4 and all(len(seen) == 1 for seen in step_s.values())
     assert "describe-model" not in plan.report(both, planned, MACHINE)
-
-
-def test_cells_that_would_not_end_in_time_are_named(tmp_path):
-    hasty = study().model_copy(update={"cell_time_limit_s": 1.0})
-    planned = plan.plan(hasty, tmp_path, MACHINE)
-    said = plan.report(hasty, planned, MACHINE)
-    assert "may take longer than cell_time_limit_s (1)" in said
-    assert planned[0].cell.id in said
 
 
 @pytest.mark.parametrize("config", sorted({*Path("config").glob("*.yaml")} - {PUBLISHED}), ids=str)

@@ -88,21 +88,23 @@ def explain_scaling(
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.
 
-    Two numbers suffice; each further option helps to tell causes apart. Numbers are
-    written as they are posted: 120ms, 0.12 s/step, 608 images/s, 152 images/s/device,
-    5.1 steps/s, 910 s/epoch. Where they do not decide, the one measurement that would
-    decide is named.
+    Two numbers suffice; each further option helps to tell causes apart. Write
+    numbers as they are posted: 120ms, 0.12 s/step, 608 images/s,
+    152 images/s/device, 5.1 steps/s, 910 s/epoch. Where they do not decide,
+    the answer names the one measurement that would.
 
-    JSON has causes (name, probability, share of the extra time, low, high, certain,
-    evidence), decided, normal, measure, remedies (name, for, likely, value, low, high, unit, gain),
-    read, implied_gbyte_per_s, efficiency and sentence.
+    JSON has causes (name, probability, share of the extra time, low, high,
+    certain, evidence), decided, normal, measure, remedies (name, for, likely,
+    value, low, high, unit, gain), read, implied_gbyte_per_s, efficiency and
+    sentence.
 
     Exit code: 0 answered, 2 an option or a file is wrong.
 
     Examples: nodewise explain --one 120ms --many 210ms --devices 4
 
-    nodewise explain --one '608 images/s' --one-devices 4 --many '152 images/s'
-    --devices 8 --devices-per-node 4 --batch 64 --parameters 25.6e6 --between 10gbit-tcp
+    nodewise explain --one '608 images/s' --one-devices 4 --devices 8
+    --many '152 images/s' --devices-per-node 4 --batch 64
+    --parameters 25.6e6 --between 10gbit-tcp
 
     nodewise explain measurements.csv --parameters 25.6e6 --link 25gbit-tcp
     """
@@ -120,11 +122,13 @@ def explain_scaling(
     by, _, count = (sums or "").partition("=")
     if by not in ("", "all-reduce", "servers") or (count and not (count.isdigit() and int(count))):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
+    if files and (one or many):
+        raise UserError("give a file, or --one and --many")
     if files:
         posted, given = read_files(files)
     else:
         posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
-    of_one = batch or (global_batch / one_devices if global_batch else given.batch)
+    of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
     known = parameters or payload or given.parameters
     given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
     last = posted[-1].devices
@@ -171,8 +175,8 @@ def _print(found: dict[str, Any]) -> None:
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
     causes = plain_table(
-        "Cause", "Probability", "Extra time", "90 % interval", "Evidence",
-        texts=("Cause", "Evidence"),
+        "Cause", "Probability", "Extra time", "90 % interval", "It predicts",
+        texts=("Cause", "It predicts"),
     )  # fmt: skip
     for row in found["causes"]:
         if row["probability"] >= 0.005:

@@ -121,9 +121,6 @@ def calibrate(
 
 @app.command()
 def doctor(
-    cpu: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
-    ] = 0.2,
     config: Annotated[
         Path | None, typer.Option(help="A study: check the hosts that it names.")
     ] = None,
@@ -139,7 +136,7 @@ def doctor(
     from nodewise.cluster.doctor import examine, look, report
 
     if config is None:
-        typer.echo(report(look(), cpu))
+        typer.echo(report(look()))
         return
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config

@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 from nodewise.cluster import cgroup, namespace
 from nodewise.cluster.duty_cycle import DutyCycle
-from nodewise.cluster.hosts import Hosts, HostWorker, differences
+from nodewise.cluster.hosts import Hosts, differences
 from nodewise.core.errors import RefusedError
-
-_KIND, _YES_NO, _WIDTH = 21, 5, 80  # columns
-_LEFT_FREE = 0.1  # share of every core for the launcher, the links and the machine
 
 
 class Check(NamedTuple):
@@ -108,64 +105,43 @@ def _lay(latency_ms: float) -> None:
     links.limit_node(100)
 
 
-def report(machine: Machine, cpu: float) -> str:
-    """Return a table of the kinds of cluster, with the commands that would permit the others.
-
-    Args:
-        machine: what this machine permits.
-        cpu: share of a core of an emulated node; the table says for how many of these there is
-            room. A tenth of the cores is left free.
-    """
-    cores, connected = cgroup.whole_cores(), machine.private
-    if not connected.permitted and os.environ.get(namespace.SHARED_NETWORK) == "yes":
-        connected = Check(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
-    most = int(cores * (1 if cpu == 1 else 1 - _LEFT_FREE) / cpu + 1e-9)
-
-    def with_room(limiter: Check, room: str) -> Check:
-        refused = [check for check in (limiter, connected) if not check.permitted]
-        return refused[0] if refused else Check(True, f"{limiter.remark}; {room}")
-
-    emulated = f"n up to {most} with {cpu:g} of a core each"
+def report(machine: Machine) -> str:
+    """Return a table of the kinds of cluster, with the commands that would permit the others."""
+    private = machine.private
+    if not private.permitted and os.environ.get(namespace.SHARED_NETWORK) == "yes":
+        private = Check(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
     kinds = {
-        "local": with_room(connected, f"n up to {cores}, one core each"),
-        "emulated by quota": with_room(machine.quota, emulated),
-        "emulated softly": with_room(machine.soft, emulated),
+        "local": private,
+        "emulated by quota": machine.quota if private.permitted else private,
+        "emulated softly": machine.soft if private.permitted else private,
         "network emulation": machine.links,
         "latency of links": machine.latency,
     }
+    cores = cgroup.whole_cores()
     lines = [f"cores: {cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
-    lines += _row("kind of cluster", "here", Check(True, "how, or why not"))
+    lines += [f"{'kind of cluster':21}here how, or why not"]
     for name, check in kinds.items():
-        lines += _row(name, "yes" if check.permitted else "no", check)
+        first = f"{name:21}{'yes' if check.permitted else 'no':5}"
+        indent = " " * len(first)
+        lines += textwrap.wrap(check.remark, 80, initial_indent=first, subsequent_indent=indent)
+        if check.command:
+            lines += [f"{indent}To allow it, run:", f"    {check.command}"]
     return "\n".join(lines)
-
-
-def _row(kind: str, here: str, check: Check) -> Iterator[str]:
-    indent = " " * (_KIND + _YES_NO)
-    yield textwrap.fill(
-        check.remark,
-        _WIDTH,
-        initial_indent=f"{kind:{_KIND}}{here:{_YES_NO}}",
-        subsequent_indent=indent,
-    )
-    if check.command:
-        yield f"{indent}To allow it, run:\n    {check.command}"
 
 
 def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
     """Start an agent on each host; yield lines about it, and whether each is a problem."""
     with hosts.open(), tempfile.TemporaryDirectory() as logs:
         for rank in range(hosts.size):
-            agent: HostWorker | None = None
             try:
                 agent = hosts.start(rank, Path(logs, str(rank)), {}, files=[], environment={})
-                hello = agent.hello()
+                try:
+                    hello = agent.hello()
+                finally:
+                    agent.close()
             except RefusedError as error:
                 yield str(error), True
                 continue
-            finally:
-                if agent:
-                    agent.close()
             label, cores = hosts.label(rank), f"{hello['cores']} cores, {hello['load']:.1f} busy"
             free = f"{hello['memory_bytes'] / 1e9:.1f} GB of memory"
             free += f" and {hello['disk_bytes'] / 1e9:.1f} GB of disk are free"

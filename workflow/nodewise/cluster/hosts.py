@@ -199,7 +199,7 @@ class HostWorker(Worker):
     def exit_code(self) -> int | None:
         return self._client.poll()
 
-    def end_of(self, killed_before: int) -> str:
+    def end_of(self) -> str:
         why = self._hosts.end_of(self._client.wait(), self.log_tail)
         return f"{self._hosts.label(self.rank)}: the connection was lost ({why})"
 

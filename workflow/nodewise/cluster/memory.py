@@ -57,13 +57,3 @@ def status_bytes(pid: int, name: str) -> int:
 def ran_out(error: BaseException) -> bool:
     """Return whether an exception says that an allocation failed."""
     return type(error).__name__ in _ERRORS or _ALLOCATOR in str(error)
-
-
-def or_killed(reason: str, killed_before: int) -> str:
-    """Return why a process ended, which is lack of memory if the kernel has killed one since.
-
-    Args:
-        reason: how the process ended.
-        killed_before: result of `kills` before the process started.
-    """
-    return f"out of memory: {reason}" if kills() > killed_before else reason

@@ -128,7 +128,7 @@ class Job:
             process.start()
         except (EOFError, ConnectionError) as error:
             reason = "the process that workers are forked from ended"
-            raise WorkerError(memory.or_killed(reason, self._killed_before)) from error
+            raise WorkerError(reason) from error
         finally:
             theirs.close()
         return LocalWorker(rank, ours, log, process)

@@ -70,13 +70,8 @@ class Worker:
         """Return the exit code of the worker's process; None while it runs."""
         raise NotImplementedError
 
-    def end_of(self, killed_before: int) -> str:
-        """Return how a worker ended that reported no failure itself.
-
-        Args:
-            killed_before: number of processes that the kernel had killed for lack of memory before
-                the workers were started.
-        """
+    def end_of(self) -> str:
+        """Return how a worker ended that reported no failure itself."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -108,14 +103,11 @@ class LocalWorker(Worker):
     def exit_code(self) -> int | None:
         return self._process.exitcode
 
-    def end_of(self, killed_before: int) -> str:
+    def end_of(self) -> str:
         code = self._process.exitcode or 0
-        if code >= 0:
-            return f"ended with exit code {code}"
-        reason = f"killed by {signal.Signals(-code).name}"
-        if code == -signal.SIGKILL:
-            return memory.or_killed(reason, killed_before)
-        return reason
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
 
     def close(self) -> None:
         self._process.join(_END_WITHIN_S)
@@ -139,14 +131,17 @@ def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception
 
     Args:
         workers: all workers; at least one has ended.
-        killed_before: as for `Worker.end_of`.
+        killed_before: number of processes that the kernel had killed for lack of memory before the
+            workers were started.
 
     Returns:
         A WorkerError, or the RefusedError that the worker raised.
     """
     ended = [worker for worker in workers if worker.ended]
     first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
-    failure = first.failure or {"text": first.end_of(killed_before)}
+    failure = first.failure or {"text": first.end_of()}
+    if failure["text"] == f"killed by {signal.SIGKILL.name}" and memory.kills() > killed_before:
+        failure["text"] = f"out of memory: {failure['text']}"
     if failure.get("refused"):
         return RefusedError(failure["text"])
     return WorkerError(f"rank {first.rank}: {failure['text']}", first.rank, first.log_tail)

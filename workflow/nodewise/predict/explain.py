@@ -19,7 +19,9 @@ from nodewise.predict.cluster_steps import Cluster
 from nodewise.predict.law import Floats
 from nodewise.predict.posted_numbers import UNITS, Posted
 
-CERTAIN = 0.85
+CERTAIN = 0.9
+"""Causes with this probability are certain."""
+
 NORMAL = 0.85
 """Scaling with this efficiency is normal."""
 
@@ -200,9 +202,7 @@ def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, A
         evidence = ""
         if names[i] in judged:
             low, high = np.quantile(judged[names[i]].total, (0.05, 0.95))
-            evidence = f"a step of {low:.2f} to {high:.2f}× the reference's, not {measured:.2f}×"
-            if low <= measured <= high:
-                evidence = evidence.replace("not", "as measured:")
+            evidence = f"{low:.2f} to {high:.2f}× the reference's step; measured {measured:.2f}×"
         yield {
             "name": names[i],
             "probability": likely[i],

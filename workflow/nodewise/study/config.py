@@ -21,6 +21,7 @@ from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
+from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 
 DEFAULT = "config/study.yaml"
@@ -91,10 +92,13 @@ class Config(Frozen):
         labelled = {self.cluster.label: self.cluster}
         for name, experiment in self.experiments.items():
             cluster = experiment.cluster or self.cluster
+            strategies = [experiment.strategy_of(variant) for variant in experiment.strategies]
+            one_process = [name for name in strategies if STRATEGIES[name].one_process]
+            most = max(max(axes.nodes) for axes in experiment.strategies.values())
             try:
-                experiment.check_cluster(cluster)
+                cluster.check_nodes(most, one_process)
             except ValueError as error:
-                raise ValueError(f"experiments.{name}.{error}") from error
+                raise ValueError(f"experiments.{name}.cluster.{error}") from error
             if labelled.setdefault(cluster.label, cluster) != cluster:
                 raise ValueError(
                     f"experiments.{name}.cluster.name: another cluster with other settings is "

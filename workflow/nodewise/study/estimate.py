@@ -10,19 +10,14 @@ takes `1 / share` times as long. It takes still longer if the nodes need more co
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodewise.core.cell import Cell
 from nodewise.core.exchanges import Job
 from nodewise.data.registry import find
 from nodewise.models.facts import facts, own_description, read_own
-from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import DATASETS
-
-if TYPE_CHECKING:
-    from nodewise.data.facts import Facts
-    from nodewise.data.manifest import Manifest
 
 # These times are those of a processor whose reference step takes 5.5 ms. They are scaled by this
 # machine's reference step. Models with more operations per example are computed faster, because
@@ -82,18 +77,6 @@ class Work(NamedTuple):
         """
         return FLOPS * math.pow(max(self.training_flops, 1.0) / 1e9, FLOPS_EXPONENT)
 
-    @classmethod
-    def of(cls, model: Architecture, data: "Facts | Manifest") -> "Work":
-        """Return the work of a model and a dataset."""
-        return cls(
-            model.flops_per_example,
-            model.training_flops_per_example,
-            model.payload_bytes,
-            len(model.layers),
-            data.train_examples,
-            data.test_examples,
-        )
-
 
 class Estimate(NamedTuple):
     """Estimated wall-clock seconds: of a step, and of the whole cell."""
@@ -122,9 +105,9 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     step_s += sent.messages * cell.cluster.latency_s
     extent = cell.extent
     timed = extent.steps or (extent.epochs or 0) * per_epoch
-    at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
     tested = work.test_examples if extent.epochs else 0
+    at_once = min(cell.nodes, machine.cores)
     test_s = machine.slowness * tested * work.forward_flops / work.speed / at_once
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
     process_s = START_PER_NODE_S + LAYER_S * work.layers
@@ -156,9 +139,18 @@ def work_of(cell: Cell) -> Work | None:
             is damaged.
     """
     model = read_own(own_description(cell)) if cell.build else facts(cell.model)
-    if not cell.load:
-        return Work.of(model, find(DATASETS, cell.dataset)) if model else None
-    from nodewise.data.manifest import read_manifest  # slow to import, because of NumPy
-
     manifest = PREPARED / cell.dataset / "manifest.json"
-    return Work.of(model, read_manifest(manifest)) if model and manifest.is_file() else None
+    if model is None or (cell.load and not manifest.is_file()):
+        return None
+    if cell.load:
+        from nodewise.data.manifest import read_manifest  # slow to import, because of NumPy
+
+    data = read_manifest(manifest) if cell.load else find(DATASETS, cell.dataset)
+    return Work(
+        model.flops_per_example,
+        model.training_flops_per_example,
+        model.payload_bytes,
+        len(model.layers),
+        data.train_examples,
+        data.test_examples,
+    )

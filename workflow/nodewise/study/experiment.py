@@ -98,11 +98,6 @@ class Experiment(Feeding):
     extent: Extent
     input: Input = "sharded"
 
-    @property
-    def most_nodes(self) -> int:
-        """Largest number of nodes of all strategies."""
-        return max(max(axes.nodes) for axes in self.strategies.values())
-
     def strategy_of(self, variant: str) -> str:
         """Return the strategy that a key of `strategies` stands for."""
         return self.strategies[variant].strategy or variant
@@ -127,13 +122,9 @@ class Experiment(Feeding):
 
     def _check_strategy(self, variant: str) -> None:
         axes, name = self.strategies[variant], self.strategy_of(variant)
-        if axes.strategy is None and variant not in STRATEGIES:
-            allowed = ", ".join(sorted(STRATEGIES))
-            raise ValueError(
-                f"strategies: unknown name {variant!r}; allowed: {allowed}, or a name of your "
-                "own with strategy: one of them"
-            )
-        _check_known(f"strategies.{variant}.strategy", name, STRATEGIES)
+        _check_known(
+            f"strategies.{variant}" + (".strategy" if axes.strategy else ""), name, STRATEGIES
+        )
         if name != variant and variant in STRATEGIES:
             raise ValueError(f"strategies.{variant}: is the name of another strategy than {name}")
         strategy = STRATEGIES[name]
@@ -148,18 +139,6 @@ class Experiment(Feeding):
             except ValueError as error:
                 raise ValueError(f"strategies.{variant}.{error}") from error
         check_unique(f"strategies.{variant}.nodes", axes.nodes)
-
-    def check_cluster(self, cluster: Cluster) -> None:
-        """Check that the experiment can be measured on `cluster`.
-
-        Raises:
-            ValueError: it cannot be measured; the message starts with the wrong key.
-        """
-        variants = [v for v in self.strategies if STRATEGIES[self.strategy_of(v)].one_process]
-        try:
-            cluster.check_nodes(self.most_nodes, variants)
-        except ValueError as error:
-            raise ValueError(f"cluster.{error}") from error
 
     def trained(self) -> list[Trained]:
         """Return the models and their datasets."""

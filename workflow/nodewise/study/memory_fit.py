@@ -18,9 +18,8 @@ def worker_bytes(cell: Cell) -> int | None:
     if STRATEGIES[cell.strategy].exchange_of(cell.options).splits_model:
         return None
     memory = memory_of(cell)
-    if memory is None:
-        return None
-    return memory.peak_bytes(cell.global_batch if cell.one_process else cell.batch)
+    batch = cell.global_batch if cell.one_process else cell.batch
+    return None if memory is None else memory.peak_bytes(batch)
 
 
 def misfit(cell: Cell, free_bytes: int, workers: int) -> str | None:

@@ -1,6 +1,6 @@
 """Plan a study: what is done, how long the rest will take, and which cells cannot be measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -29,11 +29,6 @@ class Planned(NamedTuple):
     def done(self) -> bool:
         """Whether the cell has a result."""
         return self.record is not None and self.record.status == "ok"
-
-    @property
-    def to_do_s(self) -> float:
-        """Estimate in seconds; 0 if the cell has a record or no estimate."""
-        return self.estimate.cell_s if self.estimate and self.record is None else 0.0
 
 
 def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
@@ -76,30 +71,22 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         part = [one for one in planned if one.cell.experiment == name]
         lines.append(_row(name, *_sums(part)))
     lines.append(_row("total", *_sums(planned)))
-    return "\n".join([*lines, *_remarks(study, planned)])
+    lines += ["", "The estimate may be wrong by a factor of 2."]
+    if any(one.record and not one.done for one in planned):
+        lines.append("Failed and refused cells are kept. To try again: nodewise missing --forget")
+    if any(one.estimate is None and one.record is None for one in planned):
+        lines.append("To estimate your own models: nodewise describe-model BUILD --dataset DATASET")
+    return "\n".join(lines)
 
 
 def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
     unknown = sum(one.estimate is None and one.record is None for one in planned)
-    known_s = sum(one.to_do_s for one in planned)
+    known_s = sum(one.estimate.cell_s for one in planned if one.estimate and not one.record)
     times = [write_duration(known_s)] if known_s or not unknown else []
     times += [f"unknown for {counted(unknown, 'cell')} of your own models"] if unknown else []
     done = sum(one.done for one in planned)
     failed = sum(one.record is not None for one in planned) - done
     return str(len(planned)), str(done), str(failed), " + ".join(times)
-
-
-def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
-    yield ""
-    if any(one.record and not one.done for one in planned):
-        yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
-    limit = study.cell_time_limit_s
-    late = [one.cell.id for one in planned if one.to_do_s > limit]
-    if late:
-        yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
-    if any(one.estimate is None and one.record is None for one in planned):
-        yield "To estimate your own models: nodewise describe-model BUILD --dataset DATASET"
-    yield "The estimate may be wrong by a factor of 2."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:

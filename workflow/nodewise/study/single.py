@@ -73,11 +73,15 @@ def cell_of(options: Options) -> Cell:
     steps = _STEPS if options.epochs is options.steps is None else options.steps
     try:
         extent = Extent(steps=steps, epochs=options.epochs)
+        experiment = "single_run"  # another cluster or extent makes another cell
+        if cluster.kind != "local" or extent != Extent(steps=_STEPS):
+            content = f"{cluster.label} {extent}"
+            experiment = with_digest(f"{experiment}_{cluster.kind}"[:_NAME], content)
         checked = strategy.checked(given, options.nodes)
         cell = Cell(
             **trained._asdict(),
             study="nodewise",
-            experiment=_experiment(cluster, extent),
+            experiment=experiment,
             strategy=options.strategy,
             variant=_variant(options),
             **strategy.fields(checked, "sharded"),
@@ -118,13 +122,6 @@ def _strategy_options(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise UserError(f"--option {pair}: give each option once, as name=value")
         parsed[name] = _yaml(f"--option {name}", value)
     return parsed
-
-
-def _experiment(cluster: ClusterSettings, extent: Extent) -> str:
-    """Return the name of the experiment. Another cluster or extent makes another cell."""
-    if cluster.kind == "local" and extent == Extent(steps=_STEPS):
-        return "single_run"
-    return with_digest(f"single_run_{cluster.kind}"[:_NAME], f"{cluster.label} {extent}")
 
 
 def _variant(options: Options) -> str | None:
