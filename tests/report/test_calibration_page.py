@@ -105,7 +105,7 @@ def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
 
 
 def test_two_calibrations_of_one_study_are_a_mistake(study):
-    with pytest.raises(UserError, match="another one is of the study study on"):
+    with pytest.raises(UserError, match="duplicate calibration of study study on"):
         page_of(study, make.calibration(), make.calibration())
 
 

@@ -6,9 +6,9 @@ curve passes through them:
 - **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
   `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, `laws/` has
   one file per law, and `functions` the functions that have no closed form.
-- **Fitting**: `fit_curves` fits all curves and selects their laws. `curve_groups` decides which
-  points are fitted together, `known_links` collects what is known before the fit, and `fit`
-  estimates the coefficients.
+- **Fitting**: `fit_curves` fits all curves. `curve_groups` decides which points are fitted
+  together, `known_links` collects what is known before the fit, and `fit` estimates the
+  coefficients.
 - **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
   published curves.
 - **Answers**: `curve_predictions` draws step times, by the law or like `similar_curves` among the
@@ -19,10 +19,10 @@ curve passes through them:
 These modules are used by:
 
 - The tables of a study: `study` builds them with `optimum` (optima), `bottleneck` and `savings`.
-  `calibration` builds the tables of a calibrated cluster, with `all_reduce_law`.
+  `calibration` builds the tables of a calibrated cluster.
 - The commands: `fit_file` writes and reads the fits, `optimum` serves `predict` and `optimum`,
   `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and `options`
-  reads their options. `forecast` needs no fit.
+  parses their options. `forecast` needs no fit.
 - Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:

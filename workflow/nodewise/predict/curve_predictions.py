@@ -105,10 +105,11 @@ class CurvePredictions:
             other = (np.arange(DRAWS) % 2)[:, None] * np.log(factor)
             return np.asarray(batch / np.exp(np.vstack([value, drawn + other])))
         fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
-        one_node = At.of(np.ones_like(nodes), batch, curve.payload)
+        batches, place = np.unique(batch, return_inverse=True)
+        one_node = At.of(np.ones_like(batches), batches, curve.payload)
         drawn = fitted.draw(at, curve.name, curve.link)
         # a wider interval must not make a step faster than on one node
-        alone = fitted.draw(one_node, curve.name, curve.link)
+        alone = fitted.draw(one_node, curve.name, curve.link)[:, place]
         chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
         wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
         drawn = np.maximum(wider, np.minimum(drawn, alone))

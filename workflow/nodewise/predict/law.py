@@ -146,7 +146,7 @@ class Law:
         name: name of the law. Exchanges refer to it, and curves in their column `collective`.
         aliases: other names that curves may use for it.
         link_known_by: source of the priors on the link: the ring all-reduces of a calibration
-            (`rings`) or the rate of the link (`rate`); see `priors`.
+            (`rings`) or the rate of the link (`rate`); see `known_links`.
         alone: in words, what one node does in addition to plain training.
         title: name in tables and charts.
         source: publication of the formula.

@@ -71,7 +71,6 @@ HIDDEN = Parameter(
     "share of the shorter of computing and communicating that is hidden",
     shrink=0.05,
 )
-ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
 
 c_0, c_1, d = (p.symbol for p in COMPUTE)
 sigma, v = (p.symbol for p in JITTER)
