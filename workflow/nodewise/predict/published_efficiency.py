@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from nodewise.predict.cluster_links import constants
 from nodewise.results.curves import Curve
 from nodewise.results.published import FOLDER
 
@@ -95,7 +96,7 @@ def standing(
 def _published() -> pd.DataFrame:
     """Return one row per published point on several devices with one on a device given."""
     cases = pd.read_csv(FOLDER / "forecast/cases.csv")
-    cases = cases[cases["exchange"].isin(["ring", "nccl", "mpi"])]
+    cases = cases[cases["exchange"].isin(constants()["all_reduces"])]
     one = cases[cases["n_devices"] == 1].groupby("case")["throughput_samples_per_s"].median()
     rows = cases[(cases["n_devices"] > 1) & cases["case"].isin(one.index)]
     rate = rows["between_gbit"].map("{:g}gbit".format)
