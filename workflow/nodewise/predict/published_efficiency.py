@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from nodewise.core.units import counted
 from nodewise.predict.cluster_links import constants
 from nodewise.results.curves import Curve
 from nodewise.results.published import FOLDER
@@ -41,8 +42,8 @@ class Standing(NamedTuple):
         )
         return (
             f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {self.low:.0%} to "
-            f"{self.high:.0%} ({len(self.curves)} curves, "
-            f"{self.curves['publisher'].nunique()} publishers)."
+            f"{self.high:.0%} ({counted(len(self.curves), 'curve')}, "
+            f"{counted(self.curves['publisher'].nunique(), 'publisher')})."
         ).replace("%", " %")
 
 
