@@ -338,6 +338,8 @@ def by(
         entry.worker().Server(job)
         channel.meet("trained")
         return None
+    if rank and hasattr(entry.worker(), "check"):  # as is done before any node starts
+        entry.worker().check(job)
     trained = entry.worker().Strategy(job)
     initial = trained.state()
     data = examples(kind)

@@ -62,7 +62,7 @@ def test_what_a_benchmark_printed_decides(tmp_path, text, rate):
     path = tmp_path / "run.log"
     path.write_text(text)
     ((family, found),) = between_nodes(str(path)).ways
-    assert family == "all_reduces"
+    assert family == ("all_reduces" if rate > 1.25e9 else "calibrated")
     assert found == pytest.approx(rate, rel=0.01)
 
 
@@ -81,6 +81,9 @@ def test_bus_bandwidths_of_osu_are_those_of_a_ring(ranks, rate):
         ("hello\n", "no row"),
         (OSU.replace("# np = 4\n", ""), "how many processes"),
         ("8 2 float sum -1 9.5 0.1 0.1 0 9.4\n", "largest message"),
+        (NCCL.replace("     sum ", "    none "), "no row"),
+        (NCCL.replace("     0 ", "     7 "), "#wrong"),
+        ("#  Rank  0 on a device 0\n#  Rank  1 on b device 0\n" + NCCL, "2 hosts"),
     ],
 )
 def test_a_log_that_says_too_little_is_refused(tmp_path, text, said):

@@ -122,6 +122,25 @@ def test_weak_scaling_with_a_high_efficiency_is_normal():
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        f"--one '400 images/s' --many '9000 images/s' --devices 8 {RESNET}",
+        f"--one 120ms --many 20ms --devices 4 {RESNET}",
+    ],
+)
+def test_numbers_that_cannot_be_are_not_explained(options):
+    told = ask(options)
+    assert (told["normal"], told["decided"], told["remedies"]) == (False, False, [])
+    assert "units" in told["measure"]
+
+
+def test_two_numbers_on_one_device_do_not_decide():
+    told = ask("--one 120ms --many 210ms --devices 1 --batch 64")
+    assert not told["decided"]
+    assert "--cores" in told["measure"]
+
+
+@pytest.mark.parametrize(
     ("cause", "factor"), [(c.INPUT, 3000 / 900), (c.LINK, 1.11 / 0.25), (c.ALONE, 8)]
 )
 def test_the_remedy_of_a_cause_brings_back_what_it_took(cause, factor):

@@ -97,6 +97,26 @@ def test_several_measured_numbers_of_devices_narrow_a_forecast(tmp_path):
     assert eight["low"] < told[0]["step_time_s"] < eight["high"]
 
 
+def test_a_table_says_how_many_devices_are_in_a_node(tmp_path):
+    path = tmp_path / "mine.csv"
+    table = pd.DataFrame({"curve": "mine", "n_devices": [1, 8], "devices_per_node": 8})
+    table = table.assign(batch_per_device=64, quantity="step_time", value=[100, 110], unit="ms")
+    table.to_csv(path, index=False)
+    asked = ("--given", path, "--parameters", "25.6e6", "--between", "100gbit-rdma")
+    rows = run(*asked, "--within", "nvlink2", "--nodes", "1,2")
+    assert [(row["devices"], row["nodes"]) for row in rows][-2:] == [(8, 1), (16, 2)]
+    done = invoke(*asked, "--devices-per-node", 4)
+    assert str(done.exception).startswith("--devices-per-node 4: the given points have 8")
+
+
+def test_a_log_is_a_given_point(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("Epoch 1/1\n" + "\n".join(f"{i}/9 - 2s - 180ms/step - loss: 1" for i in (9,)))
+    asked = ("--batch", 64, "--parameters", "25.6e6", "--link", "10gbit", "--nodes", "1,2")
+    one, _ = run("--given", path, "--given-devices", 1, *asked)
+    assert one["step_time_s"] == pytest.approx(0.18)
+
+
 def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_measured(tmp_path):
     asked = ("--link", "1gbit", "--nodes", "1,2")
     one, two = run("--given", RECORD, *asked)
@@ -153,8 +173,8 @@ def test_a_point_that_means_nothing_is_one_line(arguments, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--link", "wifi"), "--between wifi: must be "),
-        (("--link", "0.0000001mbit"), "--between 0.0000001mbit: must be "),
+        (("--link", "wifi"), "--link wifi: must be "),
+        (("--link", "0.0000001mbit"), "--link 0.0000001mbit: must be "),
         (("--link", "1gbit", "--within", "pcie3"), "--link: is for one device a node"),
         ((), "give --link, or --between"),
         (("--devices-per-node", "0", "--between", "1gbit"), "--devices-per-node 0: must be"),
@@ -173,14 +193,17 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
         "between_gbit": 100, "transport": "rdma", "exchange": "nccl", "baseline_devices": 1,
         "throughput_samples_per_s": 700, "n_devices": 16, "value": "mine",
     }  # fmt: skip
-    rows = [row, row | {"transport": ""}, row | {"parameters": ""}, row | {"transport": "pigeon"}]
+    changes = [{"parameters": ""}, {"transport": "pigeon"}, {"exchange": "foo"}, {"n_devices": 1.5}]
+    rows = [row, row | {"transport": ""}, *(row | change for change in changes)]
     path = tmp_path / "cases.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     known, any_transport, *wrong = run("--cases", path)
     assert known["case"] == "a"
     assert 700 < known["low"] < known["value"] < known["high"] < 16 * 1.2 * 700
     assert any_transport["high"] / any_transport["low"] > known["high"] / known["low"]
-    assert ["error" in one and "value" not in one for one in wrong] == [True, True]
+    assert ["error" in one and "value" not in one for one in wrong] == [True] * 4
+    for change, one in zip(changes, wrong, strict=True):
+        assert one["error"].startswith(next(iter(change)))
 
 
 @pytest.mark.slow

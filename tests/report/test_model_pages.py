@@ -167,16 +167,6 @@ def test_a_missing_description_stops_with_one_line(tmp_path):
         rendering.render(tmp_path, models_dir=tmp_path / "models")
 
 
-def test_the_description_of_another_model_is_refused(tmp_path):
-    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    other = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})
-    (make.write([other], tmp_path / "models") / "fashion_mlp.json").rename(
-        tmp_path / "models/fashion_cnn.json"
-    )
-    with pytest.raises(UserError, match="describes fashion_mlp, not fashion_cnn"):
-        rendering.render(tmp_path, models_dir=tmp_path / "models")
-
-
 # --- the list in the terminal ---
 
 

@@ -120,7 +120,6 @@ def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
     page = Path("site/pages/run.md").read_text()
     (named,) = re.findall(r"results/study/records/(\S+)\.json", page)
     assert named in cells
-    assert named in Path("workflow/nodewise/cli/measure.py").read_text()
 
 
 # --- citation and changes ---

@@ -22,7 +22,9 @@ def forecast_nodes(
         str | None,
         typer.Option(help="The only link: as --between of nodes of one device, or as --within."),
     ] = None,
-    devices_per_node: Annotated[int, typer.Option(help="Devices in each node.")] = 1,
+    devices_per_node: Annotated[
+        int | None, typer.Option(help="Devices in each node (default: as --given says, or 1).")
+    ] = None,
     within: Annotated[
         str | None,
         typer.Option(
@@ -49,8 +51,9 @@ def forecast_nodes(
         str | None, typer.Option(help="A model to measure here on one node, in place of all.")
     ] = None,
     given_devices: Annotated[
-        int, typer.Option(min=1, help="Devices of the step time or throughput.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, help="Devices of the step time, throughput or log (default: 1)."),
+    ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per device and step.")] = None,
     parameters: Annotated[
         float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
@@ -146,14 +149,7 @@ def forecast_nodes(
     counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
     cost, currency = parse_price(price)
-    if sum(one is not None for one in (step_time, throughput, given, model)) != 1:
-        raise UserError("give one of --step-time, --throughput, --given and --model")
-    if model is not None:
-        known = _measured_alone(model, batch or 64)
-    elif given is not None:
-        known = forecast.given_by_file(given)
-    else:
-        known = forecast.given_by_numbers(given_devices, batch, step_time, throughput)
+    known = _given(step_time, throughput, given, model, given_devices, batch)
     training = forecast.training_of(known, parameters, payload, precision, hidden)
     job = Job(
         name="epoch" if examples else MANY,
@@ -164,15 +160,18 @@ def forecast_nodes(
         budget=budget,
     )
     if machines is not None:
+        if link or within or between or devices_per_node or price:
+            raise UserError("--machines: its file has the links, devices and prices; no options do")
         table = compare_machines(
             read_machines(machines), known, training, counts, job=job, device=device, model=like
         )
         if as_json:
             _print_json([dict(row) for _, row in table.iterrows()])
         else:
+            typer.echo(predict_tables.best_machines(table, job))
             print_whole(predict_tables.machines_table(table, job))
     else:
-        cluster = forecast.cluster_by_options(link, within, between, devices_per_node)
+        cluster = forecast.cluster_by_options(link, within, between, devices_per_node, known)
         asked = forecast.devices_of(counts, cluster.devices_per_node)
         job = replace(job, node="node" if cluster.devices_per_node == 1 else "device")
         answers = forecast.forecast(cluster, training, known, asked, job)
@@ -199,6 +198,27 @@ def _tell_published(
     if found is not None:
         typer.echo(found.sentence(float(row["efficiency"]), most, answers.job.node))
         print_whole(published_table(found))
+
+
+def _given(  # noqa: PLR0917 (the options of the command)
+    step_time: float | None,
+    throughput: float | None,
+    file: Path | None,
+    model: str | None,
+    devices: int | None,
+    batch: int | None,
+) -> "Given":
+    """Return the given point, which exactly one of the first four options gives."""
+    from nodewise.core.errors import UserError
+    from nodewise.predict.forecast import given_by_file, given_by_numbers
+
+    if sum(one is not None for one in (step_time, throughput, file, model)) != 1:
+        raise UserError("give one of --step-time, --throughput, --given and --model")
+    if model is not None:
+        return _measured_alone(model, batch or 64)
+    if file is not None:
+        return given_by_file(file, devices, batch)
+    return given_by_numbers(devices or 1, batch, step_time, throughput)
 
 
 def _measured_alone(model: str, batch: int) -> "Given":

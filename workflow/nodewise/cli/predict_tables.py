@@ -10,7 +10,7 @@ from rich.table import Table
 
 from nodewise.cli.options import plain_table
 from nodewise.core.units import write_number, write_plain
-from nodewise.predict.answers import TITLES, Answers, Job
+from nodewise.predict.answers import TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import table_rows
 from nodewise.predict.published_efficiency import Standing
@@ -72,6 +72,7 @@ def answers_table(answers: Answers, nodes: Collection[int] = (), *, marks: bool 
     }
     hidden = {
         "Step": not job.step_known,
+        "Batch": not job.step_known and bool((answers.batch == 1).all()),
         "Energy": job.watts is None,
         "Chance": job.deadline_s is None and job.budget is None,
         "Best": not marks,
@@ -111,6 +112,22 @@ def cases_table(rows: Sequence[dict[str, Any]]) -> Table:
     return shown
 
 
+def best_machines(rows: pd.DataFrame, job: Job) -> str:
+    """Return what is best in the table of `compare_machines`, in one sentence."""
+    limits = {"deadline": job.deadline_s, "budget": job.budget}
+    kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
+    best = rows[rows["best"]]
+    if best.empty:
+        return f"None of these machines keeps the {kept}."
+    row = best.iloc[0]
+    goal = "fastest" if kept == "budget" else "cheapest"
+    time, cost = write_number(row["time"], "s"), write_plain(row["cost"])
+    sure = f", chance {write_chance(row['chance'])}" if kept else ""
+    within = f" that keeps the {kept}" if kept else ""
+    name = f"{row['machines']} × {row['machine']}"
+    return f"{name} is the {goal}{within}: {time}, {cost}{sure}."
+
+
 def machines_table(rows: pd.DataFrame, job: Job) -> Table:
     """Return the table of `compare_machines`."""
     cost = f"Cost [{escape(job.currency or 'currency')}]"
@@ -128,7 +145,7 @@ def machines_table(rows: pd.DataFrame, job: Job) -> Table:
             " – ".join(write_number(end, "s") for end in times),
             write_plain(row["cost"]),
             " – ".join(write_plain(row[f"cost_{end}"]) for end in ("low", "high")),
-            f"{row['chance']:.0%}".replace("%", " %") if limited else "",
+            write_chance(row["chance"]) if limited else "",
             "best" if row["best"] else "",
         )
     return shown

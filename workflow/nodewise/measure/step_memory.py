@@ -38,7 +38,7 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
     peaks: dict[int, int] = {}
     for batch in [one for one in BATCHES if one <= most] or [most]:
         try:
-            seen = run_fresh(_sizes, cell.model_copy(update={"batch": batch}), manifest)
+            seen = run_fresh(sizes_of_training, cell.model_copy(update={"batch": batch}), manifest)
         except EndedEarlyError as error:
             if len(peaks) < _ENOUGH_PEAKS:
                 reason = f"{cell.model}: a batch of {batch} was not trained: {error}"
@@ -61,7 +61,7 @@ def _line(peaks: dict[int, int]) -> tuple[int, int]:
     return max(0, round(fixed)), max(0, round(each))
 
 
-def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
+def sizes_of_training(cell: Cell, manifest: Path | None) -> dict[str, int]:
     """Train a few steps; return the peak memory of this process and the sizes of its variables."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
     from nodewise.measure.node import compute_with

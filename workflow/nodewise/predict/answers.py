@@ -267,8 +267,10 @@ class Answers:
             least = self.cost if objective == "budget" else self.time
             at = int(np.argmin(least[0]))
             closest = counted(int(self.nodes[at]), node)
+            both = self.job.deadline_s is not None and self.job.budget is not None
+            kept = "deadline and the budget" if both else objective
             return (
-                f"No number of {node}s compared keeps the {objective}. {closest} come closest: "
+                f"No number of {node}s compared keeps the {kept}. {closest} come closest: "
                 f"{self.write('time', at)}, {self.write('cost', at)} (chance {self.sure(at)})."
             )
         first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
@@ -302,11 +304,15 @@ class Answers:
         return write_number(value, "s") if unit == "s" else f"{write_plain(value)} {unit}"
 
     def sure(self, at: int) -> str:
-        """Return the chance of a number of nodes; draws are too few for 0 % and 100 %."""
-        chance = float(self.chance[at])
-        if not 0.01 <= chance <= 0.99:
-            return "< 1 %" if chance < 0.01 else "> 99 %"
-        return f"{chance:.0%}".replace("%", " %")
+        """Return the chance of a number of nodes, written."""
+        return write_chance(float(self.chance[at]))
+
+
+def write_chance(chance: float) -> str:
+    """Format a chance; draws are too few for 0 % and 100 %."""
+    if not 0.01 <= chance <= 0.99:
+        return "< 1 %" if chance < 0.01 else "> 99 %"
+    return f"{chance:.0%}".replace("%", " %")
 
 
 def _allowed(answers: Answers) -> NDArray[np.bool_]:

@@ -17,6 +17,7 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import load_yaml
 from nodewise.core.schema import read_bytes, read_json
+from nodewise.core.units import counted
 from nodewise.predict.calibration import examine
 from nodewise.results.calibration import Calibration
 
@@ -24,13 +25,16 @@ MESSAGE_BYTES = 64e6
 """Frameworks send gradients in all-reduces of 25 to 128 MB; bandwidths are taken at this size."""
 
 _MOST_LOG_BYTES = 10_000_000
+_SLOW = 1.25e9  # bytes per second: 10 Gbit/s
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
 _NUMBER = r"\d+(?:\.\d+)?"
 _NCCL_ROW = re.compile(
-    rf"\s*(\d+)\s+\d+\s+\w+\s+\w+(?:\s+-?\d+)?\s+{_NUMBER}\s+{_NUMBER}\s+({_NUMBER})\s"
+    rf"\s*(\d+)\s+\d+\s+\w+\s+(?!none)\w+(?:\s+-?\d+)?\s+{_NUMBER}\s+{_NUMBER}\s+({_NUMBER})"
+    r"(?:\s+(\S+))?\s"
 )
 _OSU_ROW = re.compile(rf"\s*(\d+)\s+({_NUMBER})\s*(?:{_NUMBER}\s+{_NUMBER}\s+\d+)?\s*")
+_HOST = re.compile(r"#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device")
 _OSU_RANKS = re.compile(r"#.*?\b(?:np|ranks|processes)\s*[=:]?\s*(\d+)", re.IGNORECASE)
 
 
@@ -55,8 +59,12 @@ def constants() -> Mapping[str, Any]:
     return dict(load_yaml(text))
 
 
-def within_node(text: str) -> Link:
+def within_node(text: str, option: str = "--within") -> Link:
     """Return the link between devices of a node, from its name, a rate, or a file.
+
+    Args:
+        text: what the user wrote.
+        option: where, for messages.
 
     Raises:
         UserError: the text is none of these.
@@ -67,7 +75,7 @@ def within_node(text: str) -> Link:
     rate = _rate(text)
     if rate and rate[1] is None:
         return Link(text, (("pcie", rate[0]),))
-    return _measured(text, "--within", f"{', '.join(named)}, a rate such as 31.5GB/s")
+    return _measured(text, option, f"{', '.join(named)}, a rate such as 31.5GB/s")
 
 
 def is_within(text: str) -> bool:
@@ -79,11 +87,15 @@ def _within_name(text: str) -> str:
     return text.lower().replace("_", "-").replace("nop2p", "no-p2p")
 
 
-def between_nodes(text: str) -> Link:
+def between_nodes(text: str, option: str = "--between") -> Link:
     """Return the link of a node, from its rate and transport, or a file.
 
     Examples: `100gbit-rdma`, `8x400gbit-rdma` (eight cards), `25gbit-tcp`, `400gbit-efa`. Without
     a transport, both are possible.
+
+    Args:
+        text: what the user wrote.
+        option: where, for messages.
 
     Raises:
         UserError: the text is none of these.
@@ -94,7 +106,7 @@ def between_nodes(text: str) -> Link:
         transport = {"efa": "rdma"}.get(rate[1] or "", rate[1])
         return Link(text, tuple((way, rate[0]) for way in ([transport] if transport else _ANY)))
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
-    return _measured(text, "--between", f"{', '.join(constants()['between'])}, {allowed}")
+    return _measured(text, option, f"{', '.join(constants()['between'])}, {allowed}")
 
 
 _ANY = ("tcp", "rdma")
@@ -120,9 +132,14 @@ def _measured(text: str, option: str, allowed: str) -> Link:
         )
     if path.suffix == ".json":
         return Link(text, (("calibrated", _calibrated(path, option)),))
-    sizes, rates = bus_bandwidths(read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace"), path)
-    rate = np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates)))
-    return Link(text, (("all_reduces", float(rate)),))
+    log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
+    hosts = len(set(_HOST.findall(log)))
+    if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
+        raise UserError(f"{option} {path}: its processes ran on {counted(hosts, 'host')}")
+    sizes, rates = bus_bandwidths(log, path)
+    rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
+    # what limits a slow link limits training alike
+    return Link(text, (("all_reduces" if rate > _SLOW else "calibrated", rate),))
 
 
 def _calibrated(path: Path, option: str) -> float:
@@ -144,6 +161,8 @@ def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:
         UserError: the text has no such rows, or does not say how many processes took part.
     """
     found = [match for match in map(_NCCL_ROW.match, text.splitlines()) if match]
+    if any(row[3] not in (None, "0", "N/A") and float(row[3]) >= 1 for row in found):
+        raise UserError(f"{path}: its column #wrong says that the all-reduces failed")
     rows = [(float(row[1]), 1e9 * float(row[2])) for row in found]
     if not rows and "allreduce" in text.lower():
         ranks = _OSU_RANKS.search(text)

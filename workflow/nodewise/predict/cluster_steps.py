@@ -33,7 +33,8 @@ from nodewise.predict.law import Floats
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
 _LEAST_DRAWS = 50.0  # effective number of draws; with fewer, points are trusted less
-_HALVINGS = 30  # of the interval of c, which begins with a factor of 1000
+_HALVINGS = 30  # of the interval of c
+_LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that wait even longer
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Draws:
         """Return the time of computing with which steps on a number of devices take `step_s`."""
         if devices == 1:
             return step_s
-        low, high = 1e-3 * step_s, step_s
+        low, high = _LEAST_COMPUTE * step_s, step_s
         for _ in range(_HALVINGS):
             middle = np.sqrt(low * high)
             below = self.steps_s(middle, devices) < step_s

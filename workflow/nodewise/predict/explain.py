@@ -25,6 +25,10 @@ CERTAIN = 0.9
 NORMAL = 0.85
 """Scaling with this efficiency is normal."""
 
+_MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
+_CHECK_UNITS = (
+    "Check the units: examples or steps, in total or per device, and the batch of a device."
+)
 _FREEDOM = 4.0  # of the log of predicted over measured times: Student's t
 _LEAST_DRAWS = 20.0  # effective number of draws; with fewer, numbers are trusted less
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
@@ -46,7 +50,7 @@ MEASUREMENTS: Mapping[str, tuple[float, str, tuple[tuple[str, ...], ...]]] = {
     ),
     "batch": (
         1.0,
-        "Count the examples of a step on all devices (--batch), and look which devices are busy.",
+        "Look which devices are busy, and count the examples of a step on all of them (--batch).",
         ((c.CONFUSED,), (c.ALONE,)),
     ),
     "payload": (
@@ -126,15 +130,18 @@ def explain(setup: Setup) -> dict[str, Any]:
     steps = Steps(setup)
     judged = _judge(steps)
     rows = list(_causes(steps, judged))
-    normal = setup.efficiency >= NORMAL and not setup.misread and not setup.no_network
-    decided = normal or rows[0]["certain"]
-    remedies = _remedies(steps, judged)
+    possible = setup.efficiency <= _MOST_EFFICIENT
+    normal = possible and setup.efficiency >= NORMAL and not setup.misread and not setup.no_network
+    decided = normal or (possible and rows[0]["certain"])
+    remedies = _remedies(steps, judged) if possible else iter(())
     found = {
         "causes": rows,
         "decided": decided,
         "normal": normal,
-        "measure": None if decided else _measure(setup, rows),
-        "remedies": sorted(remedies, key=lambda row: -row["likely"] * (row["gain"] - 1)),
+        "measure": None if decided else _measure(setup, rows) if possible else _CHECK_UNITS,
+        "remedies": sorted(
+            remedies if possible else (), key=lambda row: -row["likely"] * (row["gain"] - 1)
+        ),
         "read": list(_read(setup)),
         "implied_gbyte_per_s": implied_rate(setup),
         "efficiency": setup.efficiency,
@@ -198,6 +205,7 @@ def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, A
     largest = shares.argmax(axis=0)
     likely = [float(weights[largest == i].sum()) for i in range(len(names))]
     measured = steps.measured(steps.setup.posted[-1])
+    undecidable = _cores_unknown(steps.setup)
     for i in np.argsort(likely)[::-1]:
         evidence = ""
         if names[i] in judged:
@@ -209,13 +217,20 @@ def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, A
             "share": float(shares[i] @ weights),
             "low": _quantile(shares[i], weights, 0.05),
             "high": _quantile(shares[i], weights, 0.95),
-            "certain": likely[i] >= CERTAIN,
+            "certain": likely[i] >= CERTAIN and not undecidable,
             "evidence": evidence,
         }
 
 
+def _cores_unknown(setup: Setup) -> bool:
+    """Return whether nothing tells busy cores from other causes: on the same devices."""
+    return setup.no_network and setup.cores is None
+
+
 def _measure(setup: Setup, rows: list[dict[str, Any]]) -> str:
     """Return the measurement whose result separates the likely causes best."""
+    if _cores_unknown(setup):
+        return MEASUREMENTS["cores"][1]
     likely = {row["name"]: row["probability"] for row in rows}
     done = {
         "synthetic": setup.synthetic is not None,
@@ -324,6 +339,8 @@ def _sentence(found: Mapping[str, Any]) -> str:
         share = write_percent(found["efficiency"])
         return f"Nothing is wrong: scaling is normal, with an efficiency of {share}."
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in found["causes"][:2]]
+    if found["efficiency"] > _MOST_EFFICIENT:
+        return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
     if found["measure"]:
         return f"The numbers do not decide: {' or '.join(likely)}. {found['measure']}"
     best = f" What helps most: {found['remedies'][0]['name']}." if found["remedies"] else ""

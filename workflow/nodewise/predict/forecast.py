@@ -17,7 +17,9 @@ from nodewise.predict.cluster_links import between_nodes, constants, is_within, 
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
 from nodewise.predict.forecast_cases import bytes_each
 from nodewise.predict.optimum import table_rows
-from nodewise.results.importers import import_curves
+from nodewise.results.convert import Defaults, convert
+from nodewise.results.curve_rows import measurements
+from nodewise.results.importers import read_rows
 from nodewise.results.tables import build_tables
 
 MOST_DEVICES = 100_000
@@ -37,6 +39,7 @@ class Given:
         parameters: number of trained parameters; None if unknown.
         cautions: why the numbers may mislead, in words; empty if nothing was seen.
         scatter: how far the throughputs may be off: standard deviation of their logarithm.
+        devices_per_node: devices in each node, if the file says so.
     """
 
     throughputs: Mapping[int, float]
@@ -44,6 +47,7 @@ class Given:
     parameters: float | None = None
     cautions: str = ""
     scatter: float = 0.0
+    devices_per_node: int | None = None
 
 
 def given_by_numbers(
@@ -67,31 +71,46 @@ def given_by_numbers(
     return Given({devices: throughput}, batch)
 
 
-def given_by_file(path: Path) -> Given:
+def given_by_file(path: Path, devices: int | None = None, batch: float | None = None) -> Given:
     """Return the points of a record, or of a table or log with one curve.
 
     Of several batches, the one with the most numbers of devices is taken.
+
+    Args:
+        path: the file.
+        devices: number of devices, where a log does not say it.
+        batch: examples per device, where a log does not say it, or the batch to take of a table.
 
     Raises:
         UserError: the file cannot be read, has several curves, or its record failed.
     """
     if path.suffix == ".json" and path.name != "trainer_state.json":
         return _given_by_record(path)
-    curves = import_curves(path).curves
+    rows = read_rows(path)
+    if "unit" not in rows and "nodes" not in rows:
+        rows = convert([path], Defaults(devices=devices, batch=batch))
+    curves = measurements(rows, path).curves
     if len(curves) > 1:
         named = ", ".join(curve.name for curve in curves[:5])
-        raise UserError(f"{path}: has {len(curves)} curves ({named} …); a forecast needs one")
+        raise UserError(f"{path}: has {len(curves)} curves ({named} …); one is needed")
     curve = curves[0]
+    if curve.global_batch is not None and len(curve.batches) > 1:
+        raise UserError(f"{path}: needs the same batch per device at all points")
     points = {
-        batch: {p.nodes: p for p in curve.measured if p.batch_per_worker == batch}
-        for batch in curve.batches
+        one: {p.nodes: p for p in curve.measured if p.batch_per_worker == one}
+        for one in curve.batches
     }
-    batch = max(points, key=lambda one: len(points[one]))
-    throughputs = {n: n * batch / point.step_time for n, point in points[batch].items()}
-    if len(points) > 1 and curve.global_batch is not None:
-        raise UserError(f"{path}: forecasts need the same batch per device at all points")
-    parameters = curve.payload_bytes / 4 if curve.payload_bytes else None
-    return Given(throughputs, batch if curve.batch_known else None, parameters)
+    chosen = batch or max(points, key=lambda one: len(points[one]))
+    if chosen not in points:
+        known = ", ".join(f"{one:g}" for one in points)
+        raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
+    throughputs = {n: n * chosen / point.step_time for n, point in points[chosen].items()}
+    return Given(
+        throughputs,
+        chosen if curve.batch_known else None,
+        curve.payload_bytes / 4 if curve.payload_bytes else None,
+        devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
+    )
 
 
 def _given_by_record(path: Path) -> Given:
@@ -140,23 +159,32 @@ def training_of(
 
 
 def cluster_by_options(
-    link: str | None, within: str | None, between: str | None, devices_per_node: int
+    link: str | None,
+    within: str | None,
+    between: str | None,
+    devices_per_node: int | None,
+    given: Given,
 ) -> Cluster:
     """Return the cluster that options describe.
 
     `link` is short for the only link there is: between nodes of one device, or within one node.
+    Without a number of devices in each node, it is that of the given points, else 1.
 
     Raises:
         UserError: the options contradict each other, or a link is not known.
     """
+    said = given.devices_per_node
+    if devices_per_node and said and devices_per_node != said:
+        raise UserError(f"--devices-per-node {devices_per_node}: the given points have {said}")
+    devices_per_node = said or 1 if devices_per_node is None else devices_per_node
     if not 1 <= devices_per_node <= MOST_DEVICES:
         raise UserError(f"--devices-per-node {devices_per_node}: must be 1 to {MOST_DEVICES:,}")
     if link is not None:
         if within or between or devices_per_node > 1:
             raise UserError("--link: is for one device a node; give --within and --between instead")
         if is_within(link):
-            return Cluster(MOST_DEVICES, within_node(link), None)
-        return Cluster(1, None, between_nodes(link))
+            return Cluster(MOST_DEVICES, within_node(link, "--link"), None)
+        return Cluster(1, None, between_nodes(link, "--link"))
     if devices_per_node == 1 and not between:
         raise UserError("give --link, or --between and, if nodes have several devices, --within")
     inside = within_node(within or "unknown") if devices_per_node > 1 else None

@@ -8,28 +8,29 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from nodewise.core.errors import UserError
 from nodewise.predict.cluster_links import Link, between_nodes, within_node
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
+from nodewise.results.csv_file import Number, read_table
 
 BYTES_EACH: Mapping[str, tuple[float, ...]] = {
-    "fp32": (4.0,),
-    "tf32": (4.0,),
-    "fp16": (2.0, 4.0),
-    "bf16": (2.0, 4.0),
-    "amp": (2.0, 4.0),
+    **dict.fromkeys(("fp32", "tf32", "float32"), (4.0,)),
+    **dict.fromkeys(("fp16", "bf16", "amp", "float16", "half", "mixed"), (2.0, 4.0)),
 }
 """Bytes in which a gradient may travel. In mixed precision, software differs."""
 
-TRAFFIC: Mapping[str, float] = {"fsdp": 1.5}
-"""Bytes relative to a ring all-reduce. FSDP gathers the parameters as well."""
+TRAFFIC: Mapping[str, float] = {
+    **dict.fromkeys(("", "ring", "nccl", "mpi", "all-reduce", "unknown"), 1.0),
+    **dict.fromkeys(("parameter_server", "parameter server", "byteps"), 1.0),
+    **dict.fromkeys(("fsdp", "zero3"), 1.5),
+}
+"""Bytes relative to a ring all-reduce. As many servers as nodes send and receive as many bytes as a
+ring. FSDP gathers the parameters as well."""
 
 _NEEDED = ("parameters", "devices_per_node", "baseline_devices", "throughput_samples_per_s")
-_MOST = {"parameters": 1e15, "devices_per_node": 1e5, "baseline_devices": 1e7, "n_devices": 1e7}
+_MOST = {"parameters": 1e15, "devices_per_node": 1e5, "baseline_devices": 1e5, "n_devices": 1e5}
+_COUNTS = ("devices_per_node", "baseline_devices", "n_devices")
 
 
 def bytes_each(precision: str) -> tuple[float, ...]:
@@ -54,14 +55,16 @@ def cluster_of(row: Mapping[str, str]) -> Cluster:
     """
     per_node = int(_number(row, "devices_per_node"))
     kind = row.get("within_kind", "")
-    within = within_node(kind or "unknown") if kind != "one" and per_node > 1 else None
+    inside = kind != "one" and per_node > 1
+    within = within_node(kind or "unknown", "within_kind") if inside else None
     between: Link | None = between_nodes("unknown")
     if row.get("between_gbit"):
         transport = row.get("transport", "").lower()
         if transport not in ("", "tcp", "rdma", "efa"):
             raise UserError(f"transport {transport[:40]}: must be tcp, rdma, efa or empty")
         rate = _number(row, "between_gbit")
-        between = between_nodes(f"{rate:f}gbit" + (f"-{transport}" if transport else ""))
+        name = f"{rate:f}gbit" + (f"-{transport}" if transport else "")
+        between = between_nodes(name, "between_gbit")
     return Cluster(per_node, within, between)
 
 
@@ -72,7 +75,12 @@ def training_of(row: Mapping[str, str]) -> Training:
         UserError: a number or the precision is not known.
     """
     batch = _number(row, "batch_per_device") if row.get("batch_per_device") else None
-    traffic = TRAFFIC.get(row.get("exchange", "").lower(), 1.0)
+    exchange = row.get("exchange", "")
+    if exchange.lower() not in TRAFFIC:
+        raise UserError(
+            f"exchange {exchange[:40]}: must be one of {', '.join(filter(None, TRAFFIC))}"
+        )
+    traffic = TRAFFIC[exchange.lower()]
     each = bytes_each(row.get("precision", ""))
     return Training(_number(row, "parameters"), each, batch, traffic)
 
@@ -83,15 +91,11 @@ def read_cases(path: Path) -> list[dict[str, str]]:
     Raises:
         UserError: the file cannot be read or lacks a column.
     """
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as CSV ({str(error)[:100]})") from None
-    missing = [name for name in (*_NEEDED, "n_devices") if name not in table]
+    header, rows = read_table(path)
+    missing = [name for name in (*_NEEDED, "n_devices") if name not in header]
     if missing:
         raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
-    rows = table.to_dict("records")
-    return [{str(name): text.strip() for name, text in row.items()} for row in rows]
+    return [dict(zip(header, values, strict=False)) for _, values in rows]
 
 
 def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
@@ -120,12 +124,9 @@ def _number(row: Mapping[str, str], name: str) -> float:
     Raises:
         UserError: the column is empty or not a number above 0 that is possible.
     """
-    text, most = row.get(name, ""), _MOST.get(name, 1e18)
+    count = name in _COUNTS
+    allowed = Number(1 if count else 1e-12, _MOST.get(name, 1e18), whole=count)
     try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    least = 1 if name in ("devices_per_node", "baseline_devices", "n_devices") else 1e-12
-    if not least <= value <= most:
-        raise UserError(f"{name} {text[:40] or '(empty)'}: must be a number up to {most:g}")
-    return value
+        return allowed.read(row.get(name, ""))
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None

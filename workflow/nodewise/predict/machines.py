@@ -21,6 +21,7 @@ from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import between_nodes, within_node
 from nodewise.predict.cluster_steps import Cluster, Training
 from nodewise.predict.forecast import Given, forecast
+from nodewise.results.csv_file import read_table
 from nodewise.results.published import FOLDER
 
 CASES = FOLDER / "forecast/cases.csv"
@@ -67,19 +68,15 @@ def read_machines(path: Path) -> list[Machine]:
     Raises:
         UserError: the file cannot be read, or a row is wrong.
     """
-    try:
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as CSV ({str(error)[:100]})") from None
+    header, rows = read_table(path)
     machines = []
-    for number, row in enumerate(rows, start=2):
-        given = {str(name): text.strip() for name, text in row.items() if text.strip()}
+    for number, values in rows:
+        named = zip(header, values, strict=False)
+        given = {name: text for name, text in named if text}
         try:
             machines.append(Machine.model_validate(given))
         except ValidationError as error:
             raise UserError(f"{path}: row {number}: {first_error(error)}") from None
-    if not machines:
-        raise UserError(f"{path}: has no rows")
     return machines
 
 
@@ -168,6 +165,9 @@ def published_speed(device: str, other: str, model: str | None = None) -> Speed:
         )
     logs = pd.Series(np.log(ratios[pair[0]] / ratios[pair[1]]))
     same = [name for name, _ in logs.index if model and _alike(model, name)]
+    if model and not any(_alike(model, name) for name, _ in table.index):
+        names = sorted({name for name, _ in table.index})
+        raise UserError(f"--like {model}: must be like one of {', '.join(names)}")
     if same:
         logs = logs[logs.index.get_level_values("model").isin(same)]
     least = SAME_MODEL if same else OTHER_MODELS

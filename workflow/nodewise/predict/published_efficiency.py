@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from nodewise.core.units import counted
+from nodewise.predict.cluster_links import constants
 from nodewise.results.curves import Curve
 from nodewise.results.published import FOLDER
 
@@ -40,8 +42,8 @@ class Standing(NamedTuple):
         )
         return (
             f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {self.low:.0%} to "
-            f"{self.high:.0%} ({len(self.curves)} curves, "
-            f"{self.curves['publisher'].nunique()} publishers)."
+            f"{self.high:.0%} ({counted(len(self.curves), 'curve')}, "
+            f"{counted(self.curves['publisher'].nunique(), 'publisher')})."
         ).replace("%", " %")
 
 
@@ -95,7 +97,7 @@ def standing(
 def _published() -> pd.DataFrame:
     """Return one row per published point on several devices with one on a device given."""
     cases = pd.read_csv(FOLDER / "forecast/cases.csv")
-    cases = cases[cases["exchange"].isin(["ring", "nccl", "mpi"])]
+    cases = cases[cases["exchange"].isin(constants()["all_reduces"])]
     one = cases[cases["n_devices"] == 1].groupby("case")["throughput_samples_per_s"].median()
     rows = cases[(cases["n_devices"] > 1) & cases["case"].isin(one.index)]
     rate = rows["between_gbit"].map("{:g}gbit".format)

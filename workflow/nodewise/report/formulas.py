@@ -78,7 +78,9 @@ def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
     """Return `symbol` = `expression` as a paragraph; `of` is its label, if it is not empty."""
     written = _math(sympy.Eq(symbol, expression, evaluate=False))
     label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
-    return Markup('<p class="nw-formula" data-search-exclude>{}{}</p>\n').format(label, written)
+    return Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}</p>\n').format(
+        label, written
+    )
 
 
 def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:
