@@ -29,14 +29,14 @@ def forecast_nodes(
         str | None,
         typer.Option(
             help="Link of a device in its node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, "
-            "pcie3-no-p2p …, a rate (31.5GB/s), or a file (see below)."
+            "pcie3-no-p2p …, a rate (31.5GB/s), or a file (see above)."
         ),
     ] = None,
     between: Annotated[
         str | None,
         typer.Option(
             help="Link of a node: 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp, 400gbit-efa, a rate "
-            "of unknown transport (100gbit, 250mbit), or a file (see below)."
+            "of unknown transport (100gbit, 250mbit), or a file (see above)."
         ),
     ] = None,
     step_time: Annotated[float | None, typer.Option(help="Seconds of a measured step.")] = None,

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nodewise.cli.options import plain_table
-from nodewise.core.units import write_number, write_plain
+from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import table_rows
@@ -121,7 +121,7 @@ def best_machines(rows: pd.DataFrame, job: Job) -> str:
         return f"None of these machines keeps the {kept}."
     row = best.iloc[0]
     goal = "fastest" if kept == "budget" else "cheapest"
-    time, cost = write_number(row["time"], "s"), write_plain(row["cost"])
+    time, cost = write_duration(row["time"]), write_plain(row["cost"])
     sure = f", chance {write_chance(row['chance'])}" if kept else ""
     within = f" that keeps the {kept}" if kept else ""
     name = f"{row['machines']} × {row['machine']}"
@@ -137,12 +137,12 @@ def machines_table(rows: pd.DataFrame, job: Job) -> Table:
     )  # fmt: skip
     limited = job.deadline_s is not None or job.budget is not None
     for row in rows.to_dict("records"):
-        time, times = write_number(row["time"], "s"), [row["time_low"], row["time_high"]]
+        time, times = write_duration(row["time"]), [row["time_low"], row["time_high"]]
         shown.add_row(
             f"{row['machines']} × {escape(row['machine'])}",
             f"{row['devices']:,}",
             time,
-            " – ".join(write_number(end, "s") for end in times),
+            " – ".join(map(write_duration, times)),
             write_plain(row["cost"]),
             " – ".join(write_plain(row[f"cost_{end}"]) for end in ("low", "high")),
             write_chance(row["chance"]) if limited else "",
