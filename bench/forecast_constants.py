@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.cluster_links import constants
-from nodewise.predict.cluster_steps import Cluster, Draws, Training
+from nodewise.predict.cluster_steps import Cluster, Draws, Training, log_likelihood
 from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
 
 CASES = Path("data/published/forecast/cases.csv")
@@ -119,10 +119,11 @@ def _weights(draws: Draws, case: Case, noise: float) -> np.ndarray:
     first, given = case.given
     compute_s = draws.compute_s(first, first * draws.batch / given)
     base = first / draws.steps_s(compute_s, first)
-    logs = 0.0
-    for count, value in case.others:
-        miss = np.log(given * count / draws.steps_s(compute_s, count) / base / value)
-        logs = logs - 2.5 * np.log1p((miss / noise) ** 2 / 4)
+    misses = [
+        np.log(given * count / draws.steps_s(compute_s, count) / base / value)
+        for count, value in case.others
+    ]
+    logs = log_likelihood(np.array(misses), noise)
     weights = np.exp(logs - np.max(logs))
     return weights / weights.sum()
 

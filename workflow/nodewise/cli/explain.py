@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from nodewise.cli.options import AsJson, plain_table, print_whole
+from nodewise.cli.options import (
+    AsJson,
+    BetweenNodes,
+    OnlyLink,
+    Parameters,
+    Payload,
+    Precision,
+    WithinNode,
+    plain_table,
+    print_json,
+    print_whole,
+)
 
 app = typer.Typer()
 
@@ -46,27 +57,15 @@ def explain_scaling(
         float | None,
         typer.Option(min=1, help="Examples per step of all devices, in place of --batch."),
     ] = None,
-    parameters: Annotated[
-        float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
-    ] = None,
-    payload: Annotated[
-        float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")
-    ] = None,
+    parameters: Parameters = None,
+    payload: Payload = None,
     tensors: Annotated[
         int | None, typer.Option(min=1, help="Number of gradients that are sent one by one.")
     ] = None,
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
-    ] = "fp32",
-    link: Annotated[
-        str | None, typer.Option(help="The only link: as --between, or as --within.")
-    ] = None,
-    within: Annotated[
-        str | None, typer.Option(help="Link of a device in its node: nvlink2, pcie3, a file, …")
-    ] = None,
-    between: Annotated[
-        str | None, typer.Option(help="Link of a node: 100gbit-rdma, 10gbit-tcp, a file, …")
-    ] = None,
+    precision: Precision = "fp32",
+    link: OnlyLink = None,
+    within: WithinNode = None,
+    between: BetweenNodes = None,
     devices_per_node: Annotated[
         int | None,
         typer.Option(min=1, help="Default: all in one node; 1 if a link between nodes is given."),
@@ -108,7 +107,6 @@ def explain_scaling(
 
     nodewise explain measurements.csv --parameters 25.6e6 --link 25gbit-tcp
     """
-    import json
     from dataclasses import replace
 
     from nodewise.core.errors import UserError
@@ -160,7 +158,7 @@ def explain_scaling(
         )
     )
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False))
+        print_json(found)
     else:
         _print(found)
 

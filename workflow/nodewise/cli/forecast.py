@@ -1,12 +1,24 @@
 """The command that forecasts many devices from one measured point and the links."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nodewise.cli.options import AsJson, EpochExamples, NodeNumbers, NodePrice, print_whole
+from nodewise.cli.options import (
+    AsJson,
+    BetweenNodes,
+    EpochExamples,
+    NodeNumbers,
+    NodePrice,
+    OnlyLink,
+    Parameters,
+    Payload,
+    Precision,
+    WithinNode,
+    print_json,
+    print_whole,
+)
 
 if TYPE_CHECKING:
     from nodewise.predict.answers import Answers
@@ -18,27 +30,12 @@ app = typer.Typer()
 @app.command("forecast")
 def forecast_nodes(
     *,
-    link: Annotated[
-        str | None,
-        typer.Option(help="The only link: as --between of nodes of one device, or as --within."),
-    ] = None,
+    link: OnlyLink = None,
     devices_per_node: Annotated[
         int | None, typer.Option(help="Devices in each node (default: as --given says, or 1).")
     ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            help="Link of a device in its node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, "
-            "pcie3-no-p2p …, a rate (31.5GB/s), or a file (see above)."
-        ),
-    ] = None,
-    between: Annotated[
-        str | None,
-        typer.Option(
-            help="Link of a node: 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp, 400gbit-efa, a rate "
-            "of unknown transport (100gbit, 250mbit), or a file (see above)."
-        ),
-    ] = None,
+    within: WithinNode = None,
+    between: BetweenNodes = None,
     step_time: Annotated[float | None, typer.Option(help="Seconds of a measured step.")] = None,
     throughput: Annotated[
         float | None, typer.Option(help="Examples per second, in place of a step time.")
@@ -55,15 +52,9 @@ def forecast_nodes(
         typer.Option(min=1, help="Devices of the step time, throughput or log (default: 1)."),
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples per device and step.")] = None,
-    parameters: Annotated[
-        float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
-    ] = None,
-    payload: Annotated[
-        float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")
-    ] = None,
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
-    ] = "fp32",
+    parameters: Parameters = None,
+    payload: Payload = None,
+    precision: Precision = "fp32",
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -144,7 +135,7 @@ def forecast_nodes(
 
     if cases is not None:
         rows = list(forecast_cases(read_cases(cases)))
-        _print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
+        print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
         return
     counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
@@ -166,7 +157,7 @@ def forecast_nodes(
             read_machines(machines), known, training, counts, job=job, device=device, model=like
         )
         if as_json:
-            _print_json([dict(row) for _, row in table.iterrows()])
+            print_json([dict(row) for _, row in table.iterrows()])
         else:
             typer.echo(predict_tables.best_machines(table, job))
             print_whole(predict_tables.machines_table(table, job))
@@ -176,7 +167,7 @@ def forecast_nodes(
         job = replace(job, node="node" if cluster.devices_per_node == 1 else "device")
         answers = forecast.forecast(cluster, training, known, asked, job)
         if as_json:
-            _print_json(forecast.forecast_rows(answers, cluster.devices_per_node))
+            print_json(forecast.forecast_rows(answers, cluster.devices_per_node))
         else:
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
             print_whole(predict_tables.answers_table(answers, marks=True))
@@ -243,9 +234,3 @@ def _measured_alone(model: str, batch: int) -> "Given":
         if done.returncode:
             raise typer.Exit(done.returncode)
         return given_by_file(record)
-
-
-def _print_json(rows: Sequence[dict[str, Any]]) -> None:
-    import json
-
-    typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.table import Table
 
@@ -59,6 +59,31 @@ NodePrice = Annotated[
         "'2.5 EUR'; default: costs in node-hours."
     ),
 ]
+Parameters = Annotated[
+    float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
+]
+Payload = Annotated[float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")]
+Precision = Annotated[
+    str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+]
+WithinNode = Annotated[
+    str | None,
+    typer.Option(
+        help="Link of a device in its node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, "
+        "pcie3-no-p2p …, a rate (31.5GB/s), or a file of all-reduces."
+    ),
+]
+BetweenNodes = Annotated[
+    str | None,
+    typer.Option(
+        help="Link of a node: 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp, 400gbit-efa, a rate of "
+        "unknown transport (100gbit, 250mbit), or a file of all-reduces."
+    ),
+]
+OnlyLink = Annotated[
+    str | None,
+    typer.Option(help="The only link: as --between of nodes of one device, or as --within."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -88,6 +113,13 @@ def plain_table(*titles: str, texts: Collection[str]) -> "Table":
     for title in titles:
         table.add_column(title, justify="left" if title in texts else "right", no_wrap=True)
     return table
+
+
+def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> None:
+    """Print content as JSON; its numbers must be finite."""
+    import json
+
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def print_whole(table: "Table") -> None:

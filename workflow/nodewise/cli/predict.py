@@ -1,7 +1,7 @@
 """Commands that fit cost models to measurements and predict other numbers of nodes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +14,11 @@ from nodewise.cli.options import (
     FitFile,
     NodeNumbers,
     NodePrice,
+    print_json,
     print_whole,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nodewise.predict.fit_file import FitFile as FittedFile
 
 _COMPARED = 5  # curves that are compared with published ones
@@ -184,7 +183,7 @@ def predict_nodes(
     if at is not None:
         points = predict_points(read_fit(fit), read_points(at))
         if as_json:
-            _print_json(points)
+            print_json(points)
         else:
             print_whole(predict_tables.points_table(points))
         return
@@ -193,7 +192,7 @@ def predict_nodes(
     job = Job(examples=examples, price=cost, currency=currency)
     found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
     if as_json:
-        _print_json(prediction_rows(found, counts))
+        print_json(prediction_rows(found, counts))
     else:
         for curve, answers in found:
             typer.echo(f"{curve.name}:")
@@ -273,7 +272,7 @@ def best_nodes(
     answered = find_answers(fitted, counts, job, **batches, whole_machines=True)
     found = optimum_rows(answered, objective)
     if as_json:
-        _print_json([row for _, row in found])
+        print_json([row for _, row in found])
     else:
         for answers, row in found:
             typer.echo(f"{row['curve']}: {row['answer']}")
@@ -309,16 +308,10 @@ def next_measurement(
     setup_s = parse_duration("startup", startup)
     rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-
-
-def _print_json(rows: "Sequence[dict[str, Any]]") -> None:
-    import json
-
-    typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:

@@ -43,12 +43,10 @@ class Link:
     """A link of one device (within a node) or of one node (between nodes), in one direction.
 
     Attributes:
-        name: as the user wrote it.
         ways: what it may be, equally likely: families of links and their nominal or measured rates
             in bytes per second. Each family has constants of its own.
     """
 
-    name: str
     ways: tuple[tuple[str, float], ...]
 
 
@@ -71,10 +69,10 @@ def within_node(text: str, option: str = "--within") -> Link:
     """
     named, name = constants()["within"], _within_name(text)
     if name in named:
-        return Link(text, tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
+        return Link(tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
     rate = _rate(text)
     if rate and rate[1] is None:
-        return Link(text, (("pcie", rate[0]),))
+        return Link((("pcie", rate[0]),))
     return _measured(text, option, f"{', '.join(named)}, a rate such as 31.5GB/s")
 
 
@@ -104,7 +102,7 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     rate = _rate(name)
     if rate:
         transport = {"efa": "rdma"}.get(rate[1] or "", rate[1])
-        return Link(text, tuple((way, rate[0]) for way in ([transport] if transport else _ANY)))
+        return Link(tuple((way, rate[0]) for way in ([transport] if transport else _ANY)))
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
     return _measured(text, option, f"{', '.join(constants()['between'])}, {allowed}")
 
@@ -131,7 +129,7 @@ def _measured(text: str, option: str, allowed: str) -> Link:
             "nccl-tests, rccl-tests or osu_allreduce printed"
         )
     if path.suffix == ".json":
-        return Link(text, (("calibrated", _calibrated(path, option)),))
+        return Link((("calibrated", _calibrated(path, option)),))
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
@@ -139,7 +137,7 @@ def _measured(text: str, option: str, allowed: str) -> Link:
     sizes, rates = bus_bandwidths(log, path)
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
     # what limits a slow link limits training alike
-    return Link(text, (("all_reduces" if rate > _SLOW else "calibrated", rate),))
+    return Link((("all_reduces" if rate > _SLOW else "calibrated", rate),))
 
 
 def _calibrated(path: Path, option: str) -> float:

@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.cluster_links import Link, constants
+from nodewise.predict.cluster_links import Link, between_nodes, constants, within_node
 from nodewise.predict.law import Floats
 
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
 _LEAST_DRAWS = 50.0  # effective number of draws; with fewer, points are trusted less
-_HALVINGS = 30  # of the interval of c
 _LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that wait even longer
 
 
@@ -44,6 +43,28 @@ class Cluster:
     devices_per_node: int
     within: Link | None
     between: Link | None
+
+    @classmethod
+    def of(
+        cls,
+        devices_per_node: int,
+        within: str | None,
+        between: str | None,
+        options: tuple[str, str] = ("--within", "--between"),
+    ) -> "Cluster":
+        """Return the cluster with links as users write them; those that are not stated may be any.
+
+        Args:
+            devices_per_node: devices in each node.
+            within: link of a device in its node.
+            between: link of a node.
+            options: where the two are written, for messages.
+
+        Raises:
+            UserError: a link is not known.
+        """
+        inside = within_node(within or "unknown", options[0]) if devices_per_node > 1 else None
+        return cls(devices_per_node, inside, between_nodes(between or "unknown", options[1]))
 
 
 @dataclass(frozen=True)
@@ -153,22 +174,26 @@ class Draws:
 
     def steps_s(self, compute_s: Floats, devices: float) -> Floats:
         """Return the step times on a number of devices; see the module."""
-        inside = min(devices, self.devices_per_node)
-        nodes = float(np.ceil(devices / self.devices_per_node))
-        slow, sent, latencies = self.parts(inside, nodes)
-        slow, send = slow * compute_s, sent.sum(axis=0) + latencies
+        differ, send = self._slower_and_send(devices)
+        slow = differ * compute_s
         return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
     def compute_s(self, devices: float, step_s: Floats) -> Floats:
         """Return the time of computing with which steps on a number of devices take `step_s`."""
-        if devices == 1:
-            return step_s
-        low, high = _LEAST_COMPUTE * step_s, step_s
-        for _ in range(_HALVINGS):
-            middle = np.sqrt(low * high)
-            below = self.steps_s(middle, devices) < step_s
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(high)
+        differ, send = self._slower_and_send(devices)
+        longer = step_s > send * (2 - self.hidden)  # computing takes longer than sending
+        slow = np.where(
+            longer, step_s - send * (1 - self.hidden), (step_s - send) / (1 - self.hidden)
+        )
+        return np.asarray(np.clip(slow / differ, _LEAST_COMPUTE * step_s, step_s))
+
+    def _slower_and_send(self, devices: float) -> tuple[Floats, Floats]:
+        """Return slow(n)/c and send(n) of a number of devices."""
+        inside = min(devices, self.devices_per_node)
+        differ, sent, latencies = self.parts(
+            inside, float(np.ceil(devices / self.devices_per_node))
+        )
+        return differ, sent.sum(axis=0) + latencies
 
 
 def forecast_throughputs(
@@ -225,6 +250,17 @@ def _carried(
     return np.where(same, misses[nearest], 0.0)
 
 
+def log_likelihood(misses: Floats, noise: float) -> Floats:
+    """Return the log likelihood of measured points up to a constant, (…, draws): Student's t.
+
+    Args:
+        misses: log of forecast over measured value, (…, points, draws).
+        noise: relative scatter of a measured value.
+    """
+    each = np.log1p((misses / noise) ** 2 / _FREEDOM)
+    return np.asarray(-(_FREEDOM + 1) / 2 * each.sum(axis=-2))
+
+
 def _weights(misses: Floats, noise: float) -> Floats:
     """Return how well each draw meets the further points, (draws,); the sum is 1.
 
@@ -233,7 +269,7 @@ def _weights(misses: Floats, noise: float) -> Floats:
         noise: relative scatter of a measured point.
     """
     while True:
-        logs = -(_FREEDOM + 1) / 2 * np.log1p((misses / noise) ** 2 / _FREEDOM).sum(axis=0)
+        logs = log_likelihood(misses, noise)
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         if 1 / (weights**2).sum() >= _LEAST_DRAWS:

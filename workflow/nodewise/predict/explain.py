@@ -15,7 +15,7 @@ from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
 from nodewise.predict.causes import Change, Setup, Steps
 from nodewise.predict.cluster_links import Link, between_nodes, is_within, within_node
-from nodewise.predict.cluster_steps import Cluster
+from nodewise.predict.cluster_steps import Cluster, log_likelihood
 from nodewise.predict.law import Floats
 from nodewise.predict.posted_numbers import UNITS, Posted
 
@@ -29,10 +29,9 @@ _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no 
 _CHECK_UNITS = (
     "Check the units: examples or steps, in total or per device, and the batch of a device."
 )
-_FREEDOM = 4.0  # of the log of predicted over measured times: Student's t
 _LEAST_DRAWS = 20.0  # effective number of draws; with fewer, numbers are trusted less
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
-_ANY_NETWORK = Link("", (("tcp", 0.125e9), ("tcp", 1.25e9), ("tcp", 3.1e9), ("rdma", 12.5e9)))
+_ANY_NETWORK = Link((("tcp", 0.125e9), ("tcp", 1.25e9), ("tcp", 3.1e9), ("rdma", 12.5e9)))
 
 MEASUREMENTS: Mapping[str, tuple[float, str, tuple[tuple[str, ...], ...]]] = {
     "synthetic": (1.0, "Run on synthetic data on the same devices (--synthetic).", ((c.INPUT,),)),
@@ -183,7 +182,7 @@ def _weights(misses: Floats, frequent: Floats, noise: float) -> Floats:
         noise: relative scatter of a measured step time.
     """
     while True:
-        logs = -(_FREEDOM + 1) / 2 * np.log1p((misses / noise) ** 2 / _FREEDOM).sum(axis=1)
+        logs = log_likelihood(misses, noise)
         weights = frequent[:, None] * np.exp(logs - logs.max())
         weights /= weights.sum()
         if 1 / (weights**2).sum() >= _LEAST_DRAWS:

@@ -187,8 +187,7 @@ def cluster_by_options(
         return Cluster(1, None, between_nodes(link, "--link"))
     if devices_per_node == 1 and not between:
         raise UserError("give --link, or --between and, if nodes have several devices, --within")
-    inside = within_node(within or "unknown") if devices_per_node > 1 else None
-    return Cluster(devices_per_node, inside, between_nodes(between or "unknown"))
+    return Cluster.of(devices_per_node, within, between)
 
 
 def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import Link, between_nodes, within_node
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.results.csv_file import Number, read_table
@@ -54,18 +53,14 @@ def cluster_of(row: Mapping[str, str]) -> Cluster:
         UserError: a link or a number is not known.
     """
     per_node = int(_number(row, "devices_per_node"))
-    kind = row.get("within_kind", "")
-    inside = kind != "one" and per_node > 1
-    within = within_node(kind or "unknown", "within_kind") if inside else None
-    between: Link | None = between_nodes("unknown")
+    kind, between = row.get("within_kind", "").removeprefix("one"), None  # `one`: of one device
     if row.get("between_gbit"):
         transport = row.get("transport", "").lower()
         if transport not in ("", "tcp", "rdma", "efa"):
             raise UserError(f"transport {transport[:40]}: must be tcp, rdma, efa or empty")
         rate = _number(row, "between_gbit")
-        name = f"{rate:f}gbit" + (f"-{transport}" if transport else "")
-        between = between_nodes(name, "between_gbit")
-    return Cluster(per_node, within, between)
+        between = f"{rate:f}gbit" + (f"-{transport}" if transport else "")
+    return Cluster.of(per_node, kind, between, ("within_kind", "between_gbit"))
 
 
 def training_of(row: Mapping[str, str]) -> Training:

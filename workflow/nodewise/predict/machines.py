@@ -18,13 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import Job
-from nodewise.predict.cluster_links import between_nodes, within_node
 from nodewise.predict.cluster_steps import Cluster, Training
 from nodewise.predict.forecast import Given, forecast
 from nodewise.results.csv_file import read_table
-from nodewise.results.published import FOLDER
+from nodewise.results.published import forecast_cases
 
-CASES = FOLDER / "forecast/cases.csv"
 SAME_MODEL, OTHER_MODELS = 0.1, 0.25
 """Least standard deviations of the logarithm of a device's speed, from published ratios of the
 same model, or of others: clocks, memory and software differ."""
@@ -126,8 +124,7 @@ def _times(
     machine: Machine, given: Given, training: Training, nodes: Sequence[int], job: Job
 ) -> pd.DataFrame:
     """Return the rows of one kind of machine. Whole machines are paid for."""
-    within = within_node(machine.within or "unknown") if machine.devices > 1 else None
-    cluster = Cluster(machine.devices, within, between_nodes(machine.between or "unknown"))
+    cluster = Cluster.of(machine.devices, machine.within, machine.between)
     priced = replace(job, price=machine.price / machine.devices)
     counts = [n * machine.devices for n in nodes]
     table = forecast(cluster, training, given, counts, priced).table
@@ -189,7 +186,7 @@ def _alike(one: str, other: str) -> bool:
 @cache
 def _one_device() -> pd.DataFrame:
     """Return the median throughput by model and precision (rows) and family of devices."""
-    cases = pd.read_csv(CASES)
+    cases = forecast_cases()
     one = cases[cases["n_devices"] == 1]
     one = one.assign(
         family=one["device"].map(device_family), precision=one["precision"].fillna("fp32")

@@ -13,7 +13,7 @@ import pandas as pd
 from nodewise.core.units import counted
 from nodewise.predict.cluster_links import constants
 from nodewise.results.curves import Curve
-from nodewise.results.published import FOLDER
+from nodewise.results.published import forecast_cases
 
 NEAR = 1.5
 """Published numbers of devices within this factor are compared."""
@@ -96,7 +96,7 @@ def standing(
 @cache
 def _published() -> pd.DataFrame:
     """Return one row per published point on several devices with one on a device given."""
-    cases = pd.read_csv(FOLDER / "forecast/cases.csv")
+    cases = forecast_cases()
     cases = cases[cases["exchange"].isin(constants()["all_reduces"])]
     one = cases[cases["n_devices"] == 1].groupby("case")["throughput_samples_per_s"].median()
     rows = cases[(cases["n_devices"] > 1) & cases["case"].isin(one.index)]

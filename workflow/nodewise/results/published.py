@@ -1,6 +1,7 @@
 """Read the published numbers of the reproduced studies, in data/published."""
 
 import sys
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -48,6 +49,12 @@ TABLES = {
     **dict.fromkeys(RUNS.values(), _RUN),
 }
 """The columns of each table and their types."""
+
+
+@cache
+def forecast_cases() -> pd.DataFrame:
+    """Return the published throughputs of one device or node and of many; see the README there."""
+    return pd.read_csv(FOLDER / "forecast/cases.csv")
 
 
 def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
