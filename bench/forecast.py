@@ -57,6 +57,7 @@ def judged(
                 "case": number,
                 "publisher": case.publisher,
                 "kind": case.kind_of(count),
+                "inside": count <= case.cluster.devices_per_node,
                 "log_error": np.log(column[0] / value),
                 "perfect": np.log(case.given[1] * count / case.given[0] / value),
                 "covered": low <= value <= high,
@@ -69,8 +70,7 @@ def all_judged(second: Second | None = None) -> pd.DataFrame:
     found = list(cases(read_cases(CASES)))
     publishers = {case.publisher for case in found}
     known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
-    rows = weighted(pd.DataFrame(judged(known, found, second)))
-    return rows.assign(inside=~rows["kind"].str.contains("Gbit"))
+    return weighted(pd.DataFrame(judged(known, found, second)))
 
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:

@@ -76,9 +76,11 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
         others = tuple((n, value) for n, value in pairs if n != first and n <= most)
         usable = row["exchange"] in ("ring", "nccl", "mpi") and row["parameters"]
         if usable and row["within_kind"] and given and others:
-            between = f"{row['between_gbit'] or 0} Gbit/s {row['transport']}".strip()
+            rate = f"{float(row['between_gbit'] or 0):g}gbit"
+            between = f"{rate}-{row['transport']}".removesuffix("-")
+            within = row["within_kind"].replace("_", "-").replace("nop2p", "no-p2p")
             about = cluster_of(row), training_of(row)
-            yield Case(row["publisher"], *about, given, others, row["within_kind"], between)
+            yield Case(row["publisher"], *about, given, others, within, between)
 
 
 def learn(found: list[Case]) -> dict[str, Any]:
