@@ -117,12 +117,18 @@ def traces(marker: str) -> dict[str, set[str]]:
 
 
 def assert_gone(before: dict[str, set[str]], marker: str) -> None:
-    """Wait until `traces` equal those of `before`, and fail after `GONE_WITHIN_S` seconds."""
+    """Wait until nothing is left that was not there `before`; fail after `GONE_WITHIN_S` seconds.
+
+    What killed tests left before may be gone: a cell removes it when it starts.
+    """
     deadline = time.monotonic() + GONE_WITHIN_S
-    while (now := traces(marker)) != before:
-        left = {kind: now[kind] ^ before[kind] for kind in now if now[kind] != before[kind]}
+    while any((left := _more(traces(marker), before)).values()):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def _more(now: dict[str, set[str]], before: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {kind: now[kind] - before[kind] for kind in now}
 
 
 def _network(pid: int) -> str:

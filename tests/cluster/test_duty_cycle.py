@@ -122,7 +122,7 @@ def held(*arguments):
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("work", "nodes", "how"),
-    [("crowd", 4, "root"), ("busy", 2, "namespace")],
+    [("crowd", 2, "root"), ("busy", 2, "namespace")],
 )
 def test_busy_nodes_get_their_share_and_no_more(work, nodes, how):
     user = ["--user", NOBODY] if how != "root" and os.getuid() == 0 else []

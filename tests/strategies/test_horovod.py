@@ -32,8 +32,9 @@ def project(without):
     link.unlink()
 
 
-def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without):
-    record = finish(without, "local", start(without, "horovod", "local"))
+@pytest.mark.parametrize("nodes", ["local", "emulated"])
+def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without, nodes):
+    record = finish(without, nodes, start(without, "horovod", nodes))
     assert record.status == "refused"
     assert record.failure.reason == (
         "Horovod is not built. To allow it, run: nodewise build-horovod --out results/horovod"

@@ -105,6 +105,8 @@ def measure(
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
             with cluster.open():
+                nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+                made = made.model_copy(update=nodes)
                 task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
                 if strategy.splits_model and cell.build:  # the project's own models can be split
                     work, limit_s = partial(check_model, task=task), cell.time_limit_s
@@ -112,7 +114,6 @@ def measure(
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-    nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
     record = Record(
         cell=cell,
         kind=cluster.kind,
@@ -121,7 +122,7 @@ def measure(
         finished_at=period.finished_at(),
         data=data_source(source) if source.train_examples else None,
         weights=pretrained.source if pretrained else None,
-        provenance=made if status == "refused" else made.model_copy(update=nodes),
+        provenance=made,
         result=result,
         failure=failure,
     )

@@ -125,7 +125,7 @@ def _build(out: Path) -> None:
     try:
         run = partial(_pip, log, environment)
         run("fetching the build tools", "install", "--target", tools, *_TOOLS, *_NEEDED)
-        environment |= _SETTINGS | {
+        environment |= {
             "PYTHONPATH": str(tools),
             "PATH": f"{tools / 'cmake' / 'data' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
@@ -135,6 +135,7 @@ def _build(out: Path) -> None:
             packed.extractall(folder, filter="data")
         source = folder / f"horovod-{VERSION}"
         _change(source)
+        environment |= _SETTINGS  # not earlier: pip checks the version of what it fetched
         # no cache: pip would reuse the wheel of a different source from the same folder
         run("compiling", "wheel", *_PLAIN, "--no-cache-dir", "--wheel-dir", folder, source)
         (wheel,) = folder.glob("horovod-*.whl")
