@@ -13,7 +13,6 @@ from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
 from nodewise.results.curve_rows import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
-from nodewise.results.log_format import PER_DEVICE
 
 EXAMPLES = {
     "data/templates/measurements.csv": "csv",
@@ -34,7 +33,7 @@ EXAMPLES = {
 def test_a_file_is_recognised_by_its_importer_alone(path, name):
     assert [one for one in IMPORTERS if IMPORTERS[one].sniff(Path(path))] == [name]
     rows = IMPORTERS[name].read(Path(path))
-    assert set(rows) <= set(CurveRow.model_fields) | {PER_DEVICE}
+    assert set(rows) <= set(CurveRow.model_fields)
 
 
 @pytest.mark.parametrize("path", [path for path in EXAMPLES if "/files/" not in path])

@@ -143,7 +143,7 @@ def test_a_batch_per_device_need_not_be_whole(tmp_path):
         ("GPUs: 4", "GPUs: 0", "run.log, nodes: "),
         ("GPUs: 4", f"GPUs: {'9' * 400}", "run.log, nodes: "),
         ("size: 32", "size: 0", "run.log, batch_per_worker: "),
-        ("150.0", "0.0", "run.log, samples_per_s: "),
+        ("150.0", "0.0", "run.log, samples_per_s_per_device: "),
         ("ResNet50", "R" * 300, "run.log, curve: "),
     ],
 )
