@@ -95,6 +95,8 @@ def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
     assert manifest.calibration_sha256 == file_sha256(path.with_name("calibration.json"))
     launches = Counter(one.cell.experiment for one in records)
     assert {one.name: one.launches for one in manifest.experiments} == launches
+    points = {one.cell.id.rpartition("/")[0] for one in records}
+    assert sum(one.points for one in manifest.experiments) == len(points)
 
 
 def test_every_published_point_of_the_reference_run_was_launched_three_times():
