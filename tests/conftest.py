@@ -87,18 +87,28 @@ def fill_once(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def study(fill_once) -> Path:
-    """Return the folder of a small study with its charts and pages.
+    """Return the folder of a study with its charts and pages; see `make_records.varied`.
 
     It is made only once, because drawing takes seconds; tests must only read it.
     """
 
+    import make_architectures
     import make_records as make
+    from nodewise.models.facts import facts
+    from nodewise.results import published
+    from nodewise.results.importers import import_for_study
     from rendering import draw_all, render
 
     def fill(folder: Path) -> None:
-        make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-        draw_all(folder)
-        render(folder)
+        theirs = folder / "theirs.csv"
+        lines = [f"Their cluster,{n},64,{0.1 + 0.02 * (n - 1)}" for n in (1, 2, 3, 4)]
+        theirs.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s", *lines]))
+        imported = import_for_study([theirs])
+        make.write_study(folder, make.varied(), make.published(), published.runs(), imported)
+        described = [make_architectures.fashion_cnn(), facts("fashion_mlp"), facts("mnist_cnn")]
+        models = make_architectures.write(described, folder / "models")
+        draw_all(folder, models_dir=models)
+        render(folder, models_dir=models)
 
     return fill_once("study", fill)
 

@@ -43,25 +43,6 @@ def test_a_calibration_fills_the_page(study):
     assert "Mbit&#47;s" in page
 
 
-def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
-    page = page_of(study)
-    assert "No cell of this study ran on emulated nodes" in page
-    assert "Do the timed parts add up to a step?" in page
-    assert "nw-figure" not in page
-    assert not list((study / "docs").glob("calibration/*"))
-
-
-def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
-    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two hosts"})
-    made = make.calibration((2, 4)).model_copy(update={"cluster": hosts, "kind": "measured"})
-    page = Texts(page_of(study, made)).text
-    assert "# What do the links between the hosts give?" in page
-    assert "Nodes of two hosts, on" in page
-    assert "Payload received" in page and "Configured (whole frames)" not in page
-    assert "emulated nodes" not in page and "Wall seconds per second" not in page
-    assert "slowest link" not in page  # There is only one link.
-
-
 def test_the_slowest_link_between_hosts_is_named(study):
     hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b", "c"], "name": "three hosts"})
     streams = [
@@ -74,25 +55,6 @@ def test_the_slowest_link_between_hosts_is_named(study):
     changes = {"cluster": hosts, "kind": "measured", "streams": streams, "launches": launches}
     page = Texts(page_of(study, made.model_copy(update=changes))).plain
     assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in page
-
-
-def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):
-    emulated = {"kind": "emulated"}
-    cell = make_records.cell(cluster=emulated)
-    record = make_records.record(cell).model_copy(update={"kind": "emulated"})
-    make_records.write_study(tmp_path, [record])
-    page = page_of(tmp_path)
-    assert "No cell of this study ran on emulated nodes" not in page
-    assert "the records have no calibration of such nodes" in page
-
-
-def test_the_calibrations_of_several_studies_stand_apart(study):
-    other = make.calibration().model_copy(update={"study": "other"})
-    page = page_of(study, make.calibration(), other)
-    assert page.count("## Nodes of ") == 2 and page.count("<figure") == 2
-    for one in (make.calibration(), other):
-        assert f'href="{calibration_file(one)}"' in page
-        assert (study / "docs" / calibration_file(one)).is_file()
 
 
 def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
@@ -115,17 +77,6 @@ def test_a_calibration_without_result_says_why(study, status):
     assert f"{status}: " in page and "no &#60;cgroup&#62; here" in page
     assert "<b>another</b>" not in page
     assert "share of a core, to within" not in page
-
-
-def test_a_missed_share_and_a_restless_machine_are_said(study):
-    calibration = make.calibration(share=0.19)
-    first = calibration.launches[0]
-    conditions = first.conditions.model_copy(update={"outside": ["other processes"]})
-    restless = first.model_copy(update={"conditions": conditions})
-    launches = [restless, *calibration.launches[1:]]
-    page = page_of(study, calibration.model_copy(update={"launches": launches}))
-    assert "**It was not at 8 of the node counts.**" in Texts(page).text
-    assert "other processes" in page and "not at rest" in page
 
 
 @pytest.mark.parametrize(("around_us", "told"), [(1.02, "1 of 1 cells"), (1.2, "0 of 1 cells")])

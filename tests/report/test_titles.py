@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import make_records as make
-from nodewise.report.figures import draw_figures
 from nodewise.report.titles import (
     Variant,
     experiment_titles,
@@ -11,7 +10,6 @@ from nodewise.report.titles import (
     short_title,
     title_of_strategy,
 )
-from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
 
 
@@ -55,25 +53,3 @@ def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named
     folders = ["data/records/some/smoke", "data/records/x"]
     config = Config.model_construct(records=folders, experiments={})
     assert "Two epochs" in experiment_titles(config).values()
-
-
-def test_legends_and_words_of_charts_have_the_titles_of_variants_and_data_their_names(tmp_path):
-    cells = [make.cell(n=1, strategy="single", experiment="ways", study="survey")]
-    cells += [
-        make.cell(n=2, experiment="ways", study="survey", strategy=strategy, variant=variant)
-        for strategy, variant in (
-            ("mpi", None),
-            ("custom_loop", None),
-            ("multi_worker_mirrored", "driver"),
-        )
-    ]
-    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    title = f"{short_title('multi_worker_mirrored')} (star)"
-    variants = {"driver": Variant("multi_worker_mirrored", title)}
-    drawn = {one.figure: one for one in draw_figures(tables, {}, variants)}
-    for name in ("ways", "ways-parts"):
-        figure = drawn[name]
-        assert "driver" in set(figure.data["strategy"])
-        assert title in figure.alt and "driver" not in figure.alt
-        labels = figure.spec()["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
-        assert '"driver": ["MultiWorkerMirroredStrategy", "(star)"]' in labels
