@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodewise.cli.prepare import prepare_own_dataset
+from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
@@ -60,20 +60,20 @@ def measured_cell(cell):
 
 def test_by_hand_the_reason_is_an_error(project):
     with pytest.raises(UserError) as caught:
-        prepare_own_dataset("mine.py:load", project / "data")
+        prepare("mine.py:load", project / "data")
     assert str(caught.value) == REASON
     assert not (project / "data").exists()
 
 
 def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
-    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    prepare("mine.py:load", project / "data", keep_refusal=True)
     record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
 
 
 @pytest.mark.slow
 def test_a_model_of_data_that_cannot_be_used_is_not_described_and_says_why(project):
-    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    prepare("mine.py:load", project / "data", keep_refusal=True)
     done = subprocess.run(
         [NODEWISE, "describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
          "data/manifest.json", "--keep-refusal", "--out", "own.json"],
@@ -94,7 +94,7 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
     changed = steps | {"strategies": {"custom_loop": {"nodes": [3]}}, "batches": [1]}
     study = STUDY | {"experiments": {"steps": changed}}
     (project / "study.yaml").write_text(yaml.safe_dump(study))
-    prepare_own_dataset("mine.py:load", project / "data")
+    prepare("mine.py:load", project / "data")
     record = measured_cell("steps/mine/custom_loop/batch~1/nodes~3/repeat~0")
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
@@ -115,7 +115,7 @@ def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
     strategies = {"model_parallel": {"nodes": [2]}, "parameter_server": {"nodes": [2]}}
     changed = STUDY["experiments"]["steps"] | {"strategies": strategies}
     (project / "study.yaml").write_text(yaml.safe_dump(STUDY | {"experiments": {"steps": changed}}))
-    prepare_own_dataset("mine.py:load", project / "data")
+    prepare("mine.py:load", project / "data")
     for strategy in strategies:
         record = measured_cell(f"steps/mine/{strategy}/batch~32/nodes~2/repeat~0")
         assert record.status == "refused"

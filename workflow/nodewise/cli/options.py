@@ -1,7 +1,7 @@
 """Options and helpers that several commands share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,12 +22,6 @@ StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of th
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
-Source = Annotated[
-    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
-]
-KeepRefusal = Annotated[
-    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
-]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
