@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodewise.cli.prepare import prepare_own_dataset
+from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
@@ -70,10 +70,10 @@ def measured_cell(cell):
 
 def test_the_reason_is_an_error_by_hand_and_else_that_of_cells_and_of_the_model(project):
     with pytest.raises(UserError) as caught:
-        prepare_own_dataset("mine.py:load", project / "data")
+        prepare("mine.py:load", project / "data")
     assert str(caught.value) == REASON
     assert not (project / "data").exists()
-    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    prepare("mine.py:load", project / "data", keep_refusal=True)
     record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
     run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
@@ -88,7 +88,7 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
         "def load():\n    return (np.zeros((2, 3)), np.zeros(2)), None\n"
     )
     declare(strategies={"custom_loop": {"nodes": [3]}}, batches=[1])
-    prepare_own_dataset("mine.py:load", project / "data")
+    prepare("mine.py:load", project / "data")
     record = measured_cell("steps/mine/custom_loop/batch~1/nodes~3/repeat~0")
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
@@ -108,7 +108,7 @@ def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
     )
     strategies = {"model_parallel": {"nodes": [2]}, "parameter_server": {"nodes": [2]}}
     declare(strategies=strategies)
-    prepare_own_dataset("mine.py:load", project / "data")
+    prepare("mine.py:load", project / "data")
     for strategy in strategies:
         record = measured_cell(f"steps/mine/{strategy}/batch~32/nodes~2/repeat~0")
         assert record.status == "refused"

@@ -13,9 +13,8 @@ from nodewise.cli.options import (
     Payload,
     Precision,
     WithinNode,
-    plain_table,
     print_json,
-    print_whole,
+    print_table,
 )
 
 app = typer.Typer()
@@ -111,9 +110,9 @@ def explain_scaling(
 
     from nodewise.core.errors import UserError
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
-    from nodewise.predict.explain import describe_cluster, explain
-    from nodewise.predict.forecast import Given, training_of
-    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
+    from nodewise.predict.explain import explain
+    from nodewise.predict.forecast import Given, cluster_by_options, training_of
+    from nodewise.predict.posted_numbers import check_same, read_files, read_number, read_numbers
 
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
@@ -130,23 +129,20 @@ def explain_scaling(
     known = parameters or payload or given.parameters
     given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
     last = posted[-1].devices
-    cluster, link_known = describe_cluster(link, within, between, devices_per_node, last)
-    again = {"--synthetic": synthetic, "--no-sync": no_sync}
-    controls = {
-        option: read_number(option, text, last).like(posted[0])
-        for option, text in again.items()
-        if text
-    }
+    cluster = cluster_by_options(link, within, between, devices_per_node, given.devices_per_node)
+    stated = link or (between if last > cluster.devices_per_node else within)
+    again = {"synthetic": synthetic, "no-sync": no_sync}
+    controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
+    check_same([*posted, *controls.values()])
     found = explain(
         Setup(
             posted,
             cluster,
             training_of(given, parameters, payload, precision, None),
             payload_known=known is not None,
-            link_known=link_known,
+            link_known=stated is not None,
             strong=global_batch is not None if of_one else None,
-            synthetic=controls.get("--synthetic"),
-            no_sync=controls.get("--no-sync"),
+            controls=controls,
             servers={"": None, "all-reduce": 0}.get(by, int(count or -1)),
             tensors=tensors,
             cores=cores,
@@ -172,23 +168,25 @@ def _print(found: dict[str, Any]) -> None:
     if rate := found["implied_gbyte_per_s"]:
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
-    causes = plain_table(
-        "Cause", "Probability", "Extra time", "90 % interval", "It predicts",
-        texts=("Cause", "It predicts"),
-    )  # fmt: skip
-    for row in found["causes"]:
-        if row["probability"] >= 0.005:
-            shares = [write_percent(row[name]) for name in ("probability", "share", "low", "high")]
-            causes.add_row(row["name"], *shares[:2], " – ".join(shares[2:]), row["evidence"])
-    remedies = plain_table(
-        "Remedy", "If the cause is", "Forecast", "90 % interval", "Gain",
-        texts=("Remedy", "If the cause is"),
-    )  # fmt: skip
-    for row in found["remedies"]:
-        value, *ends = (write_plain(row[name]) for name in ("value", "low", "high"))
-        shown = f"{value} {row['unit']}", " – ".join(ends), f"{row['gain']:.2f}×"
-        remedies.add_row(row["name"], row["for"] or "", *shown)
-    print_whole(causes)
-    if found["remedies"]:
-        print_whole(remedies)
+    print_table(
+        {
+            "Cause": row["name"],
+            "Probability": write_percent(row["probability"]),
+            "Extra time": write_percent(row["share"]),
+            "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
+            "It predicts": row["evidence"],
+        }
+        for row in found["causes"]
+        if row["probability"] >= 0.005
+    )
+    print_table(
+        {
+            "Remedy": row["name"],
+            "If the cause is": row["for"] or "",
+            "Forecast": f"{write_plain(row['value'])} {row['unit']}",
+            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
+            "Gain": f"{row['gain']:.2f}×",
+        }
+        for row in found["remedies"]
+    )
     typer.echo(found["sentence"])

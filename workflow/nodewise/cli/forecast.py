@@ -16,8 +16,9 @@ from nodewise.cli.options import (
     Payload,
     Precision,
     WithinNode,
+    only_options,
     print_json,
-    print_whole,
+    print_table,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ app = typer.Typer()
 
 @app.command("forecast")
 def forecast_nodes(
+    context: typer.Context,
     *,
     link: OnlyLink = None,
     devices_per_node: Annotated[
@@ -134,8 +136,9 @@ def forecast_nodes(
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
+        only_options(context, "cases", "as_json")
         rows = list(forecast_cases(read_cases(cases)))
-        print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
+        print_json(rows) if as_json else print_table(predict_tables.value_rows(rows, "case"))
         return
     counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
@@ -160,9 +163,13 @@ def forecast_nodes(
             print_json([dict(row) for _, row in table.iterrows()])
         else:
             typer.echo(predict_tables.best_machines(table, job))
-            print_whole(predict_tables.machines_table(table, job))
+            print_table(predict_tables.machines_rows(table, job))
     else:
-        cluster = forecast.cluster_by_options(link, within, between, devices_per_node, known)
+        if not (link or within or between):
+            raise UserError("give --link, or --between, or --within")
+        cluster = forecast.cluster_by_options(
+            link, within, between, devices_per_node, known.devices_per_node
+        )
         asked = forecast.devices_of(counts, cluster.devices_per_node)
         job = replace(job, node="node" if cluster.devices_per_node == 1 else "device")
         answers = forecast.forecast(cluster, training, known, asked, job)
@@ -170,7 +177,7 @@ def forecast_nodes(
             print_json(forecast.forecast_rows(answers, cluster.devices_per_node))
         else:
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
-            print_whole(predict_tables.answers_table(answers, marks=True))
+            print_table(predict_tables.answers_rows(answers, marks=True))
             _tell_published(answers, cluster.devices_per_node, within, between)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
@@ -180,7 +187,7 @@ def _tell_published(
     answers: "Answers", devices_per_node: int, within: str | None, between: str | None
 ) -> None:
     """Say where the forecast of the most devices stands among published trainings."""
-    from nodewise.cli.predict_tables import published_table
+    from nodewise.cli.predict_tables import published_rows
     from nodewise.predict.published_efficiency import standing
 
     row = answers.table.iloc[-1]
@@ -188,7 +195,7 @@ def _tell_published(
     found = standing(most, within=within, between=between, across=across)
     if found is not None:
         typer.echo(found.sentence(float(row["efficiency"]), most, answers.job.node))
-        print_whole(published_table(found))
+        print_table(published_rows(found))
 
 
 def _given(  # noqa: PLR0917 (the options of the command)

@@ -1,15 +1,14 @@
 """Options and helpers that several commands share."""
 
-from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nodewise.core.errors import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from rich.table import Table
 
     from nodewise.study.config import Config
 
@@ -23,12 +22,6 @@ StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of th
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
-Source = Annotated[
-    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
-]
-KeepRefusal = Annotated[
-    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
-]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
@@ -92,27 +85,56 @@ def records_of(study: "Config", records: Path | None) -> Path:
     return records or study.results / "records"
 
 
+def only_options(context: typer.Context, option: str, *others: str) -> None:
+    """Refuse options that have no effect beside another one.
+
+    Args:
+        context: that of the command.
+        option: the option that was given.
+        others: what may be given with it, as the command's parameters are called.
+
+    Raises:
+        UserError: another option was given.
+    """
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in (option, *others):
+            named = name.replace("_", "-")
+            raise UserError(f"--{option}: --{named} has no effect beside it; remove one of them")
+
+
 def tell_waiting() -> None:
     """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")
 
 
-def print_rows(rows: "Iterable[Mapping[str, object]]") -> None:
-    """Print rows as a table; the columns are the keys of the rows."""
-    import pandas as pd
+def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
+    """Print rows as a table, whose columns are the keys of the rows; numbers are right-aligned.
 
-    typer.echo(pd.DataFrame(list(rows)).to_string(index=False))
-
-
-def plain_table(*titles: str, texts: Collection[str]) -> "Table":
-    """Return an empty table without borders; all columns but `texts` are right-aligned."""
+    In a narrow terminal its lines wrap, but nothing is cut off.
+    """
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    columns: dict[str, list[str]] = {}
+    for row in rows:
+        for title, value in row.items():
+            columns.setdefault(title, []).append(str(value))
+    if not columns:
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        table.add_column(title, justify="left" if title in texts else "right", no_wrap=True)
-    return table
+    for title, cells in columns.items():
+        texts = any(cell[:1].isalpha() for cell in cells)
+        table.add_column(Text(title), justify="left" if texts else "right", no_wrap=True)
+    for row_cells in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row_cells))
+    console = Console()
+    unlimited = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
 
 
 def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> None:
@@ -120,13 +142,3 @@ def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> No
     import json
 
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def print_whole(table: "Table") -> None:
-    """Print a table; in a narrow terminal its lines wrap, but nothing is cut off."""
-    from rich.console import Console
-
-    console = Console()
-    unlimited = console.options.update(max_width=10_000)
-    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
-    console.print(table)

@@ -15,7 +15,7 @@ from nodewise.cli.options import (
     NodeNumbers,
     NodePrice,
     print_json,
-    print_whole,
+    print_table,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def fit_measurements(
     with progress(str(measurements), len(read.curves)) as advance:
         fitted = fit_file.fit_measurements(read, progress=advance)
     fit_file.write_fit(out, fitted)
-    print_whole(predict_tables.curves_table(fitted))
+    print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED]:
         compared = standing_of_curve(curve)
@@ -185,7 +185,7 @@ def predict_nodes(
         if as_json:
             print_json(points)
         else:
-            print_whole(predict_tables.points_table(points))
+            print_table(predict_tables.value_rows(points, "curve"))
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     cost, currency = parse_price(price)
@@ -196,7 +196,7 @@ def predict_nodes(
     else:
         for curve, answers in found:
             typer.echo(f"{curve.name}:")
-            print_whole(predict_tables.answers_table(answers, counts))
+            print_table(predict_tables.answers_rows(answers, counts))
     _print_notes(fitted, as_json=as_json)
     answered = {curve.name for curve, _ in found}
     for name in (curve.name for curve in fitted.curves if curve.name not in answered):
@@ -276,7 +276,7 @@ def best_nodes(
     else:
         for answers, row in found:
             typer.echo(f"{row['curve']}: {row['answer']}")
-            print_whole(predict_tables.answers_table(answers, marks=True))
+            print_table(predict_tables.answers_rows(answers, marks=True))
         if global_batch is None and target is None:
             typer.echo(
                 "More nodes at one batch per node make the global batch larger, which may need "

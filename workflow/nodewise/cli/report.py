@@ -11,7 +11,7 @@ from nodewise.cli.options import (
     Out,
     StudyConfig,
     Tables,
-    print_rows,
+    print_table,
 )
 
 app = typer.Typer()
@@ -37,7 +37,7 @@ def compare_runs(
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
     units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
     columns = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"]
-    print_rows(
+    print_table(
         {name: row[name] for name in columns}
         | {name: write_number(row[name], unit) for name, unit in units.items()}
         | {"verdict": row["verdict"]}

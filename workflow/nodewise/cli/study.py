@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import Records, StudyConfig, print_rows, records_of
+from nodewise.cli.options import Records, StudyConfig, print_table, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -151,7 +151,7 @@ def list_models(
 
     check_project()
     known = {name: (entry, facts(name)) for name, entry in registry().items()}
-    print_rows(
+    print_table(
         {
             "model": name,
             "dataset": entry.dataset,
