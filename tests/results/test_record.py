@@ -15,7 +15,6 @@ from nodewise.core.errors import UserError
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
 from nodewise.results.manifest import MANIFEST, read_manifest
-from nodewise.results.measurement import Split
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Record, read_record, record_json
 
@@ -62,17 +61,6 @@ def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_
     assert Record.model_validate_json(text).failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
 
 
-@given(st.lists(st.integers(0, 5), min_size=5, max_size=5))
-def test_the_parts_of_a_split_are_equally_long(lengths):
-    names = ("compute_us", "wait_us", "communicate_us", "apply_us", "step_us")
-    parts = {name: [1] * length for name, length in zip(names, lengths, strict=True)}
-    if len({*lengths[:4], lengths[4] or lengths[0]}) == 1 and lengths[0] > 0:
-        Split(**parts, idle_barrier_us=0)
-    else:
-        with pytest.raises(ValidationError):
-            Split(**parts, idle_barrier_us=0)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -100,22 +88,17 @@ WORKER = "result.workers[0]"
         (f"{WORKER}.step_us", [], f"{WORKER}.step_us: "),
         (f"{WORKER}.step_us", [10, 10**15], f"{WORKER}.step_us[1]: {10**15} "),
         (f"{WORKER}.step_us", [0, 11], f"{WORKER}.step_us[0]: 0 "),
-        (f"{WORKER}.step_us", [-1, 1], f"{WORKER}.step_us[0]: -1 "),
-        (f"{WORKER}.input_us", [0, -1], f"{WORKER}.input_us[1]: -1 "),
         (f"{WORKER}.input_us", [1], f"{WORKER}: "),
-        (f"{WORKER}.elapsed_s", 1e9, f"{WORKER}.elapsed_s: 1000000000.0 "),
         (f"{WORKER}.elapsed_s", float("nan"), f"{WORKER}.elapsed_s: nan "),
         (f"{WORKER}.rank", 1, f"{WORKER}: "),
         (f"{WORKER}.bytes_sent", 10**30, f"{WORKER}.bytes_sent: {10**30} "),
-        (f"{WORKER}.split.compute_us", [10**15], f"{WORKER}.split.compute_us[0]: {10**15} "),
+        (f"{WORKER}.split.compute_us", [1, 2, 3], f"{WORKER}.split: "),
         ("result.epochs", [], "result.epochs: "),
         ("result.epochs[0].steps", 3, f"{WORKER}: "),
         ("result.epochs[0].accuracy", 1.5, "result.epochs[0].accuracy: 1.5 "),
         ("result.epochs[0].loss", float("inf"), "result.epochs[0].loss: inf "),
-        ("result.test.accuracy", -0.1, "result.test.accuracy: -0.1 "),
         ("finished_at", "2026-11-20T12:00:00", "finished_at: '2026-11-20T12:00:00' "),
         ("cell.time_limit_s", float("inf"), "cell.time_limit_s: inf "),
-        ("cell.repeat", 10**30, f"cell.repeat: {10**30} "),
     ],
 )
 def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
