@@ -15,12 +15,16 @@ from tensorflow.compat.v1 import profiler
 
 import kinds
 from mistakes import user_error
-from nodewise.core.errors import UserError
 from nodewise.models import graph_flops
 from nodewise.models import registry as models
-from nodewise.models.describe import COUNTED_BATCHES, architecture_of, describe, zeros_spec
+from nodewise.models.describe import (
+    COUNTED_BATCHES,
+    architecture_of,
+    describe,
+    layers_of,
+    zeros_spec,
+)
 from nodewise.models.facts import DESCRIPTIONS, facts
-from nodewise.models.layers import layers_of
 from nodewise.models.registry import registry
 
 WITHIN = 0.05
@@ -106,7 +110,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 def test_every_kind_of_layer_is_counted_as_the_profiler_does(name):
     model = SMALL[name]()
-    counted = sum(layer.flops for layer in layers_of(model, "small"))
+    counted = sum(layer.flops for layer in layers_of(model))
     assert counted > 0
     assert counted == pytest.approx(sum(profiled(model)), rel=WITHIN)
 
@@ -124,7 +128,7 @@ EXACT = {  # forward and, as part of a trained model, in training
 def test_operations_are_counted_exactly(name):
     layer, forward, training = EXACT[name]
     model = keras.Sequential([keras.Input((40,)), layers.Dense(40), layer])
-    described = layers_of(model, "small")[-1]
+    described = layers_of(model)[-1]
     assert described.flops == forward
     assert training is None or described.training_flops == training
 
@@ -132,7 +136,7 @@ def test_operations_are_counted_exactly(name):
 def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
     model = keras.Sequential([keras.Input((40,)), *(layers.Dense(40) for _ in range(4))])
     model.layers[0].trainable = model.layers[2].trainable = False
-    described = layers_of(model, "small")[1:]
+    described = layers_of(model)[1:]
     times = [round(layer.training_flops / layer.flops) for layer in described]
     assert times == [1, 2, 2, 3]  # frozen; first trained; frozen on the way back; trained
     assert [layer.state for layer in described] == ["frozen", "trained", "frozen", "trained"]
@@ -144,7 +148,7 @@ def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
 def test_recurrent_layers_count_every_time_step():
     steps, width, units = 12, 4, 8
     model = keras.Sequential([keras.Input((steps, width)), layers.LSTM(units), layers.Dense(1)])
-    _, lstm, _ = layers_of(model, "mine")
+    _, lstm, _ = layers_of(model)
     products = steps * 2 * (width + units) * 4 * units
     assert products < lstm.flops < 1.4 * products  # The rest is element-wise operations.
     assert 2 < lstm.training_flops / lstm.flops < 3.5
@@ -212,8 +216,6 @@ def test_a_layer_that_is_used_twice_is_counted_twice():
     x, shared = keras.Input((8,)), layers.Dense(8, name="shared")
     model = keras.Model(x, shared(shared(x)))
     model.compile("sgd", "mse")
-    with pytest.raises(UserError, match="shared: is used more than once"):
-        layers_of(model, "mine")
     batches = [(tf.TensorSpec((examples, 8)), tf.TensorSpec((examples, 8))) for examples in (4, 8)]
     described = architecture_of(model, "mine", ["text"], batches)
     assert described.total == 72
@@ -224,7 +226,7 @@ def test_two_outputs_without_anything_in_common_are_described():
     x = keras.Input((8,))
     model = keras.Model(x, [layers.Dense(1)(x), layers.Dense(1)(x)])
     model.compile("sgd", ["mse", "mse"])
-    assert architecture_of(model, "mine", ["text"]).stages == 1
+    assert architecture_of(model, "mine", ["text"], []).stages == 1
 
 
 def test_ragged_rows_are_said_to_be_counted_with_one_value():
@@ -244,4 +246,4 @@ def test_ragged_rows_are_said_to_be_counted_with_one_value():
 )
 def test_what_cannot_be_described_is_told_in_one_line(first, said):
     model = keras.Sequential([first, layers.Dense(1, trainable=False)])
-    assert said in user_error(architecture_of, model, "mine", ["text"])
+    assert said in user_error(architecture_of, model, "mine", ["text"], [])
