@@ -98,7 +98,7 @@ def test_bytes_that_changed_since_they_were_prepared_are_found(manifest):
     line = user_error(check_arrays, manifest)
     assert line == (
         f"{path}: changed since it was prepared; prepare it again: "
-        f"nodewise prepare-dataset sample --out {path.parent}"
+        f"nodewise prepare sample --out {path.parent}"
     )
 
 

@@ -39,7 +39,7 @@ Count = Annotated[float, Field(ge=1, le=1e12, multiple_of=1)]
 
 
 class CurveRow(BaseModel):
-    """A row that an importer read: one measurement, or the median of several.
+    """A row that an importer read: one measurement.
 
     A row needs one of the clocks; of several, the first is used. If it has no batch, that of the
     other rows of its curve is used, according to `scaling`.
@@ -60,7 +60,6 @@ class CurveRow(BaseModel):
         compute_s, wait_s, communicate_s: measured parts of a step.
         collective: a law of the step time, such as `ring` or `averaging(period=8)`.
         cluster: curves of one cluster share latency and bandwidth.
-        noise: relative standard error of a row that is the median of `repeats` measurements.
         location: the place of the row for messages, such as `curves.csv: row 7`.
     """
 
@@ -88,8 +87,6 @@ class CurveRow(BaseModel):
     communicate_s: Part | None = None
     collective: Line = ""
     cluster: Line = ""
-    noise: Part | None = None
-    repeats: Annotated[int, Field(ge=1)] = 1
     location: Line = ""
 
     @property
@@ -300,9 +297,7 @@ def _points(rows: Sequence[CurveRow], scaling: Scaling, examples: float | None) 
 
 
 def _point(batch: float, rows: Sequence[CurveRow], times: Sequence[float]) -> Measured:
-    noise = next((row.noise for row in rows if row.noise is not None), None)
-    if len(rows) > 1:
-        noise = stdev(map(log, times)) * float(median_error(len(rows)))
+    error = float(median_error(len(rows)))
     return Measured(
         nodes=rows[0].nodes,
         hosts=next((int(row.hosts) for row in rows if row.hosts and row.hosts <= row.nodes), None),
@@ -311,8 +306,8 @@ def _point(batch: float, rows: Sequence[CurveRow], times: Sequence[float]) -> Me
         compute=_middle(row.compute_s for row in rows),
         wait=_middle(row.wait_s for row in rows),
         communicate=_middle(row.communicate_s for row in rows),
-        noise=noise,
-        repeats=sum(row.repeats for row in rows),
+        noise=stdev(map(log, times)) * error if len(rows) > 1 else None,
+        repeats=len(rows),
     )
 
 

@@ -24,7 +24,7 @@ ALIASES = {
 """Columns of published curves, by which a device is a node of the curve."""
 _VALUE = ("quantity", "value", "unit")
 COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {
-    *("unit_value", "noise", "repeats", "publisher", "location", "samples_per_s_per_device")
+    *("unit_value", "publisher", "location", "samples_per_s_per_device")
 }
 """All columns that are read."""
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
