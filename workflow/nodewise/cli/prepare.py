@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from nodewise.cli.options import STEPS, Out, OwnDataset
 from nodewise.core.errors import UserError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from nodewise.results.model_description import Architecture
 
 KeepRefusal = Annotated[
-    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+    bool, Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
 ]
 
 app = typer.Typer()
@@ -24,16 +25,16 @@ app = typer.Typer()
 @app.command(rich_help_panel=STEPS)
 def prepare(
     name: Annotated[
-        str, typer.Argument(help="A dataset of data/datasets.yaml, or path/file.py:function.")
+        str, Argument(help="A dataset of data/datasets.yaml, or path/file.py:function.")
     ],
     out: Out,
     *,
     weights: Annotated[
-        bool, typer.Option("--weights", help="Prepare pretrained weights of data/weights.yaml.")
+        bool, Option("--weights", help="Prepare pretrained weights of data/weights.yaml.")
     ] = False,
     source: Annotated[
         Literal["any", "official"],
-        typer.Option(help="'official': fail instead of using replacements."),
+        Option(help="'official': fail instead of using replacements."),
     ] = "any",
     keep_refusal: KeepRefusal = False,
 ) -> None:
@@ -97,19 +98,19 @@ def build_horovod(out: Out) -> None:
 @app.command(rich_help_panel=STEPS)
 def describe_model(
     name: Annotated[
-        str, typer.Argument(help="A model of models/, path/file.py:function or a .keras file.")
+        str, Argument(help="A model of models/, path/file.py:function or a .keras file.")
     ],
     *,
     dataset: OwnDataset = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--out", help="JSON file to write; default: in data/models, your own in results/models."
         ),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option(help="For your own model: manifest.json of the data, if it is prepared."),
+        Option(help="For your own model: manifest.json of the data, if it is prepared."),
     ] = None,
     keep_refusal: KeepRefusal = False,
 ) -> None:
