@@ -1,4 +1,4 @@
-"""Set time limits and the profiles of Hypothesis, and define fixtures that all tests share."""
+"""Set the profiles of Hypothesis, and define fixtures that all tests share."""
 
 import os
 
@@ -13,11 +13,6 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-# In continuous integration, linters and the compilation of Horovod run at the same time.
-QUICK_S = 30 if "CI" in os.environ else 10
-LONG_S = 300
-LONG_MARKERS = ("slow", "alone")
-
 # The examples are the same in every run, so that no run fails by chance. `make test-random` uses
 # random ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
@@ -31,16 +26,6 @@ class TookTooLongError(BaseException):
     It is not an `Exception`, so that the tested code does not catch it. Hypothesis would take an
     `Exception` for a failing example and run the example again, without a limit.
     """
-
-
-def pytest_collection_modifyitems(config, items):
-    """Set a time limit for each test that sets none itself; the time of fixtures does not count."""
-    if config.getoption("timeout") is not None:
-        return
-    for item in items:
-        if not item.get_closest_marker("timeout"):
-            long = any(item.get_closest_marker(name) for name in LONG_MARKERS)
-            item.add_marker(pytest.mark.timeout(LONG_S if long else QUICK_S))
 
 
 def pytest_timeout_set_timer(item, settings):

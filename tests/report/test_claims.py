@@ -117,13 +117,6 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
     assert lacks(trainings(tmp_path, 0.05), "as_accurate", **ACCURATE) == ["epochs"]
 
 
-@pytest.mark.parametrize(("exchange", "expected"), [("ring", [""]), ("server", ["rest"])])
-def test_a_caution_is_about_accuracies_where_workers_do_not_wait(tmp_path, exchange, expected):
-    tables = trainings(tmp_path, 0.001)
-    tables["curves"] = tables["curves"].assign(exchange=exchange, flags="another process ran")
-    assert lacks(tables, "as_accurate", **ACCURATE) == expected
-
-
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [(0.63, 0.68, "agrees"), (0.3, 0.9, "too little evidence"), (0.73, 0.75, "disagrees")],

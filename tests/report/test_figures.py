@@ -262,7 +262,6 @@ def most_lines(spec):
     return max(found)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("which", ["published_specs", "crowded_specs", "many_specs"])
 def test_no_plot_has_more_than_six_lines(which, request):
     most = [(most_lines(one), one["title"]) for one in request.getfixturevalue(which)]

@@ -8,9 +8,6 @@ import pytest
 import make_records as make
 from nodewise.report.answers import ANSWERS
 from nodewise.results import comparisons
-from nodewise.results.columns import CURVES, ONE_NODE_KEY
-from nodewise.results.table_files import typed
-from nodewise.results.tables import one_node_reference
 from rendering import Texts, render
 
 NEW = ("findings.md", "studies/index.md", "glossary.md")
@@ -87,59 +84,20 @@ def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
 # --- what is compared ---
 
 
-def test_a_caution_about_the_one_node_is_one_about_the_speed_up():
-    curves = make_curves([("single", 1, 1000.0), ("mpi", 2, 900.0)])
-    curves.loc[curves["nodes"] == 1, "flags"] = "another process ran"
-    (told,) = comparisons.on_several_nodes(curves)["flags"]
-    assert told == "on one node: another process ran"
-
-
-def test_devices_of_one_machine_are_not_several_nodes():
-    curves = make_curves([("single", 1, 1000.0), ("mirrored", 2, 1900.0)], exchange="devices")
-    assert comparisons.on_several_nodes(curves).empty
-
-
-def make_curves(points, exchange="ring"):
-    """Return curves, given as (strategy, nodes, examples per second)."""
-    nothing = {"str": "", "int64": 0, "bool": False, "float64": float("nan"), "Int64": pd.NA}
-    empty = {name: nothing[dtype] for name, dtype in CURVES.items()}
-    told = {"kind": "measured", "flags": "", "batch_per_worker": 64}
-    rows = [
-        told
-        | {"strategy": name, "nodes": nodes, "examples_per_s": rate}
-        | {"exchange": exchange if nodes > 1 else "none", "cell_id": f"{name}/{nodes}"}
-        for name, nodes, rate in points
-    ]
-    table = typed([empty | row for row in rows], CURVES)
-    rows = one_node_reference(
-        table.drop(columns="cell_id_one"),
-        [*ONE_NODE_KEY, "machine"],
-        ["examples_per_s", "cell_id"],
-    )
-    speedup = rows["examples_per_s"] / rows["examples_per_s_one"]
-    rows = rows.assign(speedup=speedup, efficiency=speedup / rows["nodes"])
-    return rows.fillna({"cell_id_one": ""})
-
-
-def rated(points):
-    """Return points, given as (strategy, examples per second, low, high).
-
-    `low` and `high` are the ends of the interval of the step time, relative to the step time.
-    """
-    rows = [
-        {"strategy": name, "examples_per_s": rate, "step_time_s": 1 / rate}
-        | {"step_time_low_s": low / rate, "step_time_high_s": high / rate}
-        for name, rate, low, high in points
-    ]
-    return pd.DataFrame(rows).astype({"step_time_low_s": "float64", "step_time_high_s": "float64"})
+def test_a_speed_up_has_the_cautions_of_its_one_node_and_devices_are_not_nodes(curves):
+    alone = curves["nodes"] == 1
+    flagged = curves.assign(flags=curves["flags"].mask(alone, "another process ran"))
+    rows = comparisons.on_several_nodes(flagged)
+    assert rows["flags"].str.contains("on one node: another process ran").all()
+    assert "mirrored" in set(curves["strategy"]) - set(rows["strategy"])
 
 
 def test_strategies_whose_intervals_overlap_with_the_fastest_may_be_as_fast():
-    group = rated([("b", 95.0, 0.9, 1.1), ("a", 100.0, 0.9, 1.1), ("c", 50.0, 0.9, 1.1)])
-    assert comparisons.not_slower(group) == ["b"]
-
-
-def test_an_interval_of_the_throughput_is_that_of_the_step_time():
-    (row,) = comparisons.with_rate_intervals(rated([("a", 100.0, 0.8, 1.25)])).to_dict("records")
-    assert row["examples_per_s_low"] == pytest.approx(80)
-    assert row["examples_per_s_high"] == pytest.approx(125)
+    rates = pd.Series({"b": 95.0, "a": 100.0, "c": 50.0}, name="examples_per_s")
+    rows = rates.rename_axis("strategy").reset_index().assign(step_time_s=1 / rates.to_numpy())
+    rows = rows.assign(
+        step_time_low_s=0.8 * rows["step_time_s"], step_time_high_s=1.25 * rows["step_time_s"]
+    )
+    assert comparisons.not_slower(rows) == ["b"]
+    of_a = comparisons.with_rate_intervals(rows).set_index("strategy").loc["a"]
+    assert (of_a["examples_per_s_low"], of_a["examples_per_s_high"]) == pytest.approx((80, 125))

@@ -25,28 +25,6 @@ def figures(architectures):
 # --- the figure ---
 
 
-def two_models():
-    fashion = make.fashion_cnn()
-    large = fashion.model_copy(update={"model": "resnet50", "payload_bytes": 94_220_328})
-    return {"fashion_cnn": fashion, "resnet50": large}
-
-
-def test_the_figure_has_a_point_per_model_of_its_kind():
-    (figure,) = figures(two_models())
-    assert figure.kinds == ["counted"]
-    assert set(figure.data["kind"]) == {"counted"}
-    assert list(figure.data["model"]) == ["Fashion CNN", "ResNet50"]
-    assert figure.data["flops_per_byte"][0] == pytest.approx(
-        figure.data["training_flops"][0] / figure.data["payload_bytes"][0]
-    )
-    spec = figure.spec()
-    assert spec["title"]["subtitle"] == f"{figure.title} · counted"
-    assert "Fashion CNN: 9.64 MFLOP for 5.02 MB, 1.92 FLOP/B" in spec["description"]
-    for layer in spec["layer"]:
-        assert layer["encoding"]["x"]["scale"]["type"] == "log"
-        assert layer["encoding"]["y"]["scale"]["type"] == "log"
-
-
 # --- the pages ---
 
 

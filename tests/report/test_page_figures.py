@@ -11,23 +11,10 @@ from nodewise.report.page_figure import PageFigure, read_figure
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 
 
-@pytest.fixture(scope="module")
-def shown(study):
-    return {one.name: one for one in map(read_figure, sorted(study.glob("charts/*.vl.json")))}
-
-
 def specification(figure):
     """Return the name and the specification that the script of a figure provides."""
     name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
     return json.loads(name), json.loads(spec.removesuffix(";\n"))
-
-
-def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
-    for name, figure in shown.items():
-        told, spec = specification(figure)
-        assert told == name
-        assert spec["layer"] == figure.spec["layer"] and spec["datasets"] == figure.spec["datasets"]
-        assert not {"config", "usermeta"} & set(spec)
 
 
 def test_a_script_cannot_end_the_element_that_loads_it():

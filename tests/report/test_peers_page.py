@@ -106,13 +106,6 @@ def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     assert found["median"] == pytest.approx(1.1)
 
 
-def test_a_rate_is_better_the_higher_it_is():
-    rates = {"custom_loop": [200.0, 400.0], "fit": [100.0, 100.0]}
-    fit = peers.Fit(model="fashion_mlp", batch=64, rates=rates)
-    found = peers.medians(results([run(0, "mpi", 1.0)], [fit])).set_index(["what", "peer"])
-    assert found["median"]["rate", "fit"] == 3
-
-
 # --- the page ---
 
 

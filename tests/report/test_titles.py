@@ -5,19 +5,11 @@ from pathlib import Path
 import make_records as make
 from nodewise.report.titles import (
     Variant,
-    experiment_titles,
     named_variants,
     short_title,
     title_of_strategy,
 )
 from nodewise.study.config import Config, read_config
-
-
-def test_a_variant_of_a_strategy_is_told_by_its_setting():
-    options = {"period": 20}
-    of = {"n": 2, "strategy": "parameter_averaging", "options": options}
-    plain, variant = make.cell(**of), make.cell(**of, variant="rarely")
-    assert title_of_strategy(variant) == f"{title_of_strategy(plain)} (every 20 steps)"
 
 
 def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
@@ -47,9 +39,3 @@ def test_a_variant_measured_before_has_the_title_of_its_records_whatever_its_stu
         "hybrid_one_group": Variant("hybrid", f"{short_title('hybrid')} (1 group)"),
         "my_own": Variant("custom_loop", f"{short_title('custom_loop')} (my own)"),
     }
-
-
-def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
-    folders = ["data/records/some/smoke", "data/records/x"]
-    config = Config.model_construct(records=folders, experiments={})
-    assert "Two epochs" in experiment_titles(config).values()
