@@ -117,16 +117,6 @@ def test_made_up_values_have_no_interval(watched):
     assert page.locator(".nw-what-if :is(.nw-range, .band)").count() == 0
 
 
-def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
-    page = watched.open(PAGE)
-    first, _, nodes = begun_with(page)
-    batches = sorted(map(int, first["deviations"]))
-    assert len(batches) > 1
-    for batch in (batches[0] // 2, round(np.sqrt(batches[0] * batches[1])), 2 * batches[-1]):
-        page.fill("[name=batch]", str(batch))
-        assert told_s(page) == pytest.approx(step_s(first, batch, nodes), rel=0.005)
-
-
 def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_it(watched):
     page = watched.open(PAGE)
     before, line = answer(page), page.locator(".line").get_attribute("points")
@@ -234,7 +224,6 @@ def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
 
 
 def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
-    """The deviation of a batch from the straight line is halved, too."""
     page = watched.open(PAGE)
     first = preset(page)
     page.fill("[name=nodes]", "1")

@@ -16,7 +16,7 @@ from nodewise.predict import causes as c
 from nodewise.predict.causes import Change, Setup, Steps
 from nodewise.predict.cluster_links import Link, between_nodes, is_within, within_node
 from nodewise.predict.cluster_steps import Cluster, log_likelihood
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS, Posted
 
 CERTAIN = 0.9
