@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import ten_steps
 
 import make_horovod
+import ten_steps
 from nodewise.strategies import STRATEGIES
-
-pytestmark = pytest.mark.timeout(300)  # Real workers run several jobs.
 
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
