@@ -12,10 +12,11 @@ from pydantic import ValidationError
 import make_records as make
 from mistakes import user_error
 from nodewise.core.errors import UserError
+from nodewise.core.schema import read_json
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
-from nodewise.results.manifest import MANIFEST, read_manifest
-from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.manifest import MANIFEST, Manifest
+from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Record, read_record, record_json
 
 TREE = json.loads(record_json(make.record(make.cell(n=1))))
@@ -121,11 +122,11 @@ def test_every_committed_file_is_accepted(study):
         if path.name == "calibration.json":
             read_calibration(path)
         elif path.parent.name == "noise_scale":
-            read_noise_scale(path)
+            read_json(NoiseScale, path)
         elif path.parent.name == "models":
             assert read_own(path)
         elif path.name == MANIFEST:
-            read_manifest(path)
+            read_json(Manifest, path)
         else:
             assert read_record(path).status == "ok"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
 
 BYTES, MESSAGES, STRAGGLERS = "exchange by bytes", "exchange by messages", "stragglers"

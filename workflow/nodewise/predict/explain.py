@@ -14,7 +14,7 @@ from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
 from nodewise.predict.causes import CAUSES, Setup, Steps, total
 from nodewise.predict.cluster_steps import draw_weights
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
 CERTAIN = 0.9
