@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test test-all test-parallel test-alone test-matrix test-random screenshots \
+.PHONY: study site test test-all test-parallel test-alone test-matrix test-random \
 	lint setup slurm gpu clean
 
 study: $(READY)
@@ -36,11 +36,6 @@ test-matrix: $(READY)
 
 test-alone: $(READY)
 	pytest -m alone $(FILES)
-
-# Takes the pictures anew that the tests of the site compare its pages with.
-screenshots: $(READY)
-	mkdir -p tests/site/screenshots
-	NODEWISE_SCREENSHOTS=write pytest -n0 tests/site/test_screenshots.py
 
 # Hypothesis searches for new examples; `make test` tries the same few each time.
 test-random: $(READY)

@@ -66,7 +66,7 @@ def main() -> None:
 
 def prepare() -> None:
     """Prepare the dataset."""
-    command = [sys.executable, "-m", "nodewise", "prepare-dataset", "fashion_mnist"]
+    command = [sys.executable, "-m", "nodewise", "prepare", "fashion_mnist"]
     subprocess.run([*command, "--out", DATASET], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Set time limits and the profiles of Hypothesis, and define fixtures that all tests share."""
+"""Set the profiles of Hypothesis, and define fixtures that all tests share."""
 
 import os
 
@@ -13,11 +13,6 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-# In continuous integration, linters and the compilation of Horovod run at the same time.
-QUICK_S = 30 if "CI" in os.environ else 10
-LONG_S = 300
-LONG_MARKERS = ("slow", "alone")
-
 # The examples are the same in every run, so that no run fails by chance. `make test-random` uses
 # random ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
@@ -31,16 +26,6 @@ class TookTooLongError(BaseException):
     It is not an `Exception`, so that the tested code does not catch it. Hypothesis would take an
     `Exception` for a failing example and run the example again, without a limit.
     """
-
-
-def pytest_collection_modifyitems(config, items):
-    """Set a time limit for each test that sets none itself; the time of fixtures does not count."""
-    if config.getoption("timeout") is not None:
-        return
-    for item in items:
-        if not item.get_closest_marker("timeout"):
-            long = any(item.get_closest_marker(name) for name in LONG_MARKERS)
-            item.add_marker(pytest.mark.timeout(LONG_S if long else QUICK_S))
 
 
 def pytest_timeout_set_timer(item, settings):
@@ -87,18 +72,28 @@ def fill_once(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def study(fill_once) -> Path:
-    """Return the folder of a small study with its charts and pages.
+    """Return the folder of a study with its charts and pages; see `make_records.varied`.
 
     It is made only once, because drawing takes seconds; tests must only read it.
     """
 
+    import make_architectures
     import make_records as make
+    from nodewise.models.facts import facts
+    from nodewise.results import published
+    from nodewise.results.importers import import_for_study
     from rendering import draw_all, render
 
     def fill(folder: Path) -> None:
-        make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-        draw_all(folder)
-        render(folder)
+        theirs = folder / "theirs.csv"
+        lines = [f"Their cluster,{n},64,{0.1 + 0.02 * (n - 1)}" for n in (1, 2, 3, 4)]
+        theirs.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s", *lines]))
+        imported = import_for_study([theirs])
+        make.write_study(folder, make.varied(), make.published(), published.runs(), imported)
+        described = [make_architectures.fashion_cnn(), facts("fashion_mlp"), facts("mnist_cnn")]
+        models = make_architectures.write(described, folder / "models")
+        draw_all(folder, models_dir=models)
+        render(folder, models_dir=models)
 
     return fill_once("study", fill)
 

@@ -165,6 +165,38 @@ def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
     return records
 
 
+def noted(record: Record, **observed: list[float]) -> Record:
+    """Return `record` with `observed` as the observations of each of its workers."""
+    tree = record.model_dump()
+    for worker in tree["result"]["workers"]:
+        worker["observed"] = observed
+    return Record.model_validate(tree)
+
+
+def varied() -> list[Record]:
+    """Return records of a grid, of strategies with observations, of other studies, and failures."""
+
+    def survey(strategy: str, **changes: Any) -> Cell:
+        return cell(n=2, strategy=strategy, experiment="survey", **changes)
+
+    def asu(strategy: str, nodes: int) -> Cell:
+        about = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment": "asu"}
+        whole = STEPS.model_copy(update={"steps": None, "epochs": 2})
+        return cell(n=nodes, strategy=strategy, extent=whole, **about)
+
+    bubbles = {"bubble_share": [0.25, 0.75], "pause_s": [0.5], "bytes_counted": [1_000_000.0]}
+    mlp = {"study": "survey", "model": "fashion_mlp"}
+    return [
+        *grid(batches=(64, 512), repeats=3),
+        *(record(asu(*way)) for way in (("single", 1), ("mirrored", 2), ("model_parallel", 2))),
+        record(survey("parameter_averaging", variant="rarely", options={"period": 10})),
+        record(survey("custom_loop", **mlp)),
+        noted(record(survey("async_sgd", servers=1)), staleness=[0, 1, 2, 1]),
+        noted(record(survey("model_parallel", input="whole")), **bubbles),
+        failed(survey("mpi"), "there is no MPI"),
+    ]
+
+
 def write(records: Sequence[Record], folder: Path) -> list[Path]:
     """Write each record to `folder/<cell id>.json`, and return the paths."""
     paths = []

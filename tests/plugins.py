@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import projects
@@ -13,6 +15,18 @@ def declare(folder: Path, group: str, module: str) -> None:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
     (info / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}\n")
+
+
+def run(plugin: Path, *command: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in an environment in which the plug-in in the folder `plugin` is installed."""
+    path = os.pathsep.join([str(plugin), "workflow", "tests"])
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        env=os.environ | {"PYTHONPATH": path} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def example(name: str, plain_page: str = "add.md") -> str:

@@ -65,9 +65,9 @@ def snakemake(project: Path, *arguments: str) -> str:
 
 
 def prepare(project: Path, dataset: str) -> None:
-    """Run `nodewise prepare-dataset` in a copy."""
+    """Run `nodewise prepare` in a copy."""
     out = f"results/datasets/{dataset}"
-    run = start(project, "nodewise", "prepare-dataset", dataset, "--out", out)
+    run = start(project, "nodewise", "prepare", dataset, "--out", out)
     said = finish(run)
     assert run.returncode == 0, said
 

@@ -101,7 +101,7 @@ def arguments() -> argparse.Namespace:
 def prepare(models: set[str], ways: list[str]) -> None:
     """Prepare the examples, and Horovod if it is needed."""
     for manifest in {manifest_of(model) for model in models}:
-        nodewise("prepare-dataset", manifest.parent.name, "--out", manifest.parent)
+        nodewise("prepare", manifest.parent.name, "--out", manifest.parent)
     if "horovod" in ways:
         nodewise("build-horovod", "--out", horovod_build.FOLDER)
 

@@ -109,7 +109,7 @@ def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
     proxies = []
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setattr(single, "data_manifest", lambda cell: Path("nowhere/manifest.json"))
-    monkeypatch.setattr(single, "_nodewise", lambda *told: proxies.append(dict(os.environ)))
+    monkeypatch.setattr(single, "_prepare", lambda *told: proxies.append(dict(os.environ)))
     monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
     monkeypatch.setattr(single, "measure", lambda *told, **named: None)
     single.measure_single(options(), Path("record.json"), print, print)

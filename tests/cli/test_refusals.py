@@ -22,7 +22,7 @@ NODEWISE = Path(sys.executable).with_name("nodewise")
 SMOKE, EMULATED = Path("config/smoke.yaml").absolute(), Path("config/emulated.yaml").absolute()
 CELL = "smoke_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0"
 WRITING = {
-    "prepare-dataset": "sample --out {out}",
+    "prepare": "sample --out {out}",
     "measure-cell": f"{CELL} --config {SMOKE} --manifest {{made}}/sample/manifest.json"
     " --out {out}/record.json --logs {out}/logs",
     "build-tables": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
@@ -33,9 +33,7 @@ WRITING = {
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
     "build-site": "--pages {made}/docs --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
-    "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
     "build-horovod": "--out {out}",
-    "prepare-weights": "resnet50_imagenet --out {out}",
     "measure-noise-scale": f"fashion_mlp --config {SMOKE} --manifest {{made}}/sample/manifest.json"
     " --out {out}/noise_scale.json",
     "describe-model": "fashion_mlp --out {out}/fashion_mlp.json",
@@ -90,7 +88,7 @@ def project(tmp_path_factory):
     make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
     for command, out in MADE.items():
         assert run(folder, [command, *arguments(command, out)])[0] == 0
-    assert run(folder, ["prepare-dataset", "sample", "--out", "made/sample"])[0] == 0
+    assert run(folder, ["prepare", "sample", "--out", "made/sample"])[0] == 0
     return folder
 
 

@@ -3,7 +3,6 @@
 python emulated_job.py share LOGS      CPU share of a busy worker, unlimited and limited
 python emulated_job.py straggler LOGS  the same, with node 1 limited to a tenth of a core
 python emulated_job.py machines LOGS   the same, with two workers in each of two machines
-python emulated_job.py rate LOGS       seconds to send 5 MB from node 0 to node 1
 python emulated_job.py vanish LOGS     worker 1 is killed in a meeting; its link vanishes with it
 python emulated_job.py sleep LOGS      print a line on stdout, then sleep until the job is ended
 """
@@ -115,10 +114,6 @@ def stream(rank: int, to: int, channel: Channel) -> float:
     return seconds
 
 
-def rate(rank: int, channel: Channel) -> Message:
-    return {"seconds": stream(rank, 1, channel)}
-
-
 def vanish(rank: int, channel: Channel) -> Message:
     channel.meet("vanishing")
     return {}
@@ -132,7 +127,7 @@ def sleep(rank: int, channel: Channel) -> Message:
 
 
 WORK = {
-    **{"share": share, "straggler": share, "rate": rate},
+    **{"share": share, "straggler": share},
     "machines": machines,
     **{"vanish": vanish, "sleep": sleep},
 }

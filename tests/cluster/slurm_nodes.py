@@ -120,7 +120,7 @@ def _configure(folder: Path, names: list[str]) -> None:
 
 
 def _wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -199,7 +199,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
 
 
 def _wait_for(config: Path, name: str) -> None:
-    for _ in range(100):
+    for _ in range(600):
         done = subprocess.run(
             ["ssh", "-F", str(config), "-o", "BatchMode=yes", name, "true"],
             capture_output=True,

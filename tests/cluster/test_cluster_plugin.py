@@ -1,8 +1,5 @@
 """A kind of cluster from another package is checked, measured and shown on the site."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,18 +33,6 @@ def plugin(tmp_path_factory):
     return folder
 
 
-def run(plugin, *command) -> subprocess.CompletedProcess[str]:
-    """Run Python in an environment in which the plug-in is installed."""
-    path = os.pathsep.join([str(plugin), "workflow", "tests"])
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -62,13 +47,13 @@ def run(plugin, *command) -> subprocess.CompletedProcess[str]:
 def test_a_study_s_settings_are_checked_by_its_class(plugin, tmp_path, settings, said):
     study, path = Path("config/smoke.yaml").read_text(), tmp_path / "study.yaml"
     path.write_text(study.replace("{kind: local}", settings))
-    done = run(plugin, "-m", "nodewise", "check-config", path)
+    done = plugins.run(plugin, "-m", "nodewise", "check-config", path)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.slow
 def test_its_nodes_are_on_the_site(plugin, tmp_path):
-    done = run(plugin, "-c", RENDER, tmp_path)
+    done = plugins.run(plugin, "-c", RENDER, tmp_path)
     assert done.returncode == 0, done.stderr
     pages = [page for page in (tmp_path / "docs").rglob("*.md") if "blue toys" in page.read_text()]
     assert {page.parent.name for page in pages} >= {"docs", "predictions", "strategies", "studies"}

@@ -7,12 +7,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import machines_job
 import numpy as np
 import psutil
 import pytest
 
+import ten_steps
 from nodewise.cluster import cgroup
+from nodewise.cluster.emulated import Emulated
+from nodewise.cluster.kinds import emulated as kinds
 from quiet import when_quiet, with_free_cores
 from traces import assert_gone, needs_emulated_nodes, traces
 
@@ -53,12 +55,6 @@ def test_nodes_get_their_shares_of_a_core_once_they_are_throttled_a_straggler_it
     assert [node["held"] for node in seen] == pytest.approx([0.2, 0.1], rel=0.1)
 
 
-def test_a_link_has_its_rate(tmp_path):
-    wire_s = 5_000_000 * 8 / 100e6
-    seen = when_quiet(lambda: observed(tmp_path, "rate"))
-    assert seen[1]["seconds"] == pytest.approx(wire_s, rel=0.15)
-
-
 def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(tmp_path):
     *workers, sent = when_quiet(lambda: observed(tmp_path, "machines"))
     wire_s = 5_000_000 * 8 / 100e6
@@ -70,16 +66,16 @@ def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(
 
 
 def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_path, run_job):
-    weights = {}
-    for workers in (1, 4):
-        out = tmp_path / str(workers)
-        out.mkdir()
-        run_job(machines_job.main, out, workers)
-        weights[workers] = [dict(np.load(out / f"{rank}.npz")) for rank in range(workers)]
-    (one,) = weights[1]
-    for found in weights[4]:
-        for name, array in one.items():
-            np.testing.assert_allclose(found[name], array, atol=1e-6)
+    one = ten_steps.Case("single", {}, 1, "sgd_momentum")
+    four = ten_steps.Case("custom_loop", {}, 4, "sgd_momentum")
+    machines = Emulated(4, kinds.Emulated(devices_per_node=2))
+    run_job(ten_steps.main, tmp_path, {"one": one})
+    run_job(ten_steps.main, tmp_path, {"four": four}, machines)
+    expected = dict(np.load(tmp_path / "one/fused~0.npz"))
+    for rank in range(4):
+        found = np.load(tmp_path / f"four/fused~{rank}.npz")
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, atol=1e-5)
 
 
 def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
@@ -95,7 +91,7 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
         assert job.stdout.readline() == "asleep\n"
         assert traces(str(tmp_path))["groups"]
         job.send_signal(number)
-        job.wait(15)
+        job.wait(30)
 
 
 def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path):
@@ -105,7 +101,7 @@ def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path
         for process in family:
             with suppress(psutil.NoSuchProcess):  # The guard has already killed it.
                 process.kill()
-    psutil.wait_procs(family, 5)
+    psutil.wait_procs(family, 30)
     base = cgroup.find_base()
     assert list(base.glob("nodewise-*"))
     cgroup.remove_stale(base)

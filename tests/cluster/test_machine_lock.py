@@ -74,6 +74,6 @@ def test_one_that_waits_ends_with_its_parent():
             assert parent.stdout.readline() == "waiting\n"
             (waiter,) = psutil.Process(parent.pid).children()
             parent.kill()
-        psutil.wait_procs([waiter], 5)
+        psutil.wait_procs([waiter], 30)
         assert not runs(waiter.pid)
         holder.kill()

@@ -26,7 +26,8 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
-OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+OWN_MODEL = "models/templates/own_model.py:build"
+OWN_DATA = "--dataset data/templates/own_data.py:load"
 
 RATE_MBIT = 200
 PREFIX = ssh_hosts.prefix("nw")
@@ -65,8 +66,9 @@ def cluster(client: Path, there: Path, *names: str, **changes) -> str:
     return yaml.safe_dump(settings | changes, default_flow_style=True, width=9999).strip()
 
 
-def start(project, settings: str, out: str, how="--nodes 2 --steps 4"):
-    words = f"{OWN} --strategy multi_worker_mirrored --batch 32 {how} --out {out}".split()
+def start(project, settings: str, out: str, how: str, model=OWN_MODEL):
+    what = f"--model {model} {OWN_DATA} --strategy multi_worker_mirrored"
+    words = f"{what} {how} --out {out}".split()
     return projects.start(project, "nodewise", "measure", *words, "--cluster", settings)
 
 
@@ -83,22 +85,6 @@ def wait_for_the_end(there: Path) -> None:
     while left := ssh_hosts.agents(there):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
-
-
-def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
-    run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "two.json")
-    said = projects.finish(run)
-    assert run.returncode == 0, said
-    text = (project / "two.json").read_text()
-    record = read_record(project / "two.json")
-    assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
-    assert "node1" in text
-    assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
-    cores = counted(len(os.sched_getaffinity(0)), "thread")  # A host has all cores of this machine.
-    assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
-    payload = record.result.payload_bytes
-    assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
-    wait_for_the_end(tmp_path / "there")
 
 
 RATES = """
@@ -122,18 +108,28 @@ def build():
 """
 
 
-def test_class_weights_and_callbacks_of_several_files_run_on_hosts(project, hosts, tmp_path):
+def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_nothing_stays(
+    project, hosts, tmp_path
+):
     (project / "with_options.py").write_text(WITH_OPTIONS)
     (project / "rates.py").write_text(RATES)  # The other file imports it.
-    how = "--strategy multi_worker_mirrored --nodes 2 --batch 250 --epochs 3"
-    of = "--model with_options.py:build --dataset data/templates/own_data.py:load"
-    there = ["--cluster", cluster(hosts, tmp_path / "there", "one", "two")]
-    words = f"{of} {how} --out there.json".split()
-    run = projects.start(project, "nodewise", "measure", *words, *there)
+    settings = cluster(hosts, tmp_path / "there", "one", "two")
+    how = "--nodes 2 --batch 250 --epochs 3"
+    run = start(project, settings, "two.json", how, "with_options.py:build")
     said = projects.finish(run)
     assert run.returncode == 0, said
-    losses = [epoch.loss for epoch in read_record(project / "there.json").result.epochs]
+    text = (project / "two.json").read_text()
+    record = read_record(project / "two.json")
+    assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
+    assert "node1" in text
+    assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
+    cores = counted(len(os.sched_getaffinity(0)), "thread")  # A host has all cores of this machine.
+    assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
+    payload = record.result.payload_bytes
+    assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
+    losses = [epoch.loss for epoch in record.result.epochs]
     assert len(set(losses)) == 3
+    wait_for_the_end(tmp_path / "there")
 
 
 def mistakes(hosts: Path, folder: Path) -> str:
@@ -179,7 +175,7 @@ def test_what_is_wrong_with_a_host_is_the_reason_and_names_its_label(project, ho
 
 def test_a_port_that_is_taken_is_the_reason_of_a_refusal(project, hosts, tmp_path):
     settings = cluster(hosts, tmp_path / "there", "one", ports=[2022, 2022])
-    run = start(project, settings, "port.json", "--nodes 1 --steps 4")
+    run = start(project, settings, "port.json", "--nodes 1 --batch 32 --steps 4")
     said = projects.finish(run)
     assert run.returncode == 1, said
     record = read_record(project / "port.json")
@@ -193,7 +189,7 @@ def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_
         project,
         cluster(hosts, tmp_path / "there", "one", "two"),
         "k.json",
-        "--nodes 2 --epochs 999",
+        "--nodes 2 --batch 32 --epochs 999",
     )
     wait_for_workers(run, tmp_path / "there")
     run.send_signal(signal.SIGKILL)
@@ -271,7 +267,7 @@ def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_pa
 
 
 def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
-    how = "--nodes 2 --epochs 99"
+    how = "--nodes 2 --batch 32 --epochs 99"
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
     wait_for_workers(run, tmp_path / "there")
     with ssh_hosts.cut(f"{PREFIX}2"):

@@ -38,19 +38,13 @@ def files(entry):
     ("change", "told"),
     [
         ({"colour": "red"}, "colour"),
-        ({"shape": [0, 28, 1]}, "shape"),
         ({"shape": [30_000, 30_000, 1]}, "bytes of examples"),
         ({"shape": [28, 28, 1], "dtype": "uint16"}, "images are uint8, tokens uint16"),
-        ({"split_seed": -1}, "split_seed"),
         ({"train_examples": "60"}, "train_examples"),
-        ({"train_examples": 0}, "train_examples"),
         ({"classes": ["a", "a"]}, "same name"),
-        ({"classes": [0, 1]}, "classes"),
-        ({"releases": []}, "releases"),
         ({"releases": [{"format": "pickle"}]}, "'pickle'"),
         ({"releases": [{"format": "idx", "files": []}]}, "each role exactly once"),
         ({"releases": make_datasets.entry()["releases"] * 2}, "same name"),
-        ({"synthetic": "maybe"}, "synthetic"),
         ({"title": "two\nlines"}, "title"),
     ],
 )
@@ -65,21 +59,14 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
     ("key", "value"),
     [
         ("name", "../train.gz"),
-        ("name", "a/b.gz"),
         ("name", ".hidden"),
-        ("name", "/etc/passwd"),
-        ("name", "a\n"),
         ("name", "test-labels.gz"),  # the name of another file in the entry
         ("role", "train_labels"),  # the role of another file in the entry
         ("content_sha256", "abc"),
-        ("content_sha256", "A" * 64),
         ("content_bytes", 0),
-        ("content_bytes", 2**31),
         ("folder", "../x"),
         ("urls", ["ftp://example.org/a.gz"]),
-        ("urls", ["file:///etc/passwd"]),
         ("urls", ["https://user:secret@example.org/a.gz"]),
-        ("urls", ["https:///a.gz"]),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, key, value):
@@ -89,15 +76,6 @@ def test_a_wrong_file_is_refused(tmp_path, key, value):
         read_registry(make_datasets.write_registry(tmp_path / "r.yaml", sample))
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["- 1", "../x: {}", "A: {}", "", "a: 2020-01-01"])
-def test_text_that_is_no_registry(tmp_path, text):
-    path = tmp_path / "r.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match=r"r\.yaml") as caught:
-        read_registry(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_dataset_is_answered_by_those_that_are_known():

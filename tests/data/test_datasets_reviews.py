@@ -8,7 +8,7 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import make_datasets as make
-from nodewise.data import load, prepare, shard
+from nodewise.data import load, prepare
 from nodewise.data.formats.review_zip import _CONTROL, tokens
 
 VOCABULARY = [
@@ -51,7 +51,6 @@ def test_the_rules_of_word_pieces(text, pieces):
 
 def test_long_texts_are_cut_and_still_end():
     assert read("a " * 50, length=6) == [told("a", "a", "a", "a", length=6)]
-    assert read("a a a a", length=6) == [told("a", "a", "a", "a", length=6)]
     assert read("a a a", length=6) == [told("a", "a", "a", length=6)]
 
 
@@ -67,31 +66,22 @@ def test_control_characters_are_dropped_before():
     assert "to\x12day\x05s\x7f\x9f a\tb\nc\r".translate(_CONTROL) == "todays a\tb\nc\r"
 
 
-@pytest.fixture
-def prepared(tmp_path):
+def test_a_prepared_corpus(tmp_path):
     entry, files = make.made("review_zip")
     files["sample/reviews.zip"] = make.zipped(
         make.reviews(6) | {"reviews/pos/cv005.txt": b"The go\x12od FILM"}
     )
     entry["releases"][0]["file"] = make.file("reviews.zip", files["sample/reviews.zip"], make.URL)
-
-    def make_it(name, seed=1):
-        prepare(
-            "sample",
-            registry=make.write_registry(tmp_path / "registry.yaml", entry),
-            cache=tmp_path / "cache",
-            mirror=str(make.write_files(tmp_path / "mirror", files)),
-            source="official",
-            out=tmp_path / name,
-            seed=seed,
-        )
-        return load(tmp_path / name / "manifest.json")
-
-    return make_it
-
-
-def test_a_prepared_corpus(prepared):
-    data = prepared("out")
+    prepare(
+        "sample",
+        registry=make.write_registry(tmp_path / "registry.yaml", entry),
+        cache=tmp_path / "cache",
+        mirror=str(make.write_files(tmp_path / "mirror", files)),
+        source="official",
+        out=tmp_path / "out",
+        seed=1,
+    )
+    data = load(tmp_path / "out" / "manifest.json")
     assert data.train[0].shape == (9, make.REVIEW_TOKENS)
     assert data.train[0].dtype == np.uint16
     assert [file.name for file in data.manifest.files] == ["reviews.zip", "vocab.txt"]
@@ -109,5 +99,3 @@ def test_a_prepared_corpus(prepared):
     }
     expected["[CLS] the good film [SEP] [PAD] [PAD] [PAD]"] = 1
     assert found == expected
-    rows = [shard(9, 2, rank, seed=1) for rank in range(2)]
-    assert sorted(np.concatenate(rows).tolist()) == list(range(9))

@@ -53,20 +53,12 @@ def test_a_missing_manifest_or_array(manifest):
     assert "test_1.npy" in refused(manifest)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
-def test_a_manifest_that_is_none(manifest, text):
-    manifest.write_text(text)
-    assert str(manifest) in refused(manifest)
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"sha256": "abc"}, "sha256"),
         ({"colour": "red"}, "colour"),
         ({"dataset": "../x"}, "dataset"),
         ({"dtype": "uint16"}, "train_0.npy"),
-        ({"dtype": "object"}, "train[0].dtype"),
         ({"shape": [59, 28, 28, 1]}, "train_0.npy"),
         ({"file": "../train_0.npy"}, "train[0].file"),
     ],
@@ -74,20 +66,15 @@ def test_a_manifest_that_is_none(manifest, text):
 def test_a_manifest_that_is_wrong_or_contradicts_its_arrays(manifest, change, told):
     content = json.loads(manifest.read_text())
     first = content["train"][0]
-    (first if set(change) & set(first) - {"sha256"} else content).update(change)
+    (first if set(change) & set(first) else content).update(change)
     manifest.write_text(json.dumps(content))
     assert told in refused(manifest)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"PK\3\4", b"no array at all"])
-def test_a_file_that_is_no_array(manifest, content):
-    manifest.with_name("test_0.npy").write_bytes(content)
-    assert "test_0.npy" in refused(manifest)
-
-
-def test_a_truncated_array(manifest):
+@pytest.mark.parametrize("keep", [0, 6, -1])
+def test_a_file_that_is_no_whole_array(manifest, keep):
     path = manifest.with_name("test_0.npy")
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(path.read_bytes()[:keep])
     assert "test_0.npy" in refused(manifest)
 
 
@@ -100,7 +87,7 @@ def test_bytes_that_changed_since_they_were_prepared_are_found(manifest):
     line = user_error(check_arrays, manifest)
     assert line == (
         f"{path}: changed since it was prepared; prepare it again: "
-        f"nodewise prepare-dataset sample --out {path.parent}"
+        f"nodewise prepare sample --out {path.parent}"
     )
 
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from mistakes import user_error
 from nodewise import data as datasets
-from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
 from nodewise.data import user_data
 from nodewise.data.structures import Ragged, flat
@@ -67,15 +66,10 @@ SETS = {
     "regression": (x("float64"), np.linspace(-1, 1, EXAMPLES)),
     "labels of 256 and above, or negative": (x("int64"), ROWS * 1000 - 1),
     "labels of a column": (x("uint8"), ROWS[:, None].astype("uint8")),
-    "one-hot rows": (x("bool"), np.eye(EXAMPLES)),
     "multi-label": (x("int8"), x("bool")),
-    "a label per token": (x("uint16"), x("int32")),
     "images and masks": (np.zeros((EXAMPLES, 4, 4, 3), "float16"), np.ones((EXAMPLES, 4, 4, 1))),
-    "one number per example": (ROWS.astype("uint64"), ROWS.astype("uint32")),
     "sample weights": (x(), ROWS, np.linspace(0, 1, EXAMPLES)),
-    "weights of several outputs": (x(), {"a": ROWS, "b": x()}, np.ones(EXAMPLES)),
     "x alone": (x(),),
-    "x and no y": (x(), None),
     "inputs by name": ({"image": x(), "age": ROWS}, {"b": ROWS, "a": x("int64")}),
     "nested lists and tuples": ([x(), (x("int32"), {"z": ROWS})], [ROWS, ROWS * 1.0]),
     "strings": (np.array([f"é{n}" for n in ROWS]), np.array(["no", "yes"] * 5, object)),
@@ -89,9 +83,6 @@ SETS = {
     .take(10)
     .batch(4),
     "tf.data in batches": sliced(x("float64"), {"a": ROWS}).batch(4),
-    "tf.data in whole batches": sliced(x("float64"), ROWS).batch(5, drop_remainder=True),
-    "tf.data of x alone": sliced(x("float64")).batch(4),
-    "tf.data of strings": sliced(np.array(["a", "bc"] * 5), ROWS).batch(4),
     "PyDataset": Batches(x("float64"), ROWS, ROWS * 0.1),
     "PyDataset with threads": Batches(x(), ROWS, workers=2),
 }
@@ -198,51 +189,32 @@ TURNED_ROUND = "it returned (x, y): return ((x, y), None)"
     ("returned", "said"),
     [
         (None, RETURNS),
-        ((1, 2, 3), RETURNS),
         (PLAIN, RETURNS),
         ((None, (x(), ROWS)), RETURNS),
         ((x(), ROWS), TURNED_ROUND),
-        (({"a": x()}, ROWS), TURNED_ROUND),
         ((pd.DataFrame(x()), pd.Series(ROWS)), TURNED_ROUND),
-        ((x().tolist(), ROWS.tolist()), TURNED_ROUND),
         (((x(), None, ROWS), None), "train: has sample weights, but no y"),
         (((x(), ROWS), 1), "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data"),
-        (((x(), ROWS, ROWS, ROWS), None), "train: must be (x, y) of arrays"),
-        ((iter([]), None), "train: must be (x, y) of arrays"),
         (((x().tolist(), ROWS), None), "must be arrays of examples, not float"),
-        (((x(), {"a": None}), None), "must be arrays of examples, not NoneType"),
-        (((x(), np.float32(1)), None), "must be arrays of examples, not float32"),
         (([Batches(x(), ROWS)], None), "must be arrays of examples, not Batches"),
         (((x(), ROWS[:5]), None), "Data cardinality is ambiguous"),
         (((np.array([[1], [2, 3]], object), ROWS[:2]), None), "Invalid dtype: object"),
-        (((pd.DataFrame({"a": ["yes"] * EXAMPLES}), ROWS), None), "Invalid dtype: str"),
         (((x(), pd.Series(ROWS, dtype="category")), None), "Invalid dtype: category"),
-        (((x(), pd.Series(ROWS, dtype="Int64")), None), "Invalid dtype: Int64"),
-        (((ROWS.astype("datetime64[D]"), ROWS), None), "Invalid dtype: datetime64"),
         (((x()[:0], ROWS[:0]), None), "train: is empty"),
         (((x(), {1: ROWS}), None), "the keys of a dict must be text, not 1"),
-        ((sliced({1: x()}, ROWS), None), "the keys of a dict must be text, not 1"),
         (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),
         (
             ((x(), ROWS, {"a": ROWS, "b": (np.full(EXAMPLES, np.inf),)}), None),
             "train: sample_weight['b'][0] has numbers that are not",
         ),
-        (((x(), ROWS), (x(), ROWS, ROWS * np.nan)), "test: sample_weight has numbers that are not"),
-        ((sliced({"a": x() * np.nan}), None), "train: x['a'] has numbers that are not finite"),
         (((x("complex64"), ROWS), None), "train: has complex64; allowed: numbers"),
         (((np.array(["a\0"], object), ROWS[:1]), None), "do not end with a zero byte"),
         (((tf.sparse.from_dense(x()), ROWS), None), "train: must have plain or ragged arrays"),
-        ((Batches(x(), ROWS, x()[:, 0] * 0 + 1, ROWS), None), "ordered either"),
         ((WithoutWeights(x(), ROWS), None), "InvalidArgumentError"),
         ((Batches(x(), ROWS[:5]), None), "train: has arrays of 5 and 10 examples"),
         ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),
-        ((PLAIN, PLAIN.take(0)), "test: is empty"),
         ((PLAIN.map(failing), None), "oh"),
         ((PLAIN.map(lengthening), None), "must have one shape; there are (1,) and (2,)"),
-        (
-            (PLAIN.map(lengthening).padded_batch(2), None),
-            "must have one shape; there are (2,) and (3,)",
-        ),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, said):
@@ -252,17 +224,19 @@ def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, sa
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-ENDLESS = PLAIN.repeat().filter(lambda row, label: True)
-
-
-def test_data_that_has_no_end_is_given_up(prepare, monkeypatch):
-    monkeypatch.setattr(user_data, "MOST_EXAMPLES", 1000)
-    with pytest.raises(UserError, match=r"or no end; end it with \.take"):
-        prepare((ENDLESS, None))
-
-
-def test_a_py_dataset_without_a_length_is_endless(prepare):
+def without_length():
     endless = Batches(x(), ROWS)
     endless.__class__ = type("Endless", (Batches,), {"num_batches": None})
-    with pytest.raises(UserError, match="train: is endless; give the PyDataset a __len__"):
-        prepare((endless, None))
+    return endless
+
+
+@pytest.mark.parametrize(
+    ("endless", "said"),
+    [
+        (PLAIN.repeat().filter(lambda row, label: True), "or no end; end it with .take"),
+        (without_length(), "train: is endless; give the PyDataset a __len__"),
+    ],
+)
+def test_data_that_has_no_end_is_given_up(prepare, monkeypatch, endless, said):
+    monkeypatch.setattr(user_data, "MOST_EXAMPLES", 1000)
+    assert said in user_error(prepare, (endless, None))

@@ -14,7 +14,6 @@ from nodewise.core.errors import UserError
 from nodewise.measure import calibrate as measuring
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import Failure
-from nodewise.study.config import read_config
 from quiet import BusyError, when_quiet
 from traces import needs_emulated_nodes
 
@@ -104,12 +103,6 @@ def test_the_numbers_of_nodes_follow_from_the_study_and_the_cores(
         assert {plan.nodes for plan in plans if plan.streams} == {5}
         assert len(written.streams) == 2
         assert "host1" not in (tmp_path / "out.json").read_text()
-
-
-def test_a_straggler_is_calibrated_as_the_cluster_that_it_disturbs(tmp_path):
-    study = read_config(write_study(tmp_path, most=4, straggler=True))
-    cluster, most = study.calibrated_cluster()
-    assert cluster.slow_node is None and most == 5
 
 
 @pytest.mark.parametrize("cluster", [{"kind": "local"}, {"kind": "slurm"}])

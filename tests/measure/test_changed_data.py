@@ -39,7 +39,7 @@ def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path,
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
         f"nodewise: {path}: changed since it was prepared; prepare it again: "
-        f"nodewise prepare-dataset sample --out {path.parent}"
+        f"nodewise prepare sample --out {path.parent}"
     )
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out.json").exists()

@@ -1,7 +1,5 @@
 """Which devices each worker of a host gets."""
 
-import os
-
 import pytest
 
 from nodewise.cluster.api import NO_GPU
@@ -37,9 +35,3 @@ def test_each_worker_of_a_host_gets_a_gpu_of_its_own_and_too_few_are_refused():
     assert devices.gpu_of_worker([], 1, 2) == NO_GPU
     with pytest.raises(RefusedError, match=r"1 and 2; cluster\.devices_per_node: at most 1"):
         devices.gpu_of_worker(["0"], 0, 2)
-
-
-def test_workers_share_the_cores_that_they_may_use():
-    cores = len(os.sched_getaffinity(0))
-    assert devices.threads_of_worker(1) == cores
-    assert devices.threads_of_worker(10 * cores) == 1

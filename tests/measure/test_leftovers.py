@@ -24,6 +24,7 @@ from traces import (
     assert_gone,
     needs_emulated_nodes,
     runs,
+    slower,
     traces,
     workers_in_timed_steps,
 )
@@ -160,7 +161,7 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     killed.kill()
     began = time.monotonic()
     said = projects.finish(run)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 15 * slower()
     assert run.returncode == 0, said
     record = read_record(project / RECORD)
     assert record.status == "failed"
@@ -207,7 +208,7 @@ def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     forkserver = workers(project)[0].parent()
     forkserver.parent().suspend()
     os.killpg(run.pid, signal.SIGINT)
-    run.communicate(timeout=20)
+    run.communicate(timeout=60)
     assert not (project / RECORD).exists()
 
 

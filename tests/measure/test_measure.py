@@ -106,16 +106,6 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project, name, shape, rat
     assert "Traceback" not in said
 
 
-def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
-    how = "--strategy model_parallel --nodes 7 --batch 8 --out refused.json"
-    code, said = measure(project, f"{OWN} {how}")
-    assert code == 1, said
-    record = read_record(project / "refused.json")
-    assert (record.status, record.failure.rank) == ("refused", None)
-    assert "stage" in record.failure.reason
-    assert f"refused.json: refused: {record.failure.reason}" in said
-
-
 def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
     (project / "no_data.py").write_text("def load():\n    open('nowhere.npz')\n")
     what = f"--model {MODEL} --dataset no_data.py:load"
@@ -124,10 +114,3 @@ def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
     assert "no_data.py:load: FileNotFoundError" in said
     assert "(no_data.py:2)" in said
     assert "Traceback" not in said
-
-
-def test_a_batch_larger_than_the_data_is_refused(project):
-    how = "--strategy multi_worker_mirrored --nodes 2 --batch 2000"
-    code, said = measure(project, f"{OWN} {how}")
-    assert code == 1
-    assert "a global batch of 4000 is larger than the 3000 examples" in said

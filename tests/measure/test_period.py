@@ -3,8 +3,6 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from nodewise.measure import period
 
 NOW = datetime(2026, 11, 25, 10, tzinfo=UTC)
@@ -28,10 +26,3 @@ def test_what_ends_after_the_clock_was_set_back_ends_after_it_began(monkeypatch)
     lasted = taken.finished_at() - taken.started_at
     assert timedelta(seconds=0.05) <= lasted < timedelta(seconds=5)
     assert 0.05 <= taken.seconds() < 5
-
-
-def test_the_start_of_a_command_does_not_depend_on_the_clock_on_the_wall(monkeypatch):
-    before = period.command_began()
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    assert period.command_began() == pytest.approx(before, abs=0.05)
-    assert before < time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodewise.cli.prepare import prepare_own_dataset
+from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
@@ -40,47 +40,44 @@ def project(tmp_path, monkeypatch):
     """Return a folder with a study whose data cannot be used."""
     (tmp_path / "mine.py").write_text("def build(): ...\n\ndef load():\n    return 1, 2, 3\n")
     (tmp_path / "models").symlink_to(Path("models").resolve())
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
     monkeypatch.chdir(tmp_path)
+    declare()
     for name in ("CUDA_VISIBLE_DEVICES", "TF_CPP_MIN_LOG_LEVEL"):
         monkeypatch.setenv(name, "")  # The command sets them in this process.
     return tmp_path
 
 
+def declare(**changes):
+    """Write the study with `changes` of its experiment."""
+    experiment = STUDY["experiments"]["steps"] | changes
+    study = STUDY | {"experiments": {"steps": experiment}}
+    Path("study.yaml").write_text(yaml.safe_dump(study))
+
+
+def run(*command):
+    done = subprocess.run(
+        [NODEWISE, *command], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def measured_cell(cell):
     """Measure a cell of the study on prepared data; return its record."""
-    done = subprocess.run(
-        [NODEWISE, "measure-cell", cell, "--config", "study.yaml", "--logs", "logs",
-         "--manifest", "data/manifest.json", "--out", "record.json"],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run("measure-cell", cell, "--config", "study.yaml", "--logs", "logs",
+        "--manifest", "data/manifest.json", "--out", "record.json")  # fmt: skip
     return read_record(Path("record.json"))
 
 
-def test_by_hand_the_reason_is_an_error(project):
+def test_the_reason_is_an_error_by_hand_and_else_that_of_cells_and_of_the_model(project):
     with pytest.raises(UserError) as caught:
-        prepare_own_dataset("mine.py:load", project / "data")
+        prepare("mine.py:load", project / "data")
     assert str(caught.value) == REASON
     assert not (project / "data").exists()
-
-
-def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
-    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    prepare("mine.py:load", project / "data", keep_refusal=True)
     record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
-
-
-@pytest.mark.slow
-def test_a_model_of_data_that_cannot_be_used_is_not_described_and_says_why(project):
-    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
-    done = subprocess.run(
-        [NODEWISE, "describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
-         "data/manifest.json", "--keep-refusal", "--out", "own.json"],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert f"not described: {REASON}" in done.stdout
+    run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
+        "data/manifest.json", "--keep-refusal", "--out", "own.json")  # fmt: skip
     assert json.loads(Path("own.json").read_text()) == {"refused": REASON}
     assert read_own(Path("own.json")) is None
 
@@ -90,11 +87,8 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
         "import numpy as np\n\ndef build(): ...\n\n"
         "def load():\n    return (np.zeros((2, 3)), np.zeros(2)), None\n"
     )
-    steps = STUDY["experiments"]["steps"]
-    changed = steps | {"strategies": {"custom_loop": {"nodes": [3]}}, "batches": [1]}
-    study = STUDY | {"experiments": {"steps": changed}}
-    (project / "study.yaml").write_text(yaml.safe_dump(study))
-    prepare_own_dataset("mine.py:load", project / "data")
+    declare(strategies={"custom_loop": {"nodes": [3]}}, batches=[1])
+    prepare("mine.py:load", project / "data")
     record = measured_cell("steps/mine/custom_loop/batch~1/nodes~3/repeat~0")
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
@@ -113,9 +107,8 @@ def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
         "def load():\n    return (np.zeros((64, 3)), np.zeros((64, 2))), None\n"
     )
     strategies = {"model_parallel": {"nodes": [2]}, "parameter_server": {"nodes": [2]}}
-    changed = STUDY["experiments"]["steps"] | {"strategies": strategies}
-    (project / "study.yaml").write_text(yaml.safe_dump(STUDY | {"experiments": {"steps": changed}}))
-    prepare_own_dataset("mine.py:load", project / "data")
+    declare(strategies=strategies)
+    prepare("mine.py:load", project / "data")
     for strategy in strategies:
         record = measured_cell(f"steps/mine/{strategy}/batch~32/nodes~2/repeat~0")
         assert record.status == "refused"

@@ -61,13 +61,13 @@ def test_bytes_still_queued_when_the_last_step_returns_count_and_those_of_a_paus
         watch.train(stream(), STEPS)
         with watch.pause():
             late.step(None)
-            time.sleep(0.5)
+            time.sleep(1)
         watch.train(stream(), STEPS)
         watch.stop()
     seen = watch.result()
     assert seen["bytes_sent"] == 2 * STEPS * SENT_PER_STEP
     assert len(seen["input_us"]) == len(seen["step_us"]) == 2 * STEPS
-    assert sum(seen["step_us"]) / 1e6 <= seen["elapsed_s"] < sum(seen["step_us"]) / 1e6 + 0.5
+    assert sum(seen["step_us"]) / 1e6 <= seen["elapsed_s"] < sum(seen["step_us"]) / 1e6 + 1
 
 
 class Hasty:
@@ -118,7 +118,7 @@ class AtOnce:
     """A strategy that trains its steps in two chunks, of which the first takes longer."""
 
     def train(self, stream, steps):
-        yield api.Steps({"loss": 6.0}, input_s=[0.1, 0.2], step_s=[3.0, 4.0])
+        yield api.Steps({"loss": 6.0}, input_s=[0.1, 0.2], step_s=[30.0, 40.0])
         yield api.Steps({"loss": 5.0}, input_s=[0.0], step_s=[0.5])
 
 
@@ -128,9 +128,9 @@ def test_steps_trained_at_once_are_counted_one_by_one():
     before = time.monotonic()
     epoch = watch.train(iter(()), STEPS)
     seen = watch.result()
-    assert seen["step_us"] == [3_000_000, 4_000_000, 500_000]
+    assert seen["step_us"] == [30_000_000, 40_000_000, 500_000]
     assert seen["input_us"] == [100_000, 200_000, 0]
     assert (epoch["steps"], epoch["logs"]) == (STEPS, {"loss": 5.0})
     (first,) = sent
     assert first["event"] == "first_step"
-    assert first["at"] == pytest.approx(before - 4, abs=1)  # the second step ended 4 s later
+    assert first["at"] == pytest.approx(before - 40, abs=20)  # the second step ended 40 s later

@@ -12,7 +12,8 @@ from nodewise.core.errors import UserError
 from nodewise.predict import causes as c
 from nodewise.predict.causes import Setup, Steps
 from nodewise.predict.cluster_steps import Cluster, Training
-from nodewise.predict.explain import MEASUREMENTS, describe_cluster, implied_rate
+from nodewise.predict.explain import MEASUREMENTS, implied_rate
+from nodewise.predict.forecast import cluster_by_options
 from nodewise.predict.posted_numbers import read_number, read_numbers
 
 RESNET, VGG = "--parameters 25.6e6 --batch 64", "--parameters 138e6 --batch 32"
@@ -62,7 +63,7 @@ GENERATED = {
     c.CORES: series(lambda n: 0.2 * max(1, 4 * n / 16), counts=(2, 4, 8, 16)) + controls(0.8)
     + f"--cores 16 {NVLINK}",
     c.LOGGING: series(lambda n: 0.2 + 0.1 * (n > 1)) + controls(0.3) + f"--cores 256 {NVLINK}",
-    c.CONFUSED: f"--one 0.5s --many 0.56s --devices 4 --within pcie3 {RESNET}",
+    c.CONFUSED: "--one 0.5s --many 0.56s --devices 4 --within pcie3 --parameters 25.6e6",
     c.ALONE: series(lambda n: 400, "images/s") + f"--synthetic '400 images/s' {RESNET}",
     # each device reads the whole data set, with a little exchange
     c.WHOLE: series(lambda n: 100 * (1 + 0.03 * np.log2(n)), "s/epoch")
@@ -93,7 +94,7 @@ def test_shares_and_probabilities_are_consistent():
     assert sum(row["share"] for row in answer["causes"]) == pytest.approx(1)
     assert all(0 <= row["low"] <= row["high"] <= 1 for row in answer["causes"])
     assert not answer["decided"]
-    assert answer["measure"] in {text for _, text, _ in MEASUREMENTS.values()}
+    assert answer["measure"] in set(MEASUREMENTS.values())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_shares_and_probabilities_are_consistent():
 def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, measure):
     answer = ask(options)
     assert not answer["decided"]
-    assert answer["measure"] == MEASUREMENTS[measure][1]
+    assert answer["measure"] == MEASUREMENTS[measure]
 
 
 def test_weak_scaling_with_a_high_efficiency_is_normal():
@@ -119,6 +120,27 @@ def test_weak_scaling_with_a_high_efficiency_is_normal():
     assert answer["normal"]
     assert answer["decided"]
     assert answer["efficiency"] == pytest.approx(3000 / 3200)
+
+
+@pytest.mark.parametrize("efficiency", [0.95, 0.8, 0.3])
+def test_step_times_and_the_same_in_examples_per_second_have_the_same_causes(efficiency):
+    steps = ask(f"--one 0.16s --many {0.16 / efficiency}s --devices 8 {RESNET}")
+    rates = ask(f"--one '400 images/s' --many '{3200 * efficiency} images/s' --devices 8 {RESNET}")
+    for answer in (steps, rates):
+        answer["causes"] = {row["name"]: row["probability"] for row in answer["causes"]}
+    assert steps["causes"] == pytest.approx(rates["causes"])
+    assert (steps["normal"], steps["efficiency"]) == (rates["normal"], pytest.approx(efficiency))
+
+
+def test_a_small_model_on_a_fast_link_waits_for_messages():
+    answer = ask("--one 50ms --many 150ms --devices 8 --between 10gbit-tcp --parameters 1e6")
+    assert answer["causes"][0]["name"] == c.MESSAGES
+
+
+def test_a_measured_link_is_the_link_in_use():
+    link = "data/records/xeon-2-cores/study/calibration.json"
+    answer = ask(f"--one 0.18s --many 2s --devices 4 --between {link} {RESNET}")
+    assert c.LINK not in {row["name"] for row in answer["causes"]}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +192,8 @@ def test_the_same_devices_in_one_node_are_a_reference():
 
 
 def test_the_implied_rate_is_bytes_over_extra_time():
-    cluster, known = describe_cluster("10gbit-tcp", None, None, None, 4)
+    cluster = cluster_by_options("10gbit-tcp", None, None, None)
     posted = read_numbers("0.5s", 1, "5 steps/s", 4, ["2=0.4s"])
-    assert known
     assert implied_rate(Setup(posted, cluster, Training(1e9))) is None  # it got faster
     posted = read_numbers("100 images/s", 1, "32 images/s/device", 4, [])
     rate = implied_rate(Setup(posted, cluster, Training(25e6, (4.0,), 64)))
@@ -187,7 +208,7 @@ def test_the_implied_rate_is_bytes_over_extra_time():
         ("608 images/s", "samples_per_s", 608),
         ("152 images/s/device", "samples_per_s", 608),
         ("1,308.7 images/sec", "samples_per_s", 1308.7),
-        ("5.1 steps/s", "steps_per_s", 5.1),
+        ("5.1 steps/s", "step_time_s", 1 / 5.1),
         ("910s/epoch", "epoch_time_s", 910),
         ("2 min/epoch", "epoch_time_s", 120),
     ],

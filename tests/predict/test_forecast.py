@@ -175,7 +175,7 @@ def test_a_point_that_means_nothing_is_one_line(arguments, said):
     [
         (("--link", "wifi"), "--link wifi: must be "),
         (("--link", "0.0000001mbit"), "--link 0.0000001mbit: must be "),
-        (("--link", "1gbit", "--within", "pcie3"), "--link: is for one device a node"),
+        (("--link", "1gbit", "--within", "pcie3"), "--link: is the only link"),
         ((), "give --link, or --between"),
         (("--devices-per-node", "0", "--between", "1gbit"), "--devices-per-node 0: must be"),
     ],
@@ -204,6 +204,20 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
     assert ["error" in one and "value" not in one for one in wrong] == [True] * 4
     for change, one in zip(changes, wrong, strict=True):
         assert one["error"].startswith(next(iter(change)))
+
+
+def test_an_option_without_effect_beside_cases_is_refused(tmp_path):
+    done = invoke("--cases", tmp_path / "cases.csv", "--link", "1gbit")
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith("--cases: --link has no effect beside it")
+
+
+def test_a_log_of_no_known_format_is_refused_with_a_command_that_has_the_option(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("nothing that is known\n")
+    done = invoke("--given", path, "--parameters", "1e6", "--link", "1gbit")
+    assert isinstance(done.exception, UserError)
+    assert "nodewise import --format" in str(done.exception)
 
 
 @pytest.mark.slow

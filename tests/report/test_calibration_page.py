@@ -7,136 +7,60 @@ import make_records
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
-from nodewise.report.addresses import calibration_file
-from nodewise.results.columns import PARTS
 from rendering import Texts, draw_all, render
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study")
-    make_records.write_study(folder, [make_records.record(make_records.cell())])
-    return folder
-
-
-def page_of(study, *calibrations) -> str:
-    """Render the study with calibrations; return the calibration page as Markdown."""
-    paths = []
-    for calibration in calibrations:
-        paths.append(study / f"{len(paths)}.json")
-        paths[-1].write_text(json_text(calibration))
-    draw_all(study, calibration_paths=paths)
-    docs = render(study, calibration_paths=paths)
-    return (docs / "calibration.md").read_text()
-
-
-def test_a_calibration_fills_the_page(study):
-    page = page_of(study, make.calibration(noise=0.01, collectives=("ring", "direct")))
-    assert page.count("<figure") == 2
-    for heading in ("share of a core", "rate of a link", "ring", "sockets alone"):
-        assert f"{heading}\n" in Texts(page).text
-    assert page.count("nw-formula") == 1
-    assert "It was." in page and "**It was not" not in page
-    assert (study / "docs" / calibration_file(make.calibration())).is_file()
-    assert "Mbit&#47;s" in page
-
-
-def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
-    page = page_of(study)
-    assert "No cell of this study ran on emulated nodes" in page
-    assert "Do the timed parts add up to a step?" in page
-    assert "nw-figure" not in page
-    assert not list((study / "docs").glob("calibration/*"))
-
-
-def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
-    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two hosts"})
-    made = make.calibration((2, 4)).model_copy(update={"cluster": hosts, "kind": "measured"})
-    page = Texts(page_of(study, made)).text
-    assert "# What do the links between the hosts give?" in page
-    assert "Nodes of two hosts, on" in page
-    assert "Payload received" in page and "Configured (whole frames)" not in page
-    assert "emulated nodes" not in page and "Wall seconds per second" not in page
-    assert "slowest link" not in page  # There is only one link.
-
-
-def test_the_slowest_link_between_hosts_is_named(study):
+def of_hosts():
+    """Return a calibration of three hosts, of which two have a slow link between them."""
     hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b", "c"], "name": "three hosts"})
-    streams = [
-        make.stream("node1", "node2"),
-        make.stream("node1", "node3", 10.0),
-        make.stream("node2", "node3"),
-    ]
+    rates = {("node1", "node2"): 100.0, ("node1", "node3"): 10.0, ("node2", "node3"): 100.0}
+    streams = [make.stream(*ends, rate) for ends, rate in rates.items()]
     made = make.calibration((2, 3))
     launches = [one.model_copy(update={"transfer": None}) for one in made.launches]
     changes = {"cluster": hosts, "kind": "measured", "streams": streams, "launches": launches}
-    page = Texts(page_of(study, made.model_copy(update=changes))).plain
-    assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in page
+    return made.model_copy(update=changes | {"study": "hosts"})
 
 
-def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):
-    emulated = {"kind": "emulated"}
-    cell = make_records.cell(cluster=emulated)
-    record = make_records.record(cell).model_copy(update={"kind": "emulated"})
-    make_records.write_study(tmp_path, [record])
-    page = page_of(tmp_path)
-    assert "No cell of this study ran on emulated nodes" not in page
-    assert "the records have no calibration of such nodes" in page
-
-
-def test_the_calibrations_of_several_studies_stand_apart(study):
-    other = make.calibration().model_copy(update={"study": "other"})
-    page = page_of(study, make.calibration(), other)
-    assert page.count("## Nodes of ") == 2 and page.count("<figure") == 2
-    for one in (make.calibration(), other):
-        assert f'href="{calibration_file(one)}"' in page
-        assert (study / "docs" / calibration_file(one)).is_file()
-
-
-def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
-    here = make.calibration()
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory):
+    """Return the pages of a study with calibrations of two machines, of hosts, and one refused."""
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, [make_records.record(make_records.cell())])
+    here = make.calibration(noise=0.01, collectives=("ring", "direct"))
     there = here.provenance.model_copy(update={"cpu": "another <one>"})
-    page = page_of(study, here, here.model_copy(update={"provenance": there}))
-    assert page.count("<figure") == 2
+    refused = make.without_launches("refused", "no <cgroup> here")
+    paths = []
+    for made in (
+        here,
+        here.model_copy(update={"provenance": there}),
+        of_hosts(),
+        refused.model_copy(update={"study": "refused"}),
+    ):
+        paths.append(folder / f"{len(paths)}.json")
+        paths[-1].write_text(json_text(made))
+    draw_all(folder, calibration_paths=paths)
+    return render(folder, calibration_paths=paths)
+
+
+def test_each_calibration_has_its_part_of_the_page_and_its_file(docs):
+    page = (docs / "calibration.md").read_text()
+    assert page.count("## Nodes of ") == 4
+    assert page.count("<figure") == 2 + 2 + 1  # a chart of each collective
+    assert len(list((docs / "calibration").glob("*.json"))) == 4
+    text = Texts(page).plain
+    for heading in ("share of a core", "rate of a link", "ring", "sockets alone"):
+        assert f"{heading}\n" in text
+    assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in text
     assert "on another &#60;one&#62;</span>" in page
-    assert len(list((study / "docs").glob("calibration/*.json"))) == 2
-
-
-def test_two_calibrations_of_one_study_are_a_mistake(study):
-    with pytest.raises(UserError, match="duplicate calibration of study study on"):
-        page_of(study, make.calibration(), make.calibration())
-
-
-@pytest.mark.parametrize("status", ["refused", "failed"])
-def test_a_calibration_without_result_says_why(study, status):
-    page = page_of(study, make.without_launches(status, "no <cgroup> here"))
-    assert f"{status}: " in page and "no &#60;cgroup&#62; here" in page
+    assert "refused: " in page and "no &#60;cgroup&#62; here" in page
     assert "<b>another</b>" not in page
-    assert "share of a core, to within" not in page
 
 
-def test_a_missed_share_and_a_restless_machine_are_said(study):
-    calibration = make.calibration(share=0.19)
-    first = calibration.launches[0]
-    conditions = first.conditions.model_copy(update={"outside": ["other processes"]})
-    restless = first.model_copy(update={"conditions": conditions})
-    launches = [restless, *calibration.launches[1:]]
-    page = page_of(study, calibration.model_copy(update={"launches": launches}))
-    assert "**It was not at 8 of the node counts.**" in Texts(page).text
-    assert "other processes" in page and "not at rest" in page
-
-
-@pytest.mark.parametrize(("around_us", "told"), [(1.02, "1 of 1 cells"), (1.2, "0 of 1 cells")])
-def test_how_well_parts_add_up_to_their_step_is_told(tmp_path, around_us, told):
-    record = make_records.record(make_records.cell())
-    workers = []
-    for worker in record.result.workers:
-        parts = zip(*(getattr(worker.split, f"{part}_us") for part in PARTS), strict=True)
-        step_us = [round(sum(part) * around_us) for part in parts]
-        split = worker.split.model_copy(update={"step_us": step_us})
-        workers.append(worker.model_copy(update={"split": split}))
-    result = record.result.model_copy(update={"workers": workers})
-    make_records.write_study(tmp_path, [record.model_copy(update={"result": result})])
-    assert told in Texts(page_of(tmp_path)).text
+def test_two_calibrations_of_one_study_are_a_mistake(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.json").write_text(json_text(make.calibration()))
+    make_records.write_study(tmp_path, [])
+    with pytest.raises(UserError, match="duplicate calibration of study study on"):
+        render(tmp_path, calibration_paths=[*tmp_path.glob("*.json")])

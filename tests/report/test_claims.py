@@ -117,19 +117,6 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
     assert lacks(trainings(tmp_path, 0.05), "as_accurate", **ACCURATE) == ["epochs"]
 
 
-@pytest.mark.parametrize(("exchange", "expected"), [("ring", [""]), ("server", ["rest"])])
-def test_a_caution_is_about_accuracies_where_workers_do_not_wait(tmp_path, exchange, expected):
-    tables = trainings(tmp_path, 0.001)
-    tables["curves"] = tables["curves"].assign(exchange=exchange, flags="another process ran")
-    assert lacks(tables, "as_accurate", **ACCURATE) == expected
-
-
-def test_accuracies_count_after_the_epochs_of_the_study(tmp_path):
-    tables = trainings(tmp_path, 0.05)
-    tables["published"] = make.published().assign(epochs=make.EPOCHS.epochs, batch_per_worker=64)
-    assert lacks(tables, "as_accurate", **ACCURATE) == [""]
-
-
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [(0.63, 0.68, "agrees"), (0.3, 0.9, "too little evidence"), (0.73, 0.75, "disagrees")],
@@ -140,17 +127,6 @@ def test_a_saving_agrees_with_an_interval_that_says_something(low, high, verdict
     claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="saves")
     rows = CLAIM_RULES["saves"]({}, overhead, study="s", nodes=6, share=0.67).assign(lacks="")
     assert claims.Judged(claim, rows).verdict == verdict
-
-
-def test_devices_that_share_their_cores_are_no_scaling(tmp_path):
-    records = [
-        make.record(make.cell(n=n, strategy=name)) for name, n in (("single", 1), ("mirrored", 2))
-    ]
-    tables = tables_of(tmp_path, records)
-    settings = {"study": "ntua", "strategy": "mirrored"}
-    assert len(lacks(tables, "below_linear", **settings)) == 1
-    tables["curves"] = tables["curves"].assign(kind="emulated")
-    assert lacks(tables, "below_linear", **settings) == []
 
 
 def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pandas as pd
-import pytest
 
 from nodewise.predict.fit_queries import CURVE
 from nodewise.report.fitted_curves import Curves, _alone
@@ -53,46 +52,6 @@ def curves_of(points, *, experiments=(), law="server", published=()):
 
 def labels(points, **more):
     return list(curves_of(points, **more).labels.values())
-
-
-@pytest.mark.parametrize(
-    ("point", "label"),
-    [
-        ({}, "Fashion MLP · Asynchronous SGD · nodes of 0.2 core, 100 Mbit/s"),
-        (
-            {"kind": "emulated soft"},
-            "Fashion MLP · Asynchronous SGD · nodes of 0.2 core, 100 Mbit/s, shares held softly",
-        ),
-        (
-            {"kind": "measured", "cluster": "local", "strategy": "bounded"},
-            "Fashion MLP · bounded · processes of one machine",
-        ),
-        (
-            {"model": "own", "strategy": "unknown"},
-            "own · unknown · nodes of 0.2 core, 100 Mbit/s",
-        ),
-    ],
-)
-def test_a_label_has_model_strategy_and_nodes(point, label):
-    assert labels([point]) == [label]
-
-
-def test_a_published_curve_needs_no_strategy():
-    key = "asu/mnist_cnn/mnist (published, whole epochs)"
-    told = ["published", "asu", "", "mnist_cnn", "", key]
-    assert curves_of([{}], published=[told]).labels[key] == "mnist_cnn · published"
-
-
-def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_their_key():
-    first, second, third = labels(
-        [{}, {"experiment": "again"}, {"experiment": "later"}],
-        experiments=[("ways", "Every way"), ("again", "Once more"), ("later", "Once more")],
-    )
-    assert first.endswith("Mbit/s · Every way")
-    assert second.endswith("Mbit/s · Once more · again")
-    assert third.endswith("Mbit/s · Once more · later")
-    both = labels([{}, {"whole_epochs": True}], experiments=[("ways", "Every way")])
-    assert len(set(both)) == 2 and all("async_sgd" in label for label in both)
 
 
 def test_points_are_compared_with_one_process_at_the_same_batch():

@@ -27,14 +27,8 @@ def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
     assert lead.count("interval") == 2
 
 
-def test_too_few_launches_are_too_little_evidence(study):
-    assert "too little evidence" in (study / "docs/index.md").read_text()
-
-
-def test_after_the_answer_come_one_chart_and_three_doors(study):
-    home = (study / "docs/index.md").read_text()
-    doors = re.findall(r'class="nw-door" href="([^"]+)"', home)
-    assert doors == ["your-case.html", "own.html", "studies/index.html"]
-    assert home.count("<figure") == 1
-    places = [home.index(part) for part in ('class="nw-lead"', "<figure", 'class="nw-door"')]
-    assert places == sorted(places)
+def test_too_few_launches_or_crowded_machines_are_too_little_evidence(tmp_path):
+    launched_twice = [make.cell(n=n, repeat=repeat) for n in (1, 2) for repeat in (0, 1)]
+    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
+    make.write_study(tmp_path, map(make.record, [*launched_twice, *crowded]))
+    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()

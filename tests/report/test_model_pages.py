@@ -1,7 +1,6 @@
 """Models on the site and in the terminal: figures, pages and the list."""
 
 import json
-import re
 import subprocess
 import sys
 from html import unescape
@@ -26,62 +25,12 @@ def figures(architectures):
 # --- the figure ---
 
 
-def two_models():
-    fashion = make.fashion_cnn()
-    large = fashion.model_copy(update={"model": "resnet50", "payload_bytes": 94_220_328})
-    return {"fashion_cnn": fashion, "resnet50": large}
-
-
-def test_the_figure_has_a_point_per_model_of_its_kind():
-    (figure,) = figures(two_models())
-    assert figure.kinds == ["counted"]
-    assert set(figure.data["kind"]) == {"counted"}
-    assert list(figure.data["model"]) == ["Fashion CNN", "ResNet50"]
-    assert figure.data["flops_per_byte"][0] == pytest.approx(
-        figure.data["training_flops"][0] / figure.data["payload_bytes"][0]
-    )
-    spec = figure.spec()
-    assert spec["title"]["subtitle"] == f"{figure.title} · counted"
-    assert "Fashion CNN: 9.64 MFLOP for 5.02 MB, 1.92 FLOP/B" in spec["description"]
-    for layer in spec["layer"]:
-        assert layer["encoding"]["x"]["scale"]["type"] == "log"
-        assert layer["encoding"]["y"]["scale"]["type"] == "log"
-
-
-def test_on_a_dashed_line_the_operations_per_byte_are_equal():
-    (figure,) = figures(two_models())
-    spec = figure.spec()
-    lines = spec["layer"][0]
-    (low, high) = lines["encoding"]["x"]["scale"]["domain"]
-    bottom, top = lines["encoding"]["y"]["scale"]["domain"]
-    rows = spec["datasets"][lines["data"]["name"]]
-    assert {row["ratio"] for row in rows} == {"0.1 FLOP/B", "1 FLOP/B", "10 FLOP/B"}
-    for row in rows:
-        told = float(row["ratio"].split()[0])
-        assert row["training_flops"] / row["payload_bytes"] == pytest.approx(told)
-        assert low <= row["payload_bytes"] <= high
-        assert bottom * 0.999 <= row["training_flops"] <= top
-
-
-def test_no_models_no_figure():
-    assert figures({}) == []
-
-
 # --- the pages ---
 
 
 @pytest.fixture(scope="module")
-def docs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study")
-    make_records.write_study(folder, make_records.grid(batches=(64, 512)), make_records.published())
-    models = make.write([make.fashion_cnn()], folder / "models")
-    render(folder, models)
-    return folder / "docs"
-
-
-def render(folder, models):
-    rendering.draw_all(folder, models_dir=models)
-    rendering.render(folder, models_dir=models)
+def docs(study):
+    return study / "docs"
 
 
 def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
@@ -95,34 +44,6 @@ def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
     )
     for size in (described.memory.optimizer_bytes, *described.memory.measured.values()):
         assert f'<data value="{size:.6g}">' in page
-
-
-def test_the_ratio_is_told_at_every_batch_that_was_measured(docs):
-    page = (docs / "models/fashion-cnn.md").read_text()
-    section = page.partition("## Computing and communicating")[2].partition("\n## ")[0]
-    batches = re.findall(r"<tr><td>(\d+)</td>", section)
-    assert batches == ["1", "64", "256", "512"]
-    ratio = make.fashion_cnn().flops_per_payload_byte
-    assert f'<data value="{512 * ratio:.6g}">' in section
-
-
-def test_measured_times_stand_beside_what_was_counted(docs):
-    page = (docs / "models/fashion-cnn.md").read_text()
-    section = page.partition("## Step time and throughput")[2].partition("\n## ")[0]
-    assert section.count("nw-kind--measured") == section.count("<tr><td")
-    assert '<a href="../results/fashion-mnist/fashion-cnn.html">' in page
-    assert '<a href="../records.html?model=fashion_cnn">' in unescape(page)
-
-
-@pytest.mark.slow
-def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_path):
-    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp", "memory": None})
-    render(tmp_path, make.write([make.fashion_cnn(), mlp], tmp_path / "models"))
-    page = (tmp_path / "docs/models/fashion-mlp.md").read_text()
-    assert "Its results" not in page
-    assert "Its results" in (tmp_path / "docs/models/fashion-cnn.md").read_text()
-    assert "nw-kind--measured" not in page
 
 
 @pytest.mark.slow
@@ -153,14 +74,6 @@ def test_what_a_model_says_of_itself_is_escaped(docs):
     assert "&#60;b&#62;two" in (docs / "models/fashion-cnn.md").read_text()
 
 
-@pytest.mark.slow
-def test_without_descriptions_the_page_says_so(tmp_path):
-    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    render(tmp_path, None)
-    assert "was described" in (tmp_path / "docs/models/index.md").read_text()
-    assert [path.name for path in (tmp_path / "docs/models").iterdir()] == ["index.md"]
-
-
 def test_a_missing_description_stops_with_one_line(tmp_path):
     make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
     with pytest.raises(UserError, match=r"models/fashion_cnn\.json: .* is not described; run: "):
@@ -182,16 +95,6 @@ def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
     for name in registry():
         assert f"{facts(name).trainable:,}" in done.stdout
     assert "…" not in done.stdout
-
-
-def test_the_list_needs_no_tensorflow():
-    imported = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "nodewise", "models"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    assert not re.search(r"\b(tensorflow|keras)\b", imported)
 
 
 def test_an_unknown_model_is_one_line(tmp_path):

@@ -5,28 +5,18 @@ import pytest
 
 import make_records as make
 from nodewise.results import published, queries
-from nodewise.results.tables import build_tables
 from rendering import Texts, draw_all, render
 
-STUDY = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment": "asu_epochs"}
 
-
-def records(**changes):
-    """Return one record each on one node, on two devices, and of an unpublished strategy."""
-    ways = [("single", 1), ("mirrored", 2), ("model_parallel", 2)]
-    epochs = make.cell().extent.model_copy(update={"steps": None, "epochs": 2})
-    return [
-        make.record(make.cell(**(STUDY | {"extent": epochs} | changes), strategy=way, n=nodes))
-        for way, nodes in ways
-    ]
-
-
-@pytest.fixture(scope="module")
-def docs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("studies")
-    make.write_study(folder, records(), make.published(), published.runs())
-    draw_all(folder)
-    return render(folder) / "studies"
+def test_every_study_has_a_page_with_printed_numbers_beside_ours(study):
+    pages = {path.stem: path.read_text() for path in (study / "docs/studies").glob("*.md")}
+    assert set(pages) >= {"asu", "horovod", "ntua", "strategies", "survey"}
+    for name in ("asu", "ntua", "survey"):
+        assert "<figure" in pages[name], name
+    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
+    rows = queries.published_runs_and_ours(tables, "asu").dropna(subset="training_time_s")
+    for seconds in (*rows["training_time_s"], *rows["seconds_ours"]):
+        assert f'<data value="{seconds:.6g}">' in pages["asu"]
 
 
 @pytest.mark.slow
@@ -68,11 +58,11 @@ def test_published_runs_are_as_printed():
     assert fastest["strategy"] == "custom_loop"
 
 
-def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
-    tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
+def test_ours_stand_beside_the_published_training_of_the_same_way(study):
+    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
     rows = queries.published_runs_and_ours(tables, "asu").set_index(["strategy", "nodes"])
     assert set(rows.index) == {("single", 1), ("mirrored", 2), ("model_parallel", 2)}
-    curves = tables["curves"].set_index(["strategy", "nodes"])
+    curves = tables["curves"].query("experiment == 'asu'").set_index(["strategy", "nodes"])
     for at in rows.index:
         assert rows.loc[at, "seconds_ours"] == pytest.approx(30 * curves.loc[at, "epoch_time_s"])
         # Two epochs were measured, the study has thirty.
@@ -82,65 +72,8 @@ def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
     assert rows["training_time_s"].isna().sum() == 1
 
 
-def test_a_published_training_without_counterpart_is_kept(tmp_path):
-    tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
+def test_a_published_training_without_counterpart_is_kept(study):
+    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
     rows = queries.published_runs_and_ours(tables, "horovod")
     assert len(rows) == 3
     assert rows["seconds_ours"].isna().all() and rows["label"].isna().all()
-
-
-def test_a_study_page_shows_table_scaling_curves_and_energy(docs):
-    page = (docs / "asu.md").read_text()
-    for heading in ("Theoretical and real scaling", "Training time", "Accuracy", "Energy"):
-        assert f"\n## {heading}" in page
-    assert "Loss and accuracy by epoch" in page
-    text = Texts(page).text
-    assert "69.6\xa0% published" in text.replace("\n", " ")
-    assert "estimated" in text and "10 watts" in text
-
-
-@pytest.mark.slow
-def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
-    steps = make.cell().extent
-    make.write_study(tmp_path, records(extent=steps), make.published(), published.runs())
-    draw_all(tmp_path)
-    page = (render(tmp_path) / "studies" / "asu.md").read_text()
-    accuracy = page[page.index("## Accuracy") : page.index("## Energy")]
-    assert "0.995" in Texts(accuracy).text  # the printed accuracy
-    assert accuracy.count("<data") == 2  # There is no accuracy of ours.
-
-
-def test_a_study_of_which_nothing_is_measured_says_so(docs):
-    assert "Nothing of this study has been measured here yet" in (docs / "horovod.md").read_text()
-    assert "Energy" not in (docs / "horovod.md").read_text()
-
-
-def test_every_study_is_listed_with_what_is_measured_of_it(docs):
-    text = Texts((docs / "index.md").read_text()).text
-    assert "2 published points, 2 of them timed here" in text
-    assert "3 published points, 0 of them timed here" in text
-
-
-def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):
-    survey = {"study": "survey", "model": "fashion_mlp", "experiment": "trade_offs", "n": 2}
-    ways = [
-        {"strategy": "custom_loop"},
-        {"strategy": "parameter_averaging", "options": {"period": 10}},
-        {"strategy": "async_sgd", "options": {"bound": 2}},
-        {"strategy": "compressed_sgd", "options": {"method": "top_k", "share": 0.02}},
-    ]
-    make.write_study(tmp_path, [make.record(make.cell(**survey, **way)) for way in ways])
-    draw_all(tmp_path)
-    docs = render(tmp_path) / "studies"
-    text = Texts((docs / "survey.md").read_text()).text
-    for said in (
-        "every 10 steps",
-        "the largest 2\xa0% of the entries",
-        "What it says",
-    ):
-        assert said in text
-    assert "survey.html" in (docs / "index.md").read_text()
-
-
-def test_without_points_of_the_survey_it_has_no_page(docs):
-    assert not (docs / "survey.md").exists()

@@ -3,23 +3,13 @@
 from pathlib import Path
 
 import make_records as make
-from nodewise.report.figures import draw_figures
 from nodewise.report.titles import (
     Variant,
-    experiment_titles,
     named_variants,
     short_title,
     title_of_strategy,
 )
-from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
-
-
-def test_a_variant_of_a_strategy_is_told_by_its_setting():
-    options = {"period": 20}
-    of = {"n": 2, "strategy": "parameter_averaging", "options": options}
-    plain, variant = make.cell(**of), make.cell(**of, variant="rarely")
-    assert title_of_strategy(variant) == f"{title_of_strategy(plain)} (every 20 steps)"
 
 
 def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
@@ -49,31 +39,3 @@ def test_a_variant_measured_before_has_the_title_of_its_records_whatever_its_stu
         "hybrid_one_group": Variant("hybrid", f"{short_title('hybrid')} (1 group)"),
         "my_own": Variant("custom_loop", f"{short_title('custom_loop')} (my own)"),
     }
-
-
-def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
-    folders = ["data/records/some/smoke", "data/records/x"]
-    config = Config.model_construct(records=folders, experiments={})
-    assert "Two epochs" in experiment_titles(config).values()
-
-
-def test_legends_and_words_of_charts_have_the_titles_of_variants_and_data_their_names(tmp_path):
-    cells = [make.cell(n=1, strategy="single", experiment="ways", study="survey")]
-    cells += [
-        make.cell(n=2, experiment="ways", study="survey", strategy=strategy, variant=variant)
-        for strategy, variant in (
-            ("mpi", None),
-            ("custom_loop", None),
-            ("multi_worker_mirrored", "driver"),
-        )
-    ]
-    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    title = f"{short_title('multi_worker_mirrored')} (star)"
-    variants = {"driver": Variant("multi_worker_mirrored", title)}
-    drawn = {one.figure: one for one in draw_figures(tables, {}, variants)}
-    for name in ("ways", "ways-parts"):
-        figure = drawn[name]
-        assert "driver" in set(figure.data["strategy"])
-        assert title in figure.alt and "driver" not in figure.alt
-        labels = figure.spec()["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
-        assert '"driver": ["MultiWorkerMirroredStrategy", "(star)"]' in labels

@@ -47,6 +47,7 @@ def test_nodes_of_our_own_machines_have_a_core_each_and_published_ones_are_unkno
     assert {kind: preset["one_core"] for kind, preset in of_kind.items()} == {
         "measured": True,
         "published": False,
+        "Their cluster": False,
     }
 
 

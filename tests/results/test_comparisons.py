@@ -73,9 +73,9 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
         scored(cell(2, "mirrored"), 0.10),
         scored(cell(2, "mpi"), 0.50),
     ]
-    found = comparisons.accuracies_beside_one(tables_of(records, tmp_path))
-    assert found["strategy"].tolist() == ["parameter_averaging"]
-    assert found["change"].tolist() == pytest.approx([-0.01])
+    beside = comparisons.accuracies_beside_one(tables_of(records, tmp_path))
+    assert beside["strategy"].tolist() == ["parameter_averaging"]
+    assert beside["change"].tolist() == pytest.approx([-0.01])
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
         assert other not in page
 
 
-def test_of_two_comparisons_the_one_of_most_strategies_is_told():
+def test_of_two_comparisons_the_one_of_most_strategies_is_shown():
     groups = [
         pd.DataFrame([{"strategy": name, "nodes": nodes} for name in names])
         for names, nodes in (("ab", 8), ("abc", 2), ("abc", 4))
@@ -105,7 +105,7 @@ def test_of_two_comparisons_the_one_of_most_strategies_is_told():
     assert comparisons.most_strategies(groups) is groups[2]
 
 
-def test_parts_that_say_little_of_a_step_have_a_caution_and_untold_ones_no_value(tmp_path):
+def test_parts_that_say_little_of_a_step_have_a_caution_and_unshown_ones_no_value(tmp_path):
     whole = tables_of([make.record(make.cell(n=n)) for n in (1, 2)], tmp_path)["curves"]
     sound = comparisons.split(whole[whole["nodes"] == 2])
     assert sound["flags"].tolist() == [""] and sound["communicate_s"].iloc[0] > 0

@@ -14,18 +14,6 @@ from nodewise.core.errors import UserError
 from nodewise.results.importers import import_curves
 
 FILES = Path("tests/results/files")
-# What each file says: curve, nodes, batch per worker, step time in s; None if it does not say.
-SAID = {
-    "tf_cnn.txt": ("resnet50", 4, 64, 256 / 1400.2),
-    "horovod.txt": ("ResNet50", 4, 32, 32 / 145),
-    "keras.txt": (None, None, None, 0.032),
-    "events.out.tfevents.1700000000.node": (None, None, None, 0.1),
-    "metrics.csv": (None, None, None, 128 / 652.8),
-    "trainer_state.json": (None, None, None, 0.4),
-    "mlperf.txt": ("ssd", None, None, 50.5 * 1024 / 117266),
-    "timeline.json": (None, 2, None, 0.1),
-    "step_times.json": ("my_cnn", 4, 32, 0.031),
-}
 
 
 def run(*arguments) -> tuple[int, str]:
@@ -62,26 +50,6 @@ def refusal(tmp_path):
     return run_and_fail
 
 
-@pytest.mark.parametrize(("name", "said"), SAID.items())
-def test_a_log_becomes_a_point_of_a_curve(convert, name, said):
-    curve, nodes, batch, step_s = said
-    whole = {"trainer_state.json": 128, "mlperf.txt": 1024}  # the batch of all devices together
-    given = [] if nodes else ["--devices", 8]
-    given += [] if batch or name in whole else ["--batch", 16]
-    given += [] if curve else ["--curve", "mine"]
-    (found,) = convert(FILES / name, *given)
-    (point,) = found.measured
-    assert found.name == (curve or "mine")
-    assert point.nodes == (nodes or 8)
-    assert point.batch_per_worker == (batch or (whole[name] / 8 if name in whole else 16))
-    assert point.step_time == pytest.approx(step_s, rel=0.01)
-
-
-def test_a_timeline_splits_a_step(convert):
-    (point,) = convert(FILES / "timeline.json", "--batch", 8)[0].measured
-    assert (point.wait, point.communicate) == (pytest.approx(0.01), pytest.approx(0.02))
-
-
 @pytest.mark.parametrize(
     ("name", "given", "named"),
     [
@@ -109,21 +77,17 @@ def test_what_a_file_lacks_or_contradicts_is_one_line_that_names_it(refusal, nam
     assert named in refusal(FILES / name, *given)
 
 
-def test_file_names_say_devices_and_batches(tmp_path, convert):
+def test_names_of_files_and_folders_say_devices_and_batches(tmp_path, convert):
     paths = [tmp_path / f"cnn_{n}x64.log" for n in (1, 2, 4)]
     for path in paths:
         shutil.copy(FILES / "keras.txt", path)
     (curve,) = convert(*paths, "--name", "{curve}_{devices}x{batch}.log")
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2, 4], [64])
-
-
-def test_names_of_folders_say_devices(tmp_path, convert):
     paths = [tmp_path / "cnn" / f"run_{n}gpu" / "events.out.tfevents.1" for n in (1, 2)]
     for path in paths:
         path.parent.mkdir(parents=True)
         shutil.copy(FILES / "events.out.tfevents.1700000000.node", path)
-    names = "run_{devices}gpu/*"
-    (curve,) = convert(*paths, "--name", names, "--batch", 64)
+    (curve,) = convert(*paths, "--name", "run_{devices}gpu/*", "--batch", 64)
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2], [64])
 
 
@@ -136,27 +100,19 @@ MEGATRON = "iteration 10/ 99 | elapsed time per iteration (ms): {}.5 | global ba
 MILLISECONDS = r"per iteration \(ms\): (?P<step_ms>[\d.]+)"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("--pattern", MILLISECONDS, "--global-batch", 512),
-        ("--pattern", MILLISECONDS + r".*size: (?P<global_batch>\d+)"),
-    ],
-)
-def test_any_other_log_is_read_by_a_pattern(tmp_path, convert, given):
+def test_any_other_log_is_read_by_a_pattern(tmp_path, convert, refusal):
     path = tmp_path / "run.log"
     path.write_text("".join(MEGATRON.format(ms) for ms in (9100, 6200, 6300)))
-    (point,) = convert(path, *given, "--devices", 64)[0].measured
-    assert (point.nodes, point.batch_per_worker, point.step_time) == (64, 8, pytest.approx(6.2505))
-
-
-@pytest.mark.parametrize(
-    "wrong", ["(", "no group", "(?P<weeks>.)", "(?P<step_s>x)", "(?P<step_ms>[a-z])"]
-)
-def test_a_pattern_without_a_time_is_refused(tmp_path, refusal, wrong):
-    path = tmp_path / "run.log"
-    path.write_text(MEGATRON.format(1))
-    refusal(path, "--pattern", wrong, "--devices", 64, "--batch", 8)
+    for given in (
+        ("--pattern", MILLISECONDS, "--global-batch", 512),
+        ("--pattern", MILLISECONDS + r".*size: (?P<global_batch>\d+)"),
+    ):
+        (point,) = convert(path, *given, "--devices", 64)[0].measured
+        assert (point.nodes, point.batch_per_worker) == (64, 8)
+        assert point.step_time == pytest.approx(6.2505)
+    (tmp_path / "mine.csv").unlink()
+    for wrong in ("(", "no group", "(?P<weeks>.)", "(?P<step_s>x)", "(?P<step_ms>[a-z])"):
+        refusal(path, "--pattern", wrong, "--devices", 64, "--batch", 8)
 
 
 def test_a_rate_of_one_device_needs_their_number_from_the_log_or_an_option(tmp_path, convert):

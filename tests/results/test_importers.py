@@ -1,4 +1,4 @@
-"""Files of every format are recognised and give the same curves; plug-ins add formats."""
+"""Files of every format are recognised and become points of curves; plug-ins add formats."""
 
 import os
 import subprocess
@@ -9,43 +9,53 @@ import pandas as pd
 import pytest
 
 import plugins
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
+from nodewise.results.convert import Defaults, convert
 from nodewise.results.curve_rows import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
-from nodewise.results.log_format import PER_DEVICE
 
-EXAMPLES = {
-    "data/templates/measurements.csv": "csv",
-    "tests/results/files/scaling_curves.csv": "csv",
-    "tests/results/files/tf_cnn.txt": "tf_cnn_benchmarks",
-    "tests/results/files/horovod.txt": "horovod_benchmark",
-    "tests/results/files/keras.txt": "keras_console",
-    "tests/results/files/events.out.tfevents.1700000000.node": "tensorboard",
-    "tests/results/files/metrics.csv": "lightning_csv",
-    "tests/results/files/trainer_state.json": "trainer_state",
-    "tests/results/files/mlperf.txt": "mlperf_log",
-    "tests/results/files/timeline.json": "horovod_timeline",
-    "tests/results/files/step_times.json": "step_times",
+FILES = Path("tests/results/files")
+# What each log says: curve, nodes, batch per worker (or of all), step time in s; None if unknown.
+LOGS = {
+    "tf_cnn_benchmarks": ("tf_cnn.txt", "resnet50", 4, 64, 256 / 1400.2),
+    "horovod_benchmark": ("horovod.txt", "ResNet50", 4, 32, 32 / 145),
+    "keras_console": ("keras.txt", None, None, None, 0.032),
+    "tensorboard": ("events.out.tfevents.1700000000.node", None, None, None, 0.1),
+    "lightning_csv": ("metrics.csv", None, None, None, 128 / 652.8),
+    "trainer_state": ("trainer_state.json", None, None, 128 / 8, 0.4),
+    "mlperf_log": ("mlperf.txt", "ssd", None, 1024 / 8, 50.5 * 1024 / 117266),
+    "horovod_timeline": ("timeline.json", None, 2, None, 0.1),
+    "step_times": ("step_times.json", "my_cnn", 4, 32, 0.031),
 }
-
-
-@pytest.mark.parametrize(("path", "name"), EXAMPLES.items())
-def test_a_file_is_recognised_by_its_importer_alone(path, name):
-    assert [one for one in IMPORTERS if IMPORTERS[one].sniff(Path(path))] == [name]
-    rows = IMPORTERS[name].read(Path(path))
-    assert set(rows) <= set(CurveRow.model_fields) | {PER_DEVICE}
-
-
-@pytest.mark.parametrize("path", [path for path in EXAMPLES if "/files/" not in path])
-def test_a_table_has_all_that_curves_need(path):
-    rows, curves = read_rows(Path(path)), import_curves(Path(path)).curves
-    assert {curve.name for curve in curves} == set(rows["curve"])
-    assert sum(point.repeats for curve in curves for point in curve.measured) == len(rows)
+EXAMPLES = {FILES / said[0]: name for name, said in LOGS.items()}
+EXAMPLES |= dict.fromkeys(
+    (FILES / "scaling_curves.csv", Path("data/templates/measurements.csv")), "csv"
+)
 
 
 def test_every_importer_has_an_example():
     assert set(EXAMPLES.values()) == set(IMPORTERS)
+
+
+@pytest.mark.parametrize(("path", "name"), EXAMPLES.items(), ids=str)
+def test_a_file_is_recognised_by_its_importer_alone(path, name):
+    assert [one for one in IMPORTERS if IMPORTERS[one].sniff(path)] == [name]
+    assert set(IMPORTERS[name].read(path)) <= set(CurveRow.model_fields)
+
+
+@pytest.mark.parametrize(("file", "curve", "nodes", "batch", "step_s"), LOGS.values())
+def test_a_log_becomes_a_point_of_a_curve(file, curve, nodes, batch, step_s):
+    given = Defaults(curve and "mine", nodes or 8, batch or 16)
+    rows = convert([FILES / file], given)
+    (found,) = measurements(rows, FILES / file).curves
+    (point,) = found.measured
+    assert found.name == ("mine" if curve else "files")
+    assert (point.nodes, point.batch_per_worker) == (nodes or 8, batch or 16)
+    assert point.step_time == pytest.approx(step_s, rel=0.01)
+    if file == "timeline.json":
+        assert (point.wait, point.communicate) == (pytest.approx(0.01), pytest.approx(0.02))
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
@@ -54,65 +64,35 @@ def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
     path = tmp_path / "file.log"
     path.write_bytes(content)
     assert not IMPORTERS[name].sniff(path)
-    told = ".*--format" if content else "is empty"
-    with pytest.raises(UserError, match=rf"file\.log: {told}"):
-        import_curves(path)
+    assert ("--format" if content else "is empty") in user_error(import_curves, path)
     with pytest.raises(UserError, match=r"file\.log"):
         import_curves(path, name)
 
 
-def test_a_csv_file_that_nobody_recognises_is_told_the_columns_that_it_needs(tmp_path):
+def test_what_a_file_lacks_is_named(tmp_path):
     path = tmp_path / "file.csv"
     path.write_text("name,workers,time\na,1,0.5\n")
-    with pytest.raises(UserError, match=r"file\.csv: .*curve"):
-        import_curves(path)
-
-
-def test_fit_names_all_that_a_log_does_not_say():
-    with pytest.raises(UserError, match="curve, nodes; `nodewise import`"):
-        import_curves(Path("tests/results/files/keras.txt"))
-
-
-def test_values_with_units_may_be_large(tmp_path):
-    path = tmp_path / "curve.csv"
-    path.write_text("curve,n_devices,quantity,value,unit\na,1,throughput,3e15,FLOP/s\n")
-    assert import_curves(path).curves[0].clock == "samples_per_s"
+    assert "lacks columns curve, nodes" in user_error(import_curves, path)
+    assert "curve, nodes; `nodewise import`" in user_error(import_curves, FILES / "keras.txt")
+    for none in (tmp_path, tmp_path / "none.csv"):
+        assert f"{none}: cannot be read" in user_error(import_curves, none)
+    said = user_error(import_curves, Path("data/templates/measurements.csv"), "xml")
+    assert said.startswith("format xml: unknown; allowed: ")
 
 
 def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
-    path = tmp_path / "steps.json"
-    path.write_bytes(b"\xef\xbb\xbf" + Path("tests/results/files/step_times.json").read_bytes())
-    assert len(read_rows(path)) == len(read_rows(Path("tests/results/files/step_times.json")))
+    for name in ("step_times.json", "trainer_state.json", "timeline.json"):
+        path = tmp_path / name
+        path.write_bytes(b"\xef\xbb\xbf" + (FILES / name).read_bytes())
+        assert read_rows(path).equals(read_rows(FILES / name))
 
 
-def test_a_folder_and_a_missing_file_are_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "none.csv"):
-        with pytest.raises(UserError, match=f"{path}: cannot be read"):
-            import_curves(path)
-
-
-def test_an_unknown_format_is_answered_by_those_that_are_known():
-    with pytest.raises(UserError, match=r"^format xml: unknown; allowed: .*csv"):
-        import_curves(Path("data/templates/measurements.csv"), "xml")
-
-
-def test_a_median_of_repeats_keeps_its_noise(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("")
-    row = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5}
-    rows = pd.DataFrame([row | {"noise": 0.02, "repeats": 5}])
-    (point,) = measurements(rows, path).curves[0].measured
-    assert (point.step_time, point.noise, point.repeats) == (0.5, 0.02, 5)
+ROW = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5, "location": "log:7"}
 
 
 @pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"compute_s": 9.0}, {"nodes": 0}])
-def test_rows_of_any_importer_are_checked_and_located(tmp_path, wrong):
-    path = tmp_path / "file"
-    path.write_text("")
-    row = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5}
-    rows = pd.DataFrame([row | {"location": "log:7"} | wrong]).astype({"step_time_s": float})
-    with pytest.raises(UserError, match=r"^log:7\b"):
-        measurements(rows, path)
+def test_rows_of_any_importer_are_checked_and_located(wrong):
+    assert user_error(measurements, pd.DataFrame([ROW | wrong]), FILES / "keras.txt")[:5] == "log:7"
 
 
 @pytest.mark.slow

@@ -10,15 +10,11 @@ from nodewise.results.importers import read_rows
 BAR = "━" * 20
 
 
-def written(tmp_path, text):
+def read(tmp_path, text, clock="step_time_s"):
     path = tmp_path / "train.log"
     path.write_text(text, newline="")
-    return path
-
-
-def read(tmp_path, text):
-    rows = read_rows(written(tmp_path, text))
-    return list(rows["step_time_s"]), rows.attrs["notes"]
+    rows = read_rows(path)
+    return list(rows[clock]), rows.attrs["notes"]
 
 
 FORMS = {
@@ -33,14 +29,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("tag", ["", "[1,0]<stdout>:"])
-def test_only_epochs_of_training_count(tmp_path, form, tag):
+def test_only_epochs_of_training_count(tmp_path, form):
     lines = ["Model: cnn"]
     for number, ms in enumerate((70, 31, 33), 1):
         lines += [f"Epoch {number}/3", form.format(n=469, ms=ms)]
     lines += [form.format(n=469, ms=12), form.format(n=10, ms=13)]  # evaluate and predict
-    text = "".join(f"{tag}{line}\n" for line in lines)
-    assert read(tmp_path, text) == ([0.031, 0.033], [])
+    for tag in ("", "[1,0]<stdout>:"):
+        text = "".join(f"{tag}{line}\n" for line in lines)
+        assert read(tmp_path, text) == ([0.031, 0.033], [])
 
 
 def test_a_bar_counts_once(tmp_path):
@@ -67,8 +63,8 @@ def test_validation_is_not_part_of_a_step(tmp_path):
 def test_old_versions_print_the_time_of_a_sample_or_of_the_epoch_alone(tmp_path):
     per_sample = "Train on 6400 samples\nEpoch 1/2\n6400/6400 [====] - 1s {}us/{} - loss: 2\n"
     for of in ("step", "sample"):
-        rows = read_rows(written(tmp_path, per_sample.format(150, of)))
-        assert list(rows["samples_per_s"]) == [pytest.approx(1 / 150e-6)]
+        rates, _ = read(tmp_path, per_sample.format(150, of), "samples_per_s")
+        assert rates == [pytest.approx(1 / 150e-6)]
     text = "Epoch 1/2\n500/500 - 12s - loss: 1\nEpoch 2/2\n500/500 - 9s - loss: 1\n"
     assert read(tmp_path, text)[0] == [pytest.approx(0.018)]
 
@@ -104,17 +100,8 @@ def test_what_cannot_be_read_is_said(tmp_path, text, message):
 
 
 PIECES = (
-    "Epoch 1/2\n",
-    "40/40",
-    " - 1s",
-    " - 25ms/step",
-    BAR,
-    "\r",
-    "\n",
-    "0",
-    "/",
-    "\x1b[1m",
-    "val_",
+    *("Epoch 1/2\n", "40/40", " - 1s", " - 25ms/step", BAR, "\r", "\n", "0", "/"),
+    *("\x1b[1m", "val_"),
 )
 
 

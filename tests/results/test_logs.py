@@ -7,12 +7,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
 FILES = Path("tests/results/files")
-LOGS = {"horovod.txt": "horovod_benchmark", "tf_cnn.txt": "tf_cnn_benchmarks"}
-PREFIXES = {
+LOGS = {
+    "horovod.txt": "horovod_benchmark",
+    "tf_cnn.txt": "tf_cnn_benchmarks",
+    "mlperf.txt": "mlperf_log",
+}
+HOROVOD = (FILES / "horovod.txt").read_text()
+TF_CNN = (FILES / "tf_cnn.txt").read_text()
+TAGS = {
     "mpirun": "[1,{}]<stdout>:",
     "a newer mpirun": "[1,{}]<stdout>: ",
     "mpirun with times": "Fri Nov 27 13:18:24 2026[1,{}]<stdout>:",
@@ -21,42 +28,40 @@ PREFIXES = {
     "mpirun of SageMaker": "[1,mpirank:{},algo-1]<stdout>:",
     "srun --label": "{}: ",
 }
-STAMPS = {
-    "indentation": "    ",
-    "Ray": "(TorchRunner pid=1234, ip=192.0.2.7) ",
-    "kubectl logs --timestamps": "2026-11-27T13:18:24.123456789Z ",
+AROUND = {
+    "indentation": "    {}",
+    "Ray": "(TorchRunner pid=1234, ip=192.0.2.7) {}",
+    "kubectl logs --timestamps": "2026-11-27T13:18:24.123456789Z {}",
+    "colours": "\x1b[32m{}\x1b[0m[0m",
+    "line ends of Windows": "{}\r",
 }
-HOROVOD = (FILES / "horovod.txt").read_text()
-TF_CNN = (FILES / "tf_cnn.txt").read_text()
 
 
 def written(folder: Path, text: str, name: str = "run.log") -> Path:
     path = folder / name
-    path.write_text(text)
+    path.write_bytes(text.encode())
     return path
 
 
 def refused(folder: Path, text: str, name: str | None = None) -> str:
-    with pytest.raises(UserError) as error:
-        read_rows(written(folder, text), name)
-    return str(error.value)
+    return user_error(read_rows, written(folder, text), name)
 
 
-@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
-@pytest.mark.parametrize("name", LOGS)
-def test_of_ranks_with_tags_the_lowest_is_read(tmp_path, name, prefix):
+@pytest.mark.parametrize("form", TAGS.values(), ids=TAGS)
+@pytest.mark.parametrize("name", ["horovod.txt", "tf_cnn.txt"])
+def test_of_ranks_with_tags_the_lowest_is_read(tmp_path, name, form):
     lines = (FILES / name).read_text().splitlines()
-    tagged = [prefix.format(rank) + line for line in lines for rank in (3, 2, 10)]
+    tagged = [form.format(rank) + line for line in lines for rank in (3, 2, 10)]
     path = written(tmp_path, "\n".join(tagged))
     assert [one for one in IMPORTERS if IMPORTERS[one].sniff(path)] == [LOGS[name]]
     assert read_rows(path).equals(read_rows(FILES / name))
 
 
-@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
+@pytest.mark.parametrize("form", AROUND.values(), ids=AROUND)
 @pytest.mark.parametrize("name", LOGS)
-def test_what_stands_before_every_line_is_not_read(tmp_path, name, stamp):
-    lines = (FILES / name).read_text().splitlines()
-    path = written(tmp_path, "\n".join(stamp + line for line in lines))
+def test_what_stands_around_every_line_is_not_read(tmp_path, name, form):
+    lines = [form.format(line) for line in (FILES / name).read_text().splitlines()]
+    path = written(tmp_path, "\ufeff" + "a warning of a library\n" * 50_000 + "\n".join(lines))
     assert read_rows(path).equals(read_rows(FILES / name))
 
 
@@ -73,30 +78,15 @@ def test_lines_of_other_ranks_change_nothing(tmp_path_factory, others):
 @pytest.mark.parametrize("name", LOGS)
 def test_ranks_without_tags_repeat_their_lines(tmp_path, name):
     lines = (FILES / name).read_text().splitlines(keepends=True)
-    path = written(tmp_path, "".join(line * 2 for line in lines))
-    assert set(read_rows(path)["nodes"]) == {4}
+    rows = read_rows(written(tmp_path, "".join(line * 2 for line in lines)))
+    expected = read_rows(FILES / name)
+    assert {*rows.itertuples(index=False)} == {*expected.itertuples(index=False)}
 
 
-@pytest.mark.parametrize("name", [*LOGS, "mlperf.txt"])
-def test_colours_a_byte_order_mark_and_line_ends_of_windows_are_not_read(tmp_path, name):
-    lines = (FILES / name).read_text().splitlines()
-    path = tmp_path / "run.log"
-    path.write_bytes(
-        "\r\n".join(["\ufeff", *(f"\x1b[32m{line}\x1b[0m[0m" for line in lines)]).encode()
-    )
-    assert read_rows(path).equals(read_rows(FILES / name))
-
-
-@pytest.mark.parametrize("name", [*LOGS, "mlperf.txt"])
-def test_a_log_may_begin_with_much_other_text(tmp_path, name):
-    path = written(tmp_path, "a warning of a library\n" * 50_000 + (FILES / name).read_text())
-    assert read_rows(path).equals(read_rows(FILES / name))
-
-
-def test_a_timeline_may_begin_with_many_names_and_a_byte_order_mark(tmp_path):
+def test_a_timeline_may_begin_with_many_names(tmp_path):
     name = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad"}}
     names = "".join(json.dumps(name | {"pid": pid}) + ",\n" for pid in range(9, 999))
-    text = (FILES / "timeline.json").read_text().replace("[", "\ufeff[\n" + names, 1)
+    text = (FILES / "timeline.json").read_text().replace("[", "[\n" + names, 1)
     path = written(tmp_path, text, "timeline.json")
     assert read_rows(path).equals(read_rows(FILES / "timeline.json"))
 
@@ -106,19 +96,17 @@ def test_a_timeline_may_begin_with_many_names_and_a_byte_order_mark(tmp_path):
     [
         (HOROVOD * 2, 11),
         (HOROVOD.splitlines(keepends=True)[1] + HOROVOD.replace("size: 32", "size: 64"), 3),
-        (HOROVOD + HOROVOD.replace("GPUs: 4", "GPUs: 8"), 11),
         (TF_CNN + TF_CNN.replace("256 global", "512 global"), 28),
     ],
-    ids=["twice", "one that failed", "more devices", "a larger batch"],
+    ids=["twice", "one that failed", "a larger batch"],
 )
 def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
-    assert f"run.log: line {line}: another run begins; give each its own file" in refused(
-        tmp_path, text
-    )
+    said = refused(tmp_path, text)
+    assert f"run.log: line {line}: another run begins; give each its own file" in said
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "said"),
     [
         ("256 global", "0 global", "a batch of 0 with 64 per device"),
         ("64 per device", "0 per device", "a batch of 256 with 0 per device"),
@@ -127,9 +115,8 @@ def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
         ("training", "forward-only", "line 4: "),
     ],
 )
-def test_a_log_of_tf_cnn_benchmarks_that_cannot_be_read_is_refused(tmp_path, old, new, told):
-    assert old in TF_CNN
-    assert told in refused(tmp_path, TF_CNN.replace(old, new), "tf_cnn_benchmarks")
+def test_a_log_of_tf_cnn_benchmarks_that_cannot_be_read_is_refused(tmp_path, old, new, said):
+    assert said in refused(tmp_path, TF_CNN.replace(old, new), "tf_cnn_benchmarks")
 
 
 def test_a_batch_per_device_need_not_be_whole(tmp_path):
@@ -138,19 +125,18 @@ def test_a_batch_per_device_need_not_be_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "column"),
     [
-        ("GPUs: 4", "GPUs: 0", "run.log, nodes: "),
-        ("GPUs: 4", f"GPUs: {'9' * 400}", "run.log, nodes: "),
-        ("size: 32", "size: 0", "run.log, batch_per_worker: "),
-        ("150.0", "0.0", "run.log, samples_per_s: "),
-        ("ResNet50", "R" * 300, "run.log, curve: "),
+        ("GPUs: 4", "GPUs: 0", "nodes"),
+        ("GPUs: 4", f"GPUs: {'9' * 400}", "nodes"),
+        ("size: 32", "size: 0", "batch_per_worker"),
+        ("150.0", "0.0", "samples_per_s_per_device"),
+        ("ResNet50", "R" * 300, "curve"),
     ],
 )
-def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, told):
+def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, column):
     path = written(tmp_path, HOROVOD.replace(old, new))
-    with pytest.raises(UserError, match=told):
-        import_curves(path)
+    assert user_error(import_curves, path).startswith(f"{path}, {column}: ")
 
 
 def mlperf(*events: tuple[str, object, dict[str, object]], second: int = 1) -> str:
@@ -192,7 +178,7 @@ def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "said"),
     [
         (mlperf(BATCH, *RUN, *RUN), "another run begins"),
         (mlperf(BATCH, *RUN, ("global_batch_size", 128, {})), "line 4: another run begins"),
@@ -200,8 +186,8 @@ def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
         (mlperf(*EPOCH).replace("1000", "soon"), "has no line like"),
     ],
 )
-def test_a_log_of_mlperf_of_two_runs_or_without_an_end_is_refused(tmp_path, text, told):
-    assert told in refused(tmp_path, text)
+def test_a_log_of_mlperf_of_two_runs_or_without_an_end_is_refused(tmp_path, text, said):
+    assert said in refused(tmp_path, text)
 
 
 JSON = st.recursive(

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,11 @@ from pydantic import ValidationError
 import make_records as make
 from mistakes import user_error
 from nodewise.core.errors import UserError
-from nodewise.core.files import file_sha256
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
 from nodewise.results.manifest import MANIFEST, read_manifest
-from nodewise.results.measurement import Split
 from nodewise.results.noise_scale import read_noise_scale
-from nodewise.results.record import Failure, Record, read_record, record_json
+from nodewise.results.record import Record, read_record, record_json
 
 TREE = json.loads(record_json(make.record(make.cell(n=1))))
 FAILURE = {"reason": "rank 1: killed by SIGKILL", "rank": 1, "log_tail": ["<script>", "last"]}
@@ -58,20 +55,10 @@ def test_a_contradiction_is_no_record(changes):
         Record.model_validate_json(with_changes(**changes))
 
 
-def test_a_failed_cell_is_a_record_too():
-    text = with_changes(status="failed", result=None, failure=FAILURE)
-    assert Record.model_validate_json(text).failure.rank == 1
-
-
-@given(st.lists(st.integers(0, 5), min_size=5, max_size=5))
-def test_the_parts_of_a_split_are_equally_long(lengths):
-    names = ("compute_us", "wait_us", "communicate_us", "apply_us", "step_us")
-    parts = {name: [1] * length for name, length in zip(names, lengths, strict=True)}
-    if len({*lengths[:4], lengths[4] or lengths[0]}) == 1 and lengths[0] > 0:
-        Split(**parts, idle_barrier_us=0)
-    else:
-        with pytest.raises(ValidationError):
-            Split(**parts, idle_barrier_us=0)
+def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():
+    failure = FAILURE | {"reason": "lost\n\x1b[31mpeer\u202e"}
+    text = with_changes(status="failed", result=None, failure=failure)
+    assert Record.model_validate_json(text).failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
 
 
 @pytest.mark.parametrize(
@@ -101,22 +88,17 @@ WORKER = "result.workers[0]"
         (f"{WORKER}.step_us", [], f"{WORKER}.step_us: "),
         (f"{WORKER}.step_us", [10, 10**15], f"{WORKER}.step_us[1]: {10**15} "),
         (f"{WORKER}.step_us", [0, 11], f"{WORKER}.step_us[0]: 0 "),
-        (f"{WORKER}.step_us", [-1, 1], f"{WORKER}.step_us[0]: -1 "),
-        (f"{WORKER}.input_us", [0, -1], f"{WORKER}.input_us[1]: -1 "),
         (f"{WORKER}.input_us", [1], f"{WORKER}: "),
-        (f"{WORKER}.elapsed_s", 1e9, f"{WORKER}.elapsed_s: 1000000000.0 "),
         (f"{WORKER}.elapsed_s", float("nan"), f"{WORKER}.elapsed_s: nan "),
         (f"{WORKER}.rank", 1, f"{WORKER}: "),
         (f"{WORKER}.bytes_sent", 10**30, f"{WORKER}.bytes_sent: {10**30} "),
-        (f"{WORKER}.split.compute_us", [10**15], f"{WORKER}.split.compute_us[0]: {10**15} "),
+        (f"{WORKER}.split.compute_us", [1, 2, 3], f"{WORKER}.split: "),
         ("result.epochs", [], "result.epochs: "),
         ("result.epochs[0].steps", 3, f"{WORKER}: "),
         ("result.epochs[0].accuracy", 1.5, "result.epochs[0].accuracy: 1.5 "),
         ("result.epochs[0].loss", float("inf"), "result.epochs[0].loss: inf "),
-        ("result.test.accuracy", -0.1, "result.test.accuracy: -0.1 "),
         ("finished_at", "2026-11-20T12:00:00", "finished_at: '2026-11-20T12:00:00' "),
         ("cell.time_limit_s", float("inf"), "cell.time_limit_s: inf "),
-        ("cell.repeat", 10**30, f"cell.repeat: {10**30} "),
     ],
 )
 def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
@@ -133,11 +115,6 @@ def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
     assert user_error(read_record, path).startswith(f"{path}: {refused}")
 
 
-def test_a_reason_is_one_line_without_control_characters():
-    failure = Failure(reason="lost\n\x1b[31mpeer\u202e", rank=None, log_tail=[])
-    assert failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
-
-
 @pytest.mark.parametrize("study", sorted(Path("data/records").glob("*/*")), ids=str)
 def test_every_committed_file_is_accepted(study):
     for path in study.rglob("*.json"):
@@ -151,20 +128,6 @@ def test_every_committed_file_is_accepted(study):
             read_manifest(path)
         else:
             assert read_record(path).status == "ok"
-
-
-@pytest.mark.parametrize("manifest", sorted(Path("data/records").rglob(MANIFEST)), ids=str)
-def test_a_manifest_says_what_its_folder_holds(manifest):
-    said = read_manifest(manifest)
-    records = [read_record(path) for path in manifest.parent.rglob("repeat~*.json")]
-    launches = Counter(record.cell.experiment for record in records)
-    points = {(one.cell.experiment, one.cell.id.rpartition("/")[0]) for one in records}
-    assert {one.name: one.launches for one in said.experiments} == launches
-    assert sum(one.points for one in said.experiments) == len(points)
-    assert {record.provenance.cpu for record in records} == {said.machine}
-    assert min(record.started_at for record in records) == said.first_started_at
-    assert max(record.finished_at for record in records) == said.last_finished_at
-    assert file_sha256(manifest.parent / "calibration.json") == said.calibration_sha256
 
 
 @given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))

@@ -94,7 +94,6 @@ def barriers_of(watched, paths):
     return found
 
 
-@pytest.mark.timeout(60)
 def test_nobody_is_kept_out_of_the_first_page_and_a_page_of_results(watched, of_each_kind):
     results = next(path for path in of_each_kind if path.startswith("results/"))
     found = barriers_of(watched, ["index.html", results])

@@ -1,13 +1,10 @@
 """What readers do with charts in a real browser: filter, switch, click, print, wait."""
 
-import itertools
 import re
 import struct
-from io import StringIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import pandas as pd
 import pytest
 from PIL import Image
 
@@ -19,21 +16,6 @@ RESULTS = "results/fashion-mnist/fashion-cnn.html"
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 LOSS = "ntua_epochs-fashion_cnn-fashion_mnist-measured-loss-by-epoch"
 POINTS = f"[id='{TIME}'] .nw-live .mark-symbol.role-mark path"
-FIRST_CHART_MS = 1500
-LOADED = 4  # factor by which drawing is slower while other tests run
-NARROW = {"viewport": {"width": 360, "height": 800}}
-
-
-def data_of(site, name):
-    """Return the data that a chart draws."""
-    return pd.read_csv(StringIO((site / "charts" / f"{name}.csv").read_text()))
-
-
-def expect_points(page, count):
-    page.wait_for_function(
-        "([where, count]) => document.querySelectorAll(where).length === count",
-        arg=[POINTS, count],
-    )
 
 
 def chosen(page):
@@ -53,7 +35,8 @@ def with_charts(site, html):
     "watched",
     [
         {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
-        for width, theme in itertools.product((360, 768, 1440), ("light", "dark"))
+        # With 360 pixels, `test_site` looks for blank charts.
+        for width, theme in ((768, "dark"), (1440, "light"))
     ],
     indirect=True,
 )
@@ -117,16 +100,6 @@ def test_a_picture_saved_from_a_dark_page_can_be_read_on_any_paper(watched):
     assert max(picture.getpixel((0, 0))[:3]) < 80
 
 
-def test_charts_are_drawn_when_they_are_unfolded(watched):
-    page = watched.open(RESULTS)
-    folded = page.locator(".nw-more").first
-    assert folded.locator(".nw-figure--live").count() == 0
-    folded.locator("summary").first.click()
-    wait_for_charts(page)
-    figures = folded.locator(".nw-figure")
-    assert folded.locator(".nw-figure--live").count() == figures.count() > 0
-
-
 # --- cells ---
 
 
@@ -142,54 +115,6 @@ def test_a_click_on_a_point_opens_the_page_of_its_curve(watched):
     page.wait_for_url("**/curves/fashion-cnn/multi-worker-mirrored.html")
 
 
-def test_pointing_at_a_mark_tells_what_it_has_and_where_a_click_leads(watched):
-    page = watched.open(RESULTS)
-    points = page.locator(POINTS)
-    marks = points.evaluate_all("(all) => all.map((one) => one.__data__.datum)")
-    told = page.locator("#vg-tooltip-element")
-    published = next(i for i, one in enumerate(marks) if not one["cell_id"])
-    points.nth(published).hover(force=True)
-    told.wait_for()
-    assert "Time (s)" in told.inner_text()
-    assert not {"null", "Caution", "cell"} & set(re.findall(r"\w+", told.inner_text()))
-    cautious = next(i for i, one in enumerate(marks) if one["cell_id"] and one["flags"])
-    points.nth(cautious).hover(force=True)
-    page.wait_for_function(
-        "document.querySelector('#vg-tooltip-element').innerText.includes('Click to open its page')"
-    )
-    assert marks[cautious]["flags"] in told.inner_text()
-    assert marks[cautious]["cell_id"] not in told.inner_text()
-
-
-def test_pictures_are_offered_beside_the_other_files(watched):
-    page = watched.open(RESULTS)
-    wait_for_charts(page)
-    offered = page.locator(f"[id='{TIME}'] .nw-links").locator("a, button").all_inner_texts()
-    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its records", "How to read it"]
-
-
-@pytest.mark.parametrize("watched", [NARROW], indirect=True)
-def test_on_a_telephone_node_numbers_do_not_run_into_each_other(watched):
-    page = watched.open(RESULTS)
-    wait_for_charts(page)
-    texts = page.locator(f"[id='{TIME}'] .nw-live .mark-text.role-mark text")
-    boxes = sorted(
-        texts.evaluate_all(
-            """(all) => all.filter((one) => getComputedStyle(one).opacity > 0)
-              .map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.right])"""
-        )
-    )
-    assert len(boxes) >= 2
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
-
-
-def test_a_click_on_a_bar_opens_the_page_of_its_curve(watched):
-    page = watched.open(RESULTS)
-    bar = page.locator("[id$='-split'] .nw-live .mark-rect.role-mark path").first
-    bar.click(force=True)
-    page.wait_for_url("**/curves/fashion-cnn/*.html")
-
-
 def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
     page = watched.open(RESULTS)
     page.locator(f"[id='{LOSS}']").get_by_role("link", name="Its records").press("Enter")
@@ -203,26 +128,7 @@ def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
     assert chosen(page) == {name: [value] for name, value in asked.items()}
 
 
-def test_a_drawn_chart_says_what_it_is(watched):
-    page = watched.open(RESULTS)
-    told = page.locator(f"[id='{TIME}'] .nw-live[role=graphics-document]")
-    assert "words and numbers" in told.get_attribute("aria-label")
-
-
 # --- themes, paper, weight, time ---
-
-
-def test_the_switch_to_dark_draws_the_charts_again(watched, site):
-    page = watched.open(RESULTS)
-    expect_points(page, len(data_of(site, TIME)))
-    page.locator("label[title='Switch to dark']").click()
-    page.wait_for_selector(f"[id='{TIME}'] .nw-figure[data-theme=dark]")
-    expect_points(page, len(data_of(site, TIME)))
-    wait_for_charts(page)
-    themes = page.locator(".nw-figure:visible").evaluate_all(
-        "(all) => all.map((f) => f.dataset.theme)"
-    )
-    assert set(themes) == {"dark"}
 
 
 @pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
@@ -249,41 +155,3 @@ def test_charts_that_are_folded_are_on_paper(watched, site):
     page.emulate_media(media="print")
     assert min(heights()) > 200
     assert page.locator(".nw-more .nw-data:visible").count() == 0
-
-
-def test_tables_are_whole_on_paper(watched):
-    page = watched.open("records.html")
-    page.emulate_media(media="print")
-    table = page.locator(".nw-scroll").first
-    assert table.evaluate("(one) => one.scrollHeight - one.clientHeight") <= 1
-
-
-def test_another_width_breaks_titles_anew(watched):
-    page = watched.open(RESULTS)
-    lines = f"[id='{TIME}'] .nw-live .role-title-subtitle text tspan"
-    before = page.locator(lines).count()
-    page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_function(
-        "([where, count]) => document.querySelectorAll(where).length > count", arg=[lines, before]
-    )
-
-
-def test_charts_on_the_screen_are_drawn_first(watched):
-    page = watched.open(RESULTS)
-    figures = page.locator(".nw-figure:visible")  # Other charts are folded.
-    names = figures.evaluate_all("(all) => all.map((one) => one.dataset.name)")
-    order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
-    assert page.evaluate(order) == names
-    page.goto("about:blank")  # Otherwise the browser stays on the page and scrolls.
-    page = watched.open(f"{RESULTS}#{names[-2]}")
-    assert page.evaluate(order)[0] in names[-3:]
-
-
-@pytest.mark.parametrize("path", ["index.html", RESULTS])
-def test_the_first_chart_is_there_soon(watched, site, path):
-    page = watched.page
-    page.goto(f"{site.as_uri()}/{path}")
-    page.mouse.move(3, 3)
-    page.wait_for_selector(".nw-figure--live")
-    first = page.evaluate("performance.getEntriesByName('nodewise:chart')[0].startTime")
-    assert first < FIRST_CHART_MS * LOADED

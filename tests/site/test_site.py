@@ -3,7 +3,6 @@
 import json
 import re
 from collections import defaultdict
-from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
 from urllib.parse import unquote, urlsplit
@@ -12,12 +11,10 @@ from zipfile import ZipFile
 import pandas as pd
 import pytest
 
-import nodewise
 from browsing import (
     CURVE,
     EVERY_SITE,
     ODD_CURVE,
-    ODD_LOG,
     ODD_MODEL,
     ODD_REASON,
     ODD_RESULTS,
@@ -25,13 +22,11 @@ from browsing import (
     scroll_through,
     wait_for_charts,
 )
-from nodewise.core.units import KINDS
-from nodewise.results.columns import COLUMNS, OVERHEAD, explain_table
+from nodewise.results.columns import COLUMNS, OVERHEAD
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
 WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
-READING = "how-to-read.html#"
 NARROW = {"viewport": {"width": 360, "height": 800}}
 LONGEST = 15_000  # height of a page in pixels on a telephone
 
@@ -74,12 +69,6 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
     assert {path: names for path, names in blank.items() if names} == {}
     with_numbers = {*WITH_FIGURES, *WITH_NUMBERS} & {*opened}
     assert min(counted[path] for path in with_numbers) >= 3
-
-
-@pytest.mark.slow
-def test_synthetic_data_is_announced_at_the_top_of_every_page(watched, html):
-    for path in [*WITH_FIGURES, CURVE, ODD_CURVE, "method.html", "data.html"]:
-        assert "synthetic data" in watched.open(path).locator(".md-banner").inner_text()
 
 
 # --- charts ---
@@ -145,12 +134,6 @@ def test_the_switch_draws_the_charts_again_in_the_other_theme(watched):
     assert ink(page) == light
 
 
-@pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
-def test_a_dark_system_gets_dark_charts_at_once(watched):
-    page = watched.open("index.html")
-    assert page.locator(".nw-figure[data-theme=dark]").count() == 1
-
-
 def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
     page = watched.open(RESULTS)
     page.locator(
@@ -198,22 +181,6 @@ def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, 
     assert not page.locator(".nw-filter").is_visible()
 
 
-@pytest.mark.slow
-def test_every_figure_has_words_a_table_and_its_files(watched, site):
-    for path in WITH_FIGURES:
-        for card in watched.open(path).locator(".nw-card").all():
-            assert len(card.locator("img").get_attribute("alt")) > 60
-            told = card.locator(".nw-links").text_content()
-            assert re.match(f"Data: ({'|'.join(KINDS)})", told)
-            assert READING in card.get_by_text("How to read it").get_attribute("href")
-            assert card.locator("details tbody tr").count() > 0
-            downloads = card.locator(".nw-links a[download]").all()
-            links = [link.get_attribute("href") for link in downloads]
-            assert [link.rpartition("/")[2].partition(".")[2] for link in links] == [
-                *("csv", "vl.json", "svg")
-            ]
-
-
 # --- text that would be markup ---
 
 
@@ -232,24 +199,6 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
         assert page.get_by_text(ODD_REASON).first.is_visible(), path
         assert page.locator("article img[src=x]").count() == 0
         assert page.locator("article a[href^=javascript]").count() == 0
-
-
-def test_a_log_with_markup_is_shown_line_by_line(watched):
-    log = watched.open(ODD_CURVE).locator(".failure pre code").inner_text()
-    assert log.splitlines() == ODD_LOG
-
-
-def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
-    page = watched.open("index.html")
-    field = page.locator("input[name=query]")
-    field.click()
-    field.press_sequentially("pooled")
-    page.wait_for_selector(".md-search-result__item")
-    found = page.locator(".md-search-result__list").inner_text()
-    assert "Method and data" in found
-    field.fill("")
-    field.press_sequentially("odd")  # the experiment whose model has a script tag as its name
-    page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
 
 
 # --- cells ---
@@ -363,16 +312,6 @@ def test_every_table_can_be_downloaded(site):
     assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
     read = pd.read_parquet(site / "tables/predictions.parquet")
     assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
-
-
-def test_the_page_of_data_explains_every_column_and_says_how_to_cite_and_to_add(site):
-    page = unescape((site / "data.html").read_text())
-    for name in [*COLUMNS, *OVERHEAD]:
-        _, columns = explain_table(name)
-        for column, meaning in columns.items():
-            assert f"<td><code>{column}</code></td><td>{meaning}</td>" in page, f"{name}: {column}"
-    assert f"Cite as: nodewise {nodewise.__version__}" in page
-    assert 'id="add"' in page and "nodewise publish --config" in page
 
 
 def test_all_records_can_be_downloaded_at_once(site):

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from calculator import drawn_s, interval_s, step_s
-from nodewise.predict.devices import DEVICES
 from nodewise.predict.fit import TAILS
 
 pytestmark = pytest.mark.slow
@@ -48,12 +47,6 @@ def begun_with(page):
     """Return the preset that the page begins with, and its batch and nodes."""
     first = preset(page)
     return first, first["batches"][len(first["batches"]) // 2], first["nodes"][-1]
-
-
-def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched):
-    page = watched.open(PAGE)
-    assert told_s(page) == pytest.approx(step_s(*begun_with(page)), rel=0.005)
-    assert page.locator(".nw-what-if__warning").inner_text() == ""
 
 
 def test_it_begins_with_the_intervals_of_the_fit(watched, site):
@@ -96,27 +89,6 @@ def test_the_interval_of_the_efficiency_is_that_of_the_draws_on_one_node_and_on_
     assert page.locator(".nw-what-if__table .nw-chosen td").nth(8).inner_text() == "100 %"
 
 
-def test_devices_twice_as_fast_halve_the_interval_and_typed_computing_has_none(watched):
-    page = watched.open(f"{PAGE}?nodes=1")
-    ends = told_ends_s(page)
-    page.fill("[name=speed]", "2")
-    assert told_ends_s(page) == pytest.approx([end / 2 for end in ends], rel=0.005)
-    page.fill("[name=fixed_ms]", "20")
-    assert told_ends_s(page) == pytest.approx([told_s(page)] * 2, rel=1e-3)
-    assert "What you changed counts as exact, with all of computing: " in answer(page)
-
-
-def test_made_up_values_have_no_interval(watched):
-    empty = "(one) => { one.textContent = '[]'; }"
-    without = f"() => document.querySelectorAll('#nw-presets').forEach({empty})"
-    # At this moment the page has been parsed, but its scripts have not run yet.
-    watched.page.add_init_script(f"document.addEventListener('readystatechange', {without})")
-    page = watched.open(PAGE)
-    assert "all values are made up" in warning(page)
-    assert "No interval is known" in answer(page)
-    assert page.locator(".nw-what-if :is(.nw-range, .band)").count() == 0
-
-
 def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
     page = watched.open(PAGE)
     first, _, nodes = begun_with(page)
@@ -148,17 +120,6 @@ def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_
     assert "?" not in page.url
 
 
-def test_each_way_asks_for_what_it_needs_and_hides_the_rest(watched):
-    page = watched.open(PAGE)
-    shown = {"averaging": "period", "compressed": "density", "server": "servers"}
-    for law, name in shown.items():
-        page.select_option("[name=law]", law)
-        assert page.locator(f"[name={name}]").is_visible()
-        assert "A step on" in answer(page)
-    page.select_option("[name=law]", "ring")
-    assert not any(page.locator(f"[name={name}]").is_visible() for name in shown.values())
-
-
 @pytest.mark.parametrize(
     ("name", "typed", "title"),
     [
@@ -182,24 +143,6 @@ def test_what_cannot_be_is_said_and_nothing_is_computed(watched, name, typed, ti
 def test_a_step_that_takes_no_time_is_none(watched):
     page = watched.open(f"{PAGE}?fixed_ms=0&example_us=0")
     assert "takes no time" in warning(page)
-
-
-def test_what_a_way_does_not_ask_for_does_not_stop_it(watched):
-    page = watched.open(PAGE)
-    page.select_option("[name=law]", "averaging")
-    page.fill("[name=period]", "0")
-    assert warning(page).startswith("Steps between averages: ")
-    page.select_option("[name=law]", "ring")
-    assert not warning(page).startswith("Steps")
-
-
-def test_a_pipeline_asks_for_its_activations_where_nobody_knows_them(watched):
-    page = watched.open(PAGE)
-    page.select_option("[name=law]", "gpipe")
-    assert warning(page).startswith("Activations per example, kB: ")
-    page.fill("[name=activation_kb]", "50")
-    assert "A step on" in answer(page)
-    assert "this formula is not the one that was fitted" in warning(page)
 
 
 @pytest.mark.parametrize(
@@ -233,18 +176,6 @@ def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
     assert "NaN" not in page.locator(".nw-what-if__chart").inner_html()
 
 
-def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
-    """The deviation of a batch from the straight line is halved, too."""
-    page = watched.open(PAGE)
-    first = preset(page)
-    page.fill("[name=nodes]", "1")
-    before = told_s(page)
-    for name, factor in (("fixed_ms", 1e3), ("example_us", 1e6)):
-        whole = {"fixed_ms": "compute_fixed_s", "example_us": "compute_per_example_s"}[name]
-        page.fill(f"[name={name}]", repr(first["values"][whole] * factor / 2))
-    assert told_s(page) == pytest.approx(before / 2, rel=0.005)
-
-
 def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(watched):
     page = watched.open(PAGE)
     page.select_option("[name=link]", label="10gbit-tcp")
@@ -257,32 +188,6 @@ def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(wa
     assert answer(page) == told
     page.fill("[name=rate_mbit]", "77")
     assert page.input_value("[name=link]") == ""
-
-
-def test_a_device_that_is_chosen_has_its_factor_and_typing_is_another(watched):
-    page = watched.open(PAGE)
-    page.select_option("[name=preset]", label=preset(page, one_core=True)["title"])
-    assert page.input_value("[name=device]") == "1"
-    device = next(one for one in DEVICES if one.title == "NVIDIA V100")
-    page.select_option("[name=device]", label=device.title)
-    assert float(page.input_value("[name=speed]")) == device.times_as_fast > 1
-    told = answer(page)
-    assert "What you changed counts as exact: Devices, times as fast." in told
-    page.reload()
-    page.wait_for_selector("#calculator:not([hidden])")
-    assert answer(page) == told
-    assert page.input_value("[name=device]") == f"{device.times_as_fast:g}"
-    page.fill("[name=speed]", "3")
-    assert page.input_value("[name=device]") == "other"
-
-
-def test_devices_are_offered_for_curves_whose_nodes_are_cores(watched):
-    page = watched.open(PAGE)
-    for one_core in (True, False):
-        title = preset(page, one_core=one_core)["title"]
-        page.select_option("[name=preset]", label=title)
-        assert page.locator("[name=device]").is_visible() is one_core
-        assert page.locator(".nw-what-if__devices").is_visible() is one_core
 
 
 def costs(page):
@@ -309,14 +214,6 @@ def test_an_epoch_costs_what_its_nodes_cost_for_its_time(watched):
     assert "an efficiency of at least 80\u00a0%" in answer(page)
 
 
-def test_devices_twice_as_fast_take_half_the_time_on_one_node(watched):
-    page = watched.open(f"{PAGE}?nodes=1")
-    before = told_s(page)
-    page.fill("[name=speed]", "2")
-    assert told_s(page) == pytest.approx(before / 2, rel=0.005)
-    assert "changed: Devices, times as fast" in warning(page)
-
-
 def test_the_axis_of_many_nodes_can_be_read(watched):
     page = watched.open(f"{PAGE}?nodes=1000")
     boxes = page.locator(".nw-what-if__chart svg text[text-anchor=middle]").evaluate_all(
@@ -332,9 +229,3 @@ def test_without_scripts_there_is_a_table(watched, site):
     watched.page.goto(f"{site.as_uri()}/{PAGE}")
     assert not watched.page.locator("#calculator").is_visible()
     assert watched.page.locator("details table tbody tr").count() > 3
-
-
-@pytest.mark.parametrize("watched", [{"viewport": {"width": 360, "height": 780}}], indirect=True)
-def test_it_fits_a_narrow_screen(watched):
-    page = watched.open(PAGE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,5 +1,6 @@
 """Properties of the whole site: numbers, names, links, sizes, servers, the search."""
 
+import json
 import re
 import threading
 from functools import partial
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import prose
-from browsing import EVERY_SITE, ODD_MODEL
+from browsing import CURVE, EVERY_SITE, ODD_MODEL
+from nodewise.core.errors import UserError
+from nodewise.report.site import build_site
 
 HOME_BYTES, PAGE_BYTES = 500_000, 1_000_000
 """Bytes that a page may load before it is used, uncompressed and without the search index."""
@@ -39,6 +42,26 @@ def test_the_navigation_has_five_entries_and_every_page_belongs_to_one(site, htm
         entries = re.findall(r'<li class="md-tabs__item( md-tabs__item--active)?">', page)
         assert len(entries) == 5, path
         assert len(list(filter(None, entries))) == (path != "404.html"), path
+
+
+def test_a_complaint_of_mkdocs_is_a_mistake_and_leaves_no_site(tmp_path):
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    (pages / "index.md").write_text("[nowhere](nowhere.md)")
+    with pytest.raises(UserError, match=r"docs: .*strict mode"):
+        build_site(pages, tmp_path / "site")
+    assert [path.name for path in tmp_path.iterdir()] == ["docs"]
+
+
+def test_the_room_of_a_picture_is_known_before_it_is_loaded(site, html):
+    sized = re.compile(r'<img class="nw-still" src="([^"]+)" width="(\d+)" height="(\d+)"')
+    for path in html:
+        page = (site / path).read_text()
+        shown = sized.findall(page)
+        assert len(shown) == page.count('<img class="nw-still"')
+        for source, width, height in shown:
+            assert int(width) > 600 and int(height) > 200
+            assert f'viewBox="0 0 {width}' in ((site / path).parent / source).read_text()
 
 
 # --- numbers ---
@@ -203,6 +226,16 @@ def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(wat
 
 
 # --- search ---
+
+
+def test_the_search_knows_curves_with_a_server_and_without(site):
+    index = json.loads((site / "search/search_index.json").read_text())
+    entries = {entry["location"]: entry for entry in index["docs"]}
+    assert "Fashion CNN" in entries[CURVE]["title"] and "method.html" in entries
+    # No entry contains broken words.
+    assert not [e for e in entries.values() if "&#" in e["title"] + e["text"]]
+    script = (site / "search/search_index.js").read_text()
+    assert json.loads(script.removeprefix("var __index = ")) == index
 
 
 def test_search_finds_a_curve_by_its_model_and_strategy(watched):

@@ -102,7 +102,7 @@ def pictures(rank, options, addresses, out):
     )  # fmt: skip
     trained = compressed_sgd.Strategy(job)
     KEPT.append(trained)
-    initial, before, losses = flat(trained), traffic().sent, []
+    before, losses = traffic().sent, []
     for step in range(STEPS):
         trained.model.reset_metrics()
         logs = trained.step((tf.constant(x[step, rank]), tf.constant(y[step, rank])))
@@ -111,7 +111,6 @@ def pictures(rank, options, addresses, out):
         "sent": traffic().sent - before,
         "counted": trained.observations()["bytes_counted"],
         "losses": losses,
-        "initial": initial,
         "weights": flat(trained),
     }
 

@@ -1,8 +1,6 @@
 """Gradients are exchanged in buckets, each as soon as back-propagation has computed it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import compiled
 
@@ -14,22 +12,6 @@ def replica():
     from nodewise.strategies import replica
 
     return replica
-
-
-@given(st.lists(st.integers(1, 600_000), min_size=1, max_size=20))
-def test_buckets_hold_all_in_order_and_are_closed_when_they_are_large_enough(replica, entries):
-    import tensorflow as tf
-
-    tensors = [tf.TensorSpec([count], tf.float32) for count in entries]
-    buckets = replica.in_buckets(tensors)
-    assert [one for bucket in buckets for one in bucket] == tensors
-    for *before_last, _ in buckets:
-        assert size_of(before_last) < replica.BUCKET_BYTES
-    assert all(size_of(bucket) >= replica.BUCKET_BYTES for bucket in buckets[:-1])
-
-
-def size_of(tensors):
-    return sum(4 * one.shape[0] for one in tensors)
 
 
 def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed(replica):

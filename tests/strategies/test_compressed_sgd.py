@@ -17,7 +17,6 @@ OPTIONS = {
     "threshold": {"method": "threshold", "threshold": 0.5},
     "top_k": {"method": "top_k", "share": 0.05},
     "warm_up": DENSE | {"warmup_steps": 5, "warmup_nodes": 2},
-    "warm_up_threshold": {"threshold": 0.5, "warmup_steps": 5},
 }
 PICTURES = {
     "dense": DENSE,
@@ -67,16 +66,11 @@ def moved(workers):
 
 
 @pytest.mark.parametrize("label", OPTIONS)
-def test_replicas_are_equal_bit_by_bit_after_every_step(linear, label):
-    first, *others = linear[label]
+def test_replicas_are_equal_bit_by_bit_and_the_split_form_does_the_same_again(linear, label):
+    first = linear[label][0]
     assert np.abs(np.diff(first["weights"], axis=0)).max(axis=1).all()
-    for other in others:
-        np.testing.assert_array_equal(first["weights"], other["weights"])
-
-
-@pytest.mark.parametrize("label", OPTIONS)
-def test_the_split_form_from_the_initial_state_does_the_same_again(linear, label):
     for worker in linear[label]:
+        np.testing.assert_array_equal(first["weights"], worker["weights"])
         np.testing.assert_allclose(worker["again"], worker["weights"][-1], atol=1e-4)
 
 
@@ -94,12 +88,6 @@ def test_everything_sent_is_training_on_the_mean_over_all_examples(linear):
     np.testing.assert_allclose(moved(linear["dense"]), expected, atol=1e-4)
 
 
-def test_a_step_of_float16_is_within_its_rounding_of_a_dense_one(linear):
-    expected = inputs()[0].mean(axis=0)
-    largest = np.abs(own_means()[:, 0]).max()
-    np.testing.assert_allclose(moved(linear["float16"])[0], expected, atol=largest * 2**-11)
-
-
 def test_at_first_only_the_updates_of_some_nodes_count(linear):
     """The first five steps use the mean over two nodes' examples, the others that over all."""
     some = inputs()[:5, : sum(EXAMPLES[:2])].mean(axis=1)
@@ -107,39 +95,19 @@ def test_at_first_only_the_updates_of_some_nodes_count(linear):
     np.testing.assert_allclose(moved(linear["warm_up"]), expected, atol=1e-4)
 
 
-def test_nothing_is_kept_of_gradients_that_do_not_count(linear):
-    workers = linear["warm_up_threshold"]
-    counted = own_means()
-    counted[1:, :5] = 0
-    sent = counted.sum(axis=1) - [w["residual"] for w in workers]
-    # With a threshold, every update is a multiple of the threshold.
-    np.testing.assert_allclose(sent / 0.5, np.round(sent / 0.5), atol=1e-3)
-    assert (sent[0] > sent[1:] + 0.5).any(axis=1).all()
-
-
-@pytest.mark.parametrize("label", PICTURES)
-def test_the_bytes_counted_are_those_on_the_wire(pictures, label):
-    for worker in pictures[label]:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("label", "ratio"), [("dense", 0.99), ("float16", 1.99), ("threshold", 30), ("top_k", 30)]
+)
+def test_it_learns_with_few_bytes_which_are_those_on_the_wire(pictures, label, ratio):
+    workers = pictures[label]
+    for worker in workers:
         assert len(worker["counted"]) == STEPS
         assert worker["counted"].sum() == pytest.approx(worker["sent"], rel=0.02)
-        np.testing.assert_array_equal(worker["weights"], pictures[label][0]["weights"])
-
-
-@pytest.mark.parametrize(("label", "ratio"), [("float16", 1.99), ("threshold", 30), ("top_k", 30)])
-def test_compression_spares_bytes(pictures, label, ratio):
-    dense = (NODES - 1) * pictures[label][0]["weights"].nbytes
-    assert dense / pictures[label][0]["counted"].mean() > ratio
-
-
-def test_float16_goes_the_way_of_dense(pictures):
-    dense, float16 = pictures["dense"][0], pictures["float16"][0]
-    way = np.linalg.norm(dense["weights"] - dense["initial"])
-    assert np.linalg.norm(float16["weights"] - dense["weights"]) < 0.02 * way
-
-
-@pytest.mark.parametrize("label", PICTURES)
-def test_it_learns(pictures, label):
-    losses = np.mean([worker["losses"] for worker in pictures[label]], axis=0)
+        np.testing.assert_array_equal(worker["weights"], workers[0]["weights"])
+    dense = (NODES - 1) * workers[0]["weights"].nbytes
+    assert dense / workers[0]["counted"].mean() > ratio
+    losses = np.mean([worker["losses"] for worker in workers], axis=0)
     assert losses[-5:].mean() < 0.9 * losses[:5].mean()
 
 

@@ -18,8 +18,6 @@ import ten_steps
 import make_horovod
 from nodewise.strategies import STRATEGIES
 
-pytestmark = pytest.mark.timeout(300)  # Real workers run several jobs.
-
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
 OPTIMIZERS = ("sgd_momentum", "adam")

@@ -8,8 +8,6 @@ from pipeline_job import Case
 
 import make_horovod
 
-pytestmark = pytest.mark.timeout(300)  # Workers are real, and Horovod may have to be built first.
-
 STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
 LEAVING = 1
 # errors of ranks that lose a peer; TensorFlow's own collectives print other texts

@@ -1,24 +1,11 @@
 """MPI ranks find each other through PMI-1 messages, as the MPI library would send them."""
 
 import os
-import queue
 import socket
-import threading
-
-import pytest
 
 from everywhere import everywhere
 from nodewise.strategies.mpi import pmi
 from nodewise.strategies.transport import Peers
-
-
-class Nobody:
-    """The peers of a job with a single rank."""
-
-    rank, size = 0, 1
-
-    def exchange(self, message):
-        return [message]
 
 
 def put(space, key, value):
@@ -58,12 +45,6 @@ def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
     assert len(set(first)) == 2
 
 
-@pytest.mark.parametrize("line", ["", "cmd", "cmd=spawn nprocs=2", "cmd=get"])
-def test_a_line_that_is_not_known_is_an_error(line):
-    with pytest.raises(ValueError, match="not known"):
-        pmi.Space(Nobody()).answer(line)
-
-
 def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
@@ -82,17 +63,3 @@ def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
             stream.write(said + "\n")
             stream.flush()
             assert stream.readline().startswith(answered)
-
-
-def test_the_line_of_the_library_is_cut_where_it_cannot_be_answered(monkeypatch):
-    """If the connection stayed open, the library would wait forever for an answer."""
-    told = queue.Queue()
-    monkeypatch.setattr(threading, "excepthook", lambda failed: told.put(failed.exc_type))
-    for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
-        monkeypatch.setenv(name, "")
-    pmi.manage(Peers(0, ["127.0.0.1:0"]))
-    with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
-        library.settimeout(5)
-        library.sendall(b"cmd=spawn\n")
-        assert library.recv(100) == b""
-    assert told.get(timeout=5) is ValueError

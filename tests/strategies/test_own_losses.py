@@ -1,7 +1,5 @@
 """Losses of users that several workers would train differently than one process are refused."""
 
-import functools
-
 import keras
 import pytest
 import tensorflow as tf
@@ -62,21 +60,6 @@ def test_losses_that_may_not_be_averaged(loss):
     checked(per_worker.check, loss, size=1)
 
 
-def weighted(y, p, *, weight):
-    return weight * mean(y, p)
-
-
-def test_a_loss_without_a_name_is_tried_too():
-    checked(per_worker.check, functools.partial(weighted, weight=2.0))
-    with pytest.raises(RefusedError, match=f"the loss partial {ADDED}"):
-        checked(per_worker.check_added, functools.partial(weighted, weight=2.0))
-
-
-def test_one_of_several_losses_may_not_be_averaged():
-    with pytest.raises(RefusedError, match=f"the loss dice of a batch {AVERAGED}"):
-        checked(per_worker.check, [each, dice], outputs=2)
-
-
 @pytest.mark.parametrize("loss", ["mse", each, total, Total(), fussy])
 def test_losses_that_may_be_added(loss):
     checked(per_worker.check_added, loss)
@@ -86,8 +69,3 @@ def test_losses_that_may_be_added(loss):
 def test_losses_that_may_not_be_added(loss):
     with pytest.raises(RefusedError, match=ADDED):
         checked(per_worker.check_added, loss)
-
-
-def test_a_loss_without_reduction_may_not_be_added():
-    with pytest.raises(RefusedError, match="mean_squared_error has no reduction"):
-        checked(per_worker.check_added, keras.losses.MeanSquaredError(reduction=None))

@@ -1,4 +1,4 @@
-"""Models in stages: what they learn, what they send, what they wait for, and stuck workers."""
+"""Small models on real workers: what stages learn and send, and what replicas have in common."""
 
 import json
 import re
@@ -9,11 +9,13 @@ import pipeline_job
 import pytest
 from pipeline_job import Case
 
+REPLICATED = (
+    *("compressed_sgd", "custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"),
+)
 ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
 CASES = {
     **{name: ("single", 1, model, {}) for model, name in ONE.items()},
     "whole": ("model_parallel", 2, "normalised", {}),
-    "whole_4": ("model_parallel", 4, "normalised", {}),
     "whole_frozen": ("model_parallel", 3, "frozen", {}),
     "embedded": ("model_parallel", 2, "embedded", {"micro_batches": 5}),
     "embedded_twice": ("hybrid", 4, "embedded", {"micro_batches": 2}),
@@ -21,6 +23,8 @@ CASES = {
     "pipeline_frozen": ("model_parallel", 2, "frozen", {"micro_batches": 3}),
     "side_by_side": ("hybrid", 4, "normalised", {"groups": 2, "micro_batches": 2}),
     "too_many_stages": ("model_parallel", 5, "slow", {}),
+    "star": ("multi_worker_mirrored", 3, "frozen", {"collective": "star"}),
+    **{name: (name, 2, "normalised", {}) for name in REPLICATED},
 }
 TIMED = {
     "naive": ("model_parallel", 2, "slow", {}),
@@ -44,7 +48,7 @@ class Done(NamedTuple):
 def folder(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("pipelines")
     cases = {name: Case(*case) for name, case in CASES.items()}
-    run_job(pipeline_job.main, out, cases, timeout_s=300)
+    run_job(pipeline_job.main, out, cases, timeout_s=900)
     return out
 
 
@@ -78,7 +82,7 @@ def assert_one_model(models):
             np.testing.assert_array_equal(mine, first)
 
 
-@pytest.mark.parametrize("case", ["whole", "whole_4", "whole_frozen", "embedded", "embedded_twice"])
+@pytest.mark.parametrize("case", ["whole", "whole_frozen", "embedded", "embedded_twice"])
 def test_stages_train_like_one_process(done, case):
     """With whole batches, statistics of batch normalisation, dropout and losses are equal, too."""
     expected, found = done(ONE[CASES[case][2]]), done(case)
@@ -119,12 +123,35 @@ def test_pipelines_side_by_side_keep_one_model(done):
         (one, other) = [values for values in before if set(values) != {start}]
         assert not np.allclose(one, other)
         np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
-
-
-def test_pipelines_side_by_side_drop_other_units(done):
-    first, same, other, other_same = (one["seeds"] for one in done("side_by_side").seen)
-    assert first == same
+    first, same, other, other_same = (one["seeds"] for one in seen)
+    assert first == same  # Pipelines drop other units, the stages of one the same.
     assert other == other_same == [seed + 1 for seed in first]
+
+
+@pytest.mark.parametrize("strategy", REPLICATED)
+def test_replicas_average_their_statistics_and_leave_no_thread_behind(done, strategy):
+    """With a timeout, TensorFlow's collectives leave a thread each, until no more can start."""
+    models, seen = done(strategy)
+    assert_one_model(models)
+    before = [worker["statistics"] for worker in seen]
+    assert len(before[0]) == 6  # mean and variance of three layers
+    for one, other, agreed in zip(*before, models[0][-6:], strict=True):
+        assert not np.allclose(one, other)
+        np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
+    first, second = (worker["seeds"] for worker in seen)
+    assert second == [seed + 1 for seed in first]
+    assert max(worker["more_threads"] for worker in seen) < 10
+
+
+def test_the_driver_of_a_star_sends_to_all_and_the_others_to_the_driver(done):
+    driver, *others = done("star").seen
+    gradients = 6 * 4 * (16 * 16 + 16 + 16 * 4 + 4)  # steps × bytes × weights of trained layers
+    around = 2_000  # bytes for the lengths of messages and TensorFlow's barrier
+    assert len({worker["weights"] for worker in (driver, *others)}) == 1
+    for way in ("sent", "received"):
+        assert 2 * gradients <= driver[way] <= 2 * gradients + around
+        for other in others:  # In a ring every worker would send 4/3 of this.
+            assert gradients <= other[way] <= gradients + around
 
 
 @pytest.mark.slow

@@ -23,16 +23,6 @@ def job(optimizer: str = "", **dense) -> Job:
     return Job(0, 1, 8, 1, compiled(build, make))
 
 
-def test_a_factor_is_no_reason_to_trace_the_update_again():
-    part = Part(job(), 0, 1)
-    before = part.weights.copy()
-    gradient = np.ones_like(before)
-    for factor in (1.0, 0.5, 0.25):
-        part.apply(gradient, factor)
-    np.testing.assert_allclose(part.weights, before - 0.5 * 1.75, rtol=1e-6)
-    assert part._update.experimental_get_tracing_count() == 1
-
-
 def test_a_constraint_is_kept_on_one_server_and_refused_on_several():
     held = job(kernel_constraint=keras.constraints.MaxNorm(0.1))
     part = Part(held, 0, 1)
@@ -81,15 +71,6 @@ class OwnStep(keras.Sequential):
 
     def train_step(self, data):
         return super().train_step(data)
-
-
-def test_a_part_of_a_server_may_be_of_a_model_that_does_more_in_a_step():
-    build = compiled(
-        lambda: OwnStep([keras.Input((4,)), layers.Dense(3, activity_regularizer="l2")]),
-        keras.optimizers.Adam,
-    )
-    part = Part(Job(0, 1, 8, 1, build), 0, 2)
-    part.apply(np.ones_like(part.weights), 1.0)
 
 
 SPEC = tf.TensorSpec((8, 4)), tf.TensorSpec((8,))
@@ -148,13 +129,3 @@ def test_what_cannot_be_trained_in_parts_is_refused(model, batch, said):
     with pytest.raises(RefusedError) as raised:
         parts.check(model(), batch)
     assert said in str(raised.value)
-
-
-def test_a_part_has_the_variables_that_a_model_makes_at_its_first_step():
-    build = compiled(lambda: OwnStep([layers.Dense(3)]), keras.optimizers.Adam)
-    batch = tf.TensorSpec((8, 4)), tf.TensorSpec((8,), tf.int64)
-    part = Part(Job(0, 1, 8, 1, build, batch=batch), 0, 1)
-    assert part.weights.size == 15
-    before = part.weights.copy()
-    part.apply(np.ones_like(before), 1.0)
-    np.testing.assert_allclose(part.weights, before - 0.001, atol=1e-5)

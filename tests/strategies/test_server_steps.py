@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 STEPS = 20
 EQUAL = [0.03] * 3
-UNEQUAL = [0.002, 0.002, 0.02]
+UNEQUAL = [0.002, 0.002, 0.06]
 
 
 def total(workers, name="staleness"):
@@ -64,7 +64,7 @@ def test_staleness_is_what_the_weights_tell(clocked):
 
 def test_equal_workers_are_stale_by_the_number_of_the_others(clocked):
     warm = [s for worker in clocked["plain"] for s in worker["observed"]["staleness"][5:-5]]
-    assert np.mean(warm) == pytest.approx(3 - 1, rel=0.2)
+    assert np.mean(warm) == pytest.approx(3 - 1, rel=0.3)
 
 
 def test_nobody_waits_for_a_straggler_unless_told_to(clocked):

@@ -14,11 +14,8 @@ ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
 BOTH = pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
 # strategy, options, model, optimizer, float32 tolerance (larger for sums of 30,000 terms)
 ONE_WORKER = {
-    "async, one server": (ASYNC, {}, "net", "sgd_momentum", 1e-6),
     "async, scaled": (ASYNC, {"scale_by_staleness": True}, "net", "decaying", 1e-6),
-    "async, two servers": (ASYNC, {"servers": 2}, "net", "adam", 1e-6),
-    "async, three, bound": (ASYNC, {"servers": 3, "bound": 1}, "net", "sgd_momentum", 1e-6),
-    "one server": (TENSORFLOWS, {}, "net", "sgd_momentum", 1e-6),
+    "async, three, bound": (ASYNC, {"servers": 3, "bound": 1}, "net", "adam", 1e-6),
     "two servers": (TENSORFLOWS, {"servers": 2}, "net", "adam", 1e-6),
     "embedding": (TENSORFLOWS, {}, "words", "adam", 1e-6),
     "cut variables": (TENSORFLOWS, {"servers": 2}, "wide", "sgd_momentum", 1e-5),
@@ -57,12 +54,6 @@ def test_one_worker_trains_like_one_process(trained, case):
             found = found[:-STATISTICS]  # Until then, the statistics are on the servers only.
         for mine, reference in zip(found, expected[: len(found)], strict=True):
             np.testing.assert_allclose(mine, reference, rtol=1e-5, atol=rounding)
-
-
-def test_the_optimizers_of_these_tests_train_differently(trained):
-    optimizers = ("sgd_momentum", "adam", "decaying")
-    first, *others = (trained[("net", one), "fused", 0][0] for one in optimizers)
-    assert all(np.abs(first - other).max() > 0.01 for other in others)
 
 
 def test_moving_statistics_are_averaged_over_the_workers(trained):
@@ -107,4 +98,4 @@ def test_who_is_gone_ends_the_job_and_is_named(tmp_path, run_job, strategy):
     ended = server_job.run_all(run_job, tmp_path, jobs, strategy=strategy, nodes=2)
     for end, (job, said) in zip(ended, ENDS[strategy], strict=True):
         assert re.match(said, end["error"]), job
-        assert end["seconds"] < 7, job
+        assert end["seconds"] < 30, job  # The job has 60 s.

@@ -1,7 +1,6 @@
 """Staleness is counted as defined, its bound is kept, and gathered gradients have their weights."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,18 +51,6 @@ def test_who_has_done_all_its_steps_holds_nobody_back():
     assert not ledger.must_wait(0)
 
 
-def test_a_meeting_gives_the_mean_and_begins_the_count_of_steps_anew():
-    ledger = Ledger(2, bound=1)
-    for _ in range(5):
-        ledger.pushed(1)
-    assert ledger.came(1, np.array([1, 2], np.float32)) is None
-    mean = ledger.came(0, np.array([3, 6], np.float32))
-    assert mean is not None
-    assert mean.dtype == np.float32
-    np.testing.assert_array_equal(mean, [2, 4])
-    assert ledger.lead(1) == 0
-
-
 def test_the_mean_is_the_same_to_the_bit_in_any_order_of_coming():
     values = np.random.default_rng(0).normal(size=(5, 1000)).astype(np.float32)
     means = []
@@ -85,11 +72,3 @@ def test_an_update_moves_weights_as_its_gradients_do_at_their_own_rates(stalenes
     assert update.gradient.dtype == np.float32
     np.testing.assert_allclose(update.factor * update.gradient, expected, rtol=1e-5, atol=1e-6)
     assert 0 < update.factor <= 1
-
-
-def test_what_was_gathered_can_be_forgotten():
-    gathering = Gathering(2, scaled=False)
-    gathering.add(np.array([100], np.float32), 0)
-    gathering.reset()
-    assert gathering.add(np.array([1], np.float32), 0) is None
-    assert gathering.add(np.array([3], np.float32), 0).gradient == pytest.approx([2])

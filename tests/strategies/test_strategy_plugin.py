@@ -1,8 +1,5 @@
 """A strategy from another package is listed, measured and shown on the site like any other."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,16 +25,7 @@ def plugin(tmp_path_factory):
 
 
 def run(plugin, *command, **variables):
-    """Run Python in an environment in which the plug-in is installed; return its output."""
-    path = os.pathsep.join([str(plugin), "workflow", "tests"])
-    environment = os.environ | {"PYTHONPATH": path} | variables
-    done = subprocess.run(
-        [sys.executable, *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = plugins.run(plugin, *command, **variables)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 

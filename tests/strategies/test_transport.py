@@ -48,16 +48,6 @@ def test_messages_of_all_sizes_come_whole_and_in_order():
     assert everywhere(2, work) == [0, 0]
 
 
-def test_who_never_flushes_keeps_nothing_of_what_was_sent():
-    def work(peers):
-        for _ in range(50):
-            peers.send(1 - peers.rank, b"there")
-            peers.receive(1 - peers.rank)
-        return len(peers._pending)
-
-    assert max(everywhere(2, work)) < 5
-
-
 def test_what_all_exchange_is_in_the_order_of_ranks():
     def work(peers):
         first = peers.exchange(bytes([peers.rank]) * 3_000_000)
@@ -65,15 +55,6 @@ def test_what_all_exchange_is_in_the_order_of_ranks():
 
     assert everywhere(3, work) == [([b"\0", b"\1", b"\2"], [b""] * 3)] * 3
     assert everywhere(1, lambda peers: peers.exchange(b"alone")) == [[b"alone"]]
-
-
-def test_messages_that_are_read_in_pieces_never_wait_for_more_than_is_left():
-    def work(peers):
-        sizes = range(250_000, 450_000, 9_000)
-        return [len(one) for size in sizes for one in peers.exchange(bytes(size))]
-
-    (first, *others) = everywhere(3, work)
-    assert others == [first, first]
 
 
 @pytest.mark.parametrize(
@@ -108,38 +89,6 @@ def test_a_peer_that_is_gone_is_an_error(miss):
 
     with pytest.raises(ConnectionError):
         everywhere(2, work)
-
-
-def test_what_could_not_be_sent_is_told_by_flush_also_after_further_sends():
-    def work(peers):
-        if peers.rank == 0:
-            peers._sockets[1].shutdown(socket.SHUT_RDWR)
-            peers.send(1, b"lost")
-            peers.send(2, b"sent")
-            peers.send(2, b"sent")
-            with pytest.raises(OSError, match="Broken pipe"):
-                peers.flush()
-        elif peers.rank == 2:
-            assert [peers.receive(0), peers.receive(0)] == [b"sent", b"sent"]
-
-    everywhere(3, work)
-
-
-def test_who_is_connected_to_all_finds_nobody_listening_any_more(monkeypatch):
-    """Otherwise a peer could take a TensorFlow server at an address for a worker."""
-    keep = Peers._keep
-
-    def slowly(self, peer, connection):
-        time.sleep(0.2 if self.rank == 0 else 0)
-        keep(self, peer, connection)
-
-    def work(peers):
-        if peers.rank == 2:
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(peers._sockets[0].getpeername())
-
-    monkeypatch.setattr(Peers, "_keep", slowly)
-    everywhere(3, work)
 
 
 OURS = "ours"
@@ -210,17 +159,6 @@ def test_a_message_that_is_too_long_is_refused_before_memory_is_allocated(receiv
         return receive(peers)
 
     with pytest.raises(ConnectionError, match="1,099,511,627,776 bytes"):
-        everywhere(2, work)
-
-
-def test_an_array_of_another_size_is_an_error():
-    def work(peers):
-        if peers.rank == 1:
-            peers.send(0, np.zeros(2, np.float32))
-            return None
-        return peers.receive_array(1, 3)
-
-    with pytest.raises(ConnectionError, match="2 values, not 3"):
         everywhere(2, work)
 
 

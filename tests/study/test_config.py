@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from mistakes import user_error
-from nodewise.core.errors import UserError
 from nodewise.study.config import read_config
 
 ALL = sorted(path.stem for path in Path("config").glob("*.yaml"))
@@ -69,11 +68,18 @@ def test_the_reference_run_launches_thrice_and_times_enough_steps_of_large_model
 
 
 def test_every_product_of_the_axes_is_a_cell(tmp_path):
-    cells = read(tmp_path, GOOD).cells()
+    config = read(tmp_path, GOOD)
+    cells = config.cells()
     axes = {(c.model, c.strategy, c.batch, c.nodes, c.repeat) for c in cells}
     assert len(cells) == len(axes) == 2 * 3 * 2 * 2
     assert ("fashion_mlp", "multi_worker_mirrored", 64, 3, 1) in axes
     assert not any(c.strategy == "single" and c.nodes > 1 for c in cells)
+    # Each launch of a point has a seed of its own, and launches are interleaved over nodes.
+    assert {cell.seed - cell.repeat for cell in cells} == {config.seed}
+    assert [cell.repeat for cell in cells] == sorted(cell.repeat for cell in cells)
+    nodes = [cell.nodes for cell in cells if cell.repeat == 0]
+    assert nodes not in (sorted(nodes), sorted(nodes, reverse=True))
+    assert cells == read(tmp_path, GOOD).cells()
 
 
 def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
@@ -87,13 +93,13 @@ def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
     }
 
 
-def test_a_node_that_preprocesses_is_not_the_slow_one(tmp_path):
-    tree = changed(
-        "experiments.steps.cluster", {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
-    )
-    tree["experiments"]["steps"] |= {"input": "service", "preprocessing_nodes": 2}
-    with pytest.raises(UserError, match=r"slow_node\.rank: must be less than 3, the most nodes"):
-        read(tmp_path, tree)
+def test_nodes_that_preprocess_come_on_top_and_are_not_the_slow_one(tmp_path):
+    tree = changed("experiments.steps.input", "service")
+    tree["experiments"]["steps"]["preprocessing_nodes"] = 2
+    assert {cell.processes - cell.nodes for cell in read(tmp_path, tree).cells()} == {2}
+    slow = {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
+    tree["experiments"]["steps"]["cluster"] = slow
+    assert "slow_node.rank: must be less than 3, the most nodes" in user_error(read, tmp_path, tree)
 
 
 def test_own_models_are_trained_like_the_others(tmp_path):
@@ -112,26 +118,6 @@ def test_own_models_are_trained_like_the_others(tmp_path):
     assert found["third"][0] == dataset
 
 
-def test_nodes_that_preprocess_come_on_top(tmp_path):
-    tree = changed("experiments.steps.input", "service")
-    tree["experiments"]["steps"]["preprocessing_nodes"] = 2
-    cells = read(tmp_path, tree).cells()
-    assert {cell.processes - cell.nodes for cell in cells} == {2}
-
-
-def test_repeats_interleave_over_nodes(tmp_path):
-    cells = read(tmp_path, GOOD).cells()
-    assert [cell.repeat for cell in cells] == sorted(cell.repeat for cell in cells)
-    nodes = [cell.nodes for cell in cells if cell.repeat == 0]
-    assert nodes not in (sorted(nodes), sorted(nodes, reverse=True))
-    assert cells == read(tmp_path, GOOD).cells()
-
-
-def test_each_launch_of_a_point_has_a_seed_of_its_own(tmp_path):
-    cells = read(tmp_path, GOOD).cells()
-    assert {cell.seed - cell.repeat for cell in cells} == {read(tmp_path, GOOD).seed}
-
-
 def test_experiments_are_measured_one_after_the_other(tmp_path):
     two = dict.fromkeys(("second", "first"), GOOD["experiments"]["steps"])
     cells = read(tmp_path, GOOD | {"experiments": two}).cells()
@@ -139,115 +125,85 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
     assert names == ["second"] * (len(cells) // 2) + ["first"] * (len(cells) // 2)
 
 
+STEPS = "experiments.steps"
+OPTIONS = f"{STEPS}.strategies.single.options"
+ONE_LINE = "is not allowed, must be one line of printable text"
+LETTERS = "is not allowed, must be small letters, digits and _"
+EMULATED = {"kind": "emulated"}
+
+
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [
-        (
-            "sed",
-            1,
-            "sed: unknown key",
-        ),
-        ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key"),
-        ("experiments.steps.extent.step", 1, "extent.step: unknown key"),
-        ("experiments.steps.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
-        (
-            "experiments.steps.batches",
-            ["64"],
-            "batches[0]: '64' is not allowed, must be a",
-        ),
-        ("experiments.steps.batches", [64, 64], "batches: 64 appears twice"),
-        ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
-        ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
-        ("experiments.steps.strategies.single.nodes", [2], "single.nodes: allowed for this"),
-        (
-            "experiments.steps.strategies.single.options",
-            {"x": 1},
-            "single.options.x: unknown; allowed: none",
-        ),
-        (
-            "experiments.steps.strategies.single.nodes",
-            1,
-            "nodes: 1 is not allowed, must be a list, such as [1, 2]",
-        ),
-        ("experiments.steps.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
-        ("experiments.steps.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
-        ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
+        ("sed", 1, "sed: unknown key"),
+        (f"{STEPS}.batchs", [1], f"{STEPS}.batchs: unknown key"),
+        (f"{STEPS}.extent.step", 1, "extent.step: unknown key"),
+        (f"{STEPS}.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
+        (f"{STEPS}.batches", ["64"], "batches[0]: '64' is not allowed, must be a"),
+        (f"{STEPS}.batches", [64, 64], "batches: 64 appears twice"),
+        (f"{STEPS}.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
+        (f"{STEPS}.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
+        (f"{STEPS}.strategies.single.nodes", [2], "single.nodes: allowed for this"),
+        (OPTIONS, {"x": 1}, "single.options.x: unknown; allowed: none"),
+        (f"{STEPS}.strategies.single.nodes", 1, "must be a list, such as [1, 2]"),
+        (f"{STEPS}.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
+        (f"{STEPS}.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
+        (f"{STEPS}.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("experiments", {}, "experiments: must have at least one"),
-        (
-            "data",
-            {"source": "web"},
-            "source: 'web' is not allowed, must be 'any' or 'official'",
-        ),
-        (
-            "cluster",
-            {"kind": "moon"},
-            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, slurm, ssh",
-        ),
+        ("data", {"source": "web"}, "source: 'web' is not allowed, must be 'any' or 'official'"),
+        ("cluster", {"kind": "moon"}, "must be one of emulated, local, slurm, ssh"),
         ("cluster", {"node": {"cpu": 0.2}}, "cluster.node: unknown key"),
+        ("cluster", EMULATED | {"node": {"cpu": 2}}, "cluster.node.cpu: 2 is not"),
         (
-            "cluster",
-            {"kind": "emulated", "node": {"cpu": 2}},
-            "cluster.node.cpu: 2 is not",
-        ),
-        (
-            "experiments.steps.cluster",
-            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
+            f"{STEPS}.cluster",
+            EMULATED | {"slow_node": {"cpu": 0.1, "rnk": 1}},
             "steps.cluster.slow_node.rnk: unknown key",
         ),
         (
-            "experiments.steps.cluster",
-            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
-            "cluster.slow_node.rank: must be less than 3, the most nodes",
+            "cluster",
+            EMULATED | {"slow_node": {"cpu": 0.1, "rank": 3}},
+            f"{STEPS}.cluster.slow_node.rank: must be less than 3, the most nodes",
         ),
         (
             "cluster",
-            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
-            "experiments.steps.cluster.slow_node.rank: must be less than 3, the most nodes",
-        ),
-        (
-            "cluster",
-            {"kind": "emulated", "slow_node": {"cpu": 0.4}},
+            EMULATED | {"slow_node": {"cpu": 0.4}},
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
-        ("experiments.steps.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
-        ("experiments.steps.models", [], "models: name at least one, or give own_models"),
+        (f"{STEPS}.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
+        (f"{STEPS}.models", [], "models: name at least one, or give own_models"),
         (
-            "experiments.steps.own_models",
+            f"{STEPS}.own_models",
             {"fashion_mlp": {"build": "a:b", "dataset": "mnist"}},
             "own_models: 'fashion_mlp' is a model of this project; rename yours",
         ),
         (
-            "experiments.steps.own_models",
+            f"{STEPS}.own_models",
             {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
             "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name, path/",
         ),
         (
-            "experiments.steps.own_models",
+            f"{STEPS}.own_models",
             {"mine": {"build": "../a.py", "dataset": "mnist"}},
             "own_models.mine.build: must be path/file.py:function or package.module:function",
         ),
         (
-            "experiments.steps.strategies",
+            f"{STEPS}.strategies",
             {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
             "steps.strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
             "; not 6",
         ),
-        ("name", "../up", "name: '../up' is not allowed, must be small letters, digits and _"),
-        ("title", "two\nlines", "title: U+000A is not allowed, must be one line of printable text"),
-        ("title", "a\u202eb", "title: U+202E is not allowed, must be one line of printable text"),
-        ("experiments.steps.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
-        ("name", "a\n", "name: 'a\\n' is not allowed, must be small letters, digits and _"),
+        ("name", "../up", f"name: '../up' {LETTERS}"),
+        ("name", "a\n", f"name: 'a\\n' {LETTERS}"),
+        ("title", "two\nlines", f"title: U+000A {ONE_LINE}"),
+        ("title", "a\u202eb", f"title: U+202E {ONE_LINE}"),
+        (f"{STEPS}.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
         ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
         ("cell_time_limit_s", float("nan"), "cell_time_limit_s: nan is not allowed, must be "),
-        ("seed", 10**30, "seed: 1000000000000000000000000000000 is not allowed, must be less than"),
+        ("seed", 10**30, f"seed: {10**30} is not allowed, must be less than"),
+        (OPTIONS, {"x": [1]}, "single.options.x: [1] is not allowed, must be true, false, a"),
         (
-            "experiments.steps.strategies.single.options",
-            {"x": [1]},
-            "single.options.x: [1] is not allowed, must be true, false, a number or text",
-        ),
-        (
-            "experiments.steps.strategies",
+            f"{STEPS}.strategies",
             {"mpi": {"strategy": "horovod", "nodes": [2]}},
             "strategies.mpi: is the name of another strategy than horovod",
         ),
@@ -257,17 +213,10 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
     assert said in user_error(read, tmp_path, changed(where, value))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- a\n", "the file: ['a'] is not allowed, must be keys and values"),
-        ("", "the file: null is not allowed, must be keys and values"),
-    ],
-)
-def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
-    path = tmp_path / "study.yaml"
-    path.write_text(text)
-    assert said in user_error(read_config, path)
+@pytest.mark.parametrize(("tree", "value"), [(["a"], "['a']"), (None, "null")])
+def test_what_is_not_a_configuration_is_said(tmp_path, tree, value):
+    said = user_error(read, tmp_path, tree)
+    assert f"the file: {value} is not allowed, must be keys and values" in said
 
 
 RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records/here/one"]}
@@ -290,6 +239,8 @@ RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records
 def test_records_of_earlier_studies_leave_nothing_to_measure(tmp_path, changes, said):
     assert read(tmp_path, RECORDS).cells() == []
     assert said in user_error(read, tmp_path, RECORDS | changes)
+    neither = {"name": "tiny", "title": "Nothing to show"}
+    assert "give either experiments or records" in user_error(read, tmp_path, neither)
 
 
 def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_path, monkeypatch):
@@ -300,19 +251,13 @@ def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_pat
     files = [tmp_path / folder / name for folder in runs.values()]
     files[0].parent.mkdir(parents=True)
     files[0].touch()
-    with pytest.raises(UserError, match=r"^data/records/here/two: holds no record of a cell"):
-        study.changes_files()
+    assert user_error(study.changes_files).startswith("data/records/here/two: holds no record")
     files[1].parent.mkdir(parents=True)
     files[1].touch()
     assert [tmp_path / file for file in study.changes_files()] == files
-    with pytest.raises(UserError, match=r"changes\.new: must be a path inside the project"):
-        read(tmp_path, RECORDS | {"changes": runs | {"new": "../elsewhere"}})
+    outside = RECORDS | {"changes": runs | {"new": "../elsewhere"}}
+    assert "changes.new: must be a path inside the project" in user_error(read, tmp_path, outside)
     assert read(tmp_path, RECORDS).changes_files() == []
-
-
-def test_a_study_needs_something_to_show(tmp_path):
-    with pytest.raises(UserError, match="give either experiments or records, and not both"):
-        read(tmp_path, {"name": "tiny", "title": "Nothing"})
 
 
 def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_folders(
@@ -324,8 +269,8 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
     assert study.beside_records("calibration.json") == []
     published = read(tmp_path, RECORDS)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="data/records/here/one: holds no record of a cell"):
-        published.record_files(Path("made"))
+    none = user_error(published.record_files, Path("made"))
+    assert none.startswith("data/records/here/one: holds no record of a cell")
     folder = Path("data/records/here/one")
     for name in (*cells, "calibration.json"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -341,8 +286,7 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
     assert {cell.input for cell in cells} == {"whole"}
     assert {(cell.workers, cell.processes) for cell in cells} == {(1, 1)}
     tree["experiments"]["steps"]["input"] = "unsharded"
-    with pytest.raises(UserError, match="input: must be sharded for mirrored"):
-        read(tmp_path, tree)
+    assert "input: must be sharded for mirrored" in user_error(read, tmp_path, tree)
 
 
 def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
@@ -354,24 +298,21 @@ def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
     tree = GOOD | {"experiments": {"steps": experiment}}
     assert len(read(tmp_path, tree).cells()) == 8
     experiment["strategies"]["model_parallel"]["options"] = {"micro_batches": 257}
-    with pytest.raises(UserError, match="micro_batches: at most 256,"):
-        read(tmp_path, tree)
+    assert "micro_batches: at most 256," in user_error(read, tmp_path, tree)
 
 
 @pytest.mark.parametrize("where", ["cluster", "experiments.steps.cluster"])
 def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
     tree = changed(where, {"kind": "emulated", "slow_node": {"cpu": 0.1}})
     tree["experiments"]["steps"]["strategies"] = {"devices": {"strategy": "mirrored", "nodes": [2]}}
-    with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: mirrored is one process"):
-        read(tmp_path, tree)
+    assert "steps.cluster.slow_node: mirrored is one process" in user_error(read, tmp_path, tree)
 
 
 def test_two_clusters_of_hosts_in_one_study_have_names_of_their_own(tmp_path):
     others = {"kind": "ssh", "hosts": ["a", "b", "c"]}
     tree = changed("experiments.steps.cluster", others)
     tree["cluster"] = {"kind": "ssh", "hosts": ["one", "two", "three"]}
-    said = r"steps\.cluster\.name: another cluster with other settings is called 'SSH hosts', too"
-    with pytest.raises(UserError, match=said):
-        read(tmp_path, tree)
+    said = "steps.cluster.name: another cluster with other settings is called 'SSH hosts', too"
+    assert said in user_error(read, tmp_path, tree)
     others["name"] = "the others"
     read(tmp_path, tree)

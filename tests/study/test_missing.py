@@ -127,25 +127,16 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("build", "dataset", "said"),
     [
-        (
-            {"own_models": {"mine": {"build": "models/fashion_cnn.py:nope", "dataset": "mnist"}}},
-            "models/fashion_cnn.py: has no function 'nope'",
-        ),
-        (
-            {"own_models": {"mine": {"build": "models/fashion_cnn.py:build", "dataset": "mnits"}}},
-            "'mnits' is not in data/datasets.yaml; allowed: cifar10, ",
-        ),
-        (
-            {"own_models": {"mine": {"build": "models/lost.py:build", "dataset": "mnist"}}},
-            "there is no file models/lost.py",
-        ),
+        ("fashion_cnn.py:nope", "mnist", "models/fashion_cnn.py: has no function 'nope'"),
+        ("fashion_cnn.py:build", "mnits", "'mnits' is not in data/datasets.yaml; allowed: cifar10"),
+        ("lost.py:build", "mnist", "there is no file models/lost.py"),
     ],
 )
-def test_what_is_named_and_not_there_is_said_before_anything_runs(changes, said):
-    check_files_exist(study())
-    line = user_error(check_files_exist, study(**changes))
+def test_what_is_named_and_not_there_is_said_before_anything_runs(build, dataset, said):
+    own = study(own_models={"mine": {"build": f"models/{build}", "dataset": dataset}})
+    line = user_error(check_files_exist, own)
     assert line.startswith("experiments.steps: ")
     assert said in line
 

@@ -96,18 +96,15 @@ def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path)
     assert lines[-1] == "    line 100"
 
 
-def test_what_snakemake_says_of_an_error_is_printed_and_its_boilerplate_is_not(capsys, cells):
+def test_what_snakemake_says_is_printed_once_without_its_boilerplate(capsys, cells):
     handler = started()
     log(handler, "Building DAG of jobs...")
     log(handler, "LockException:\nuse --unlock", event=LogEvent.ERROR, exception="LockException")
-    assert capsys.readouterr().out.splitlines()[1:] == ["LockException:", "use --unlock"]
-
-
-def test_what_snakemake_says_for_every_running_step_is_printed_once(capsys, cells):
-    handler = started()
     for _ in range(3):
         log(handler, "Will exit after finishing currently running jobs (scheduler).")
-    assert capsys.readouterr().out.count("Will exit") == 1
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["LockException:", "use --unlock"]
+    assert "".join(lines).count("Will exit") == 1
 
 
 @pytest.mark.parametrize(
@@ -136,8 +133,7 @@ def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, c
 
 
 def test_verbose_leaves_it_all_to_snakemake(capsys, cells):
-    handler = started(verbose=True)
-    assert not handler.writes_to_stream
+    assert not started(verbose=True).writes_to_stream
     assert capsys.readouterr().out == ""
 
 

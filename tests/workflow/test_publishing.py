@@ -3,7 +3,6 @@
 import re
 import tomllib
 from collections import Counter
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES
 from nodewise.report.claims import read_claims
 from nodewise.results import comparisons, published
-from nodewise.results.calibration import read_calibrations
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.manifest import MANIFEST, read_manifest
 from nodewise.results.record import read_record
@@ -30,23 +28,6 @@ PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 RECORDS = Path("data/records")
 MOST_CAUTIONS = 0.05  # share of published points
 MOST_BYTES = 15_000_000
-# from the schema of the Citation File Format 1.2.0
-CFF_REQUIRED = {"authors", "cff-version", "message", "title"}
-CFF_KEYS = CFF_REQUIRED | {
-    *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords"),
-    *("license", "license-url", "preferred-citation", "references", "repository"),
-    *("repository-artifact", "repository-code", "type", "url", "version"),
-}
-
-
-# --- committed records ---
-
-
-def test_the_published_records_are_sound_and_their_own():
-    config = read_config(Path("config/published.yaml"))
-    ids = [read_record(path).cell.id for path in config.record_files(Path())]
-    assert len(ids) == len(set(ids)) > 0
-    assert read_calibrations(config.beside_records("calibration.json"))
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +76,8 @@ def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
     assert manifest.calibration_sha256 == file_sha256(path.with_name("calibration.json"))
     launches = Counter(one.cell.experiment for one in records)
     assert {one.name: one.launches for one in manifest.experiments} == launches
+    points = {one.cell.id.rpartition("/")[0] for one in records}
+    assert sum(one.points for one in manifest.experiments) == len(points)
 
 
 def test_every_published_point_of_the_reference_run_was_launched_three_times():
@@ -102,9 +85,6 @@ def test_every_published_point_of_the_reference_run_was_launched_three_times():
     (reference,) = [one for one in manifests if one.study == "reference"]
     assert reference.experiments
     assert all(one.launches == evidence.LAUNCHES * one.points for one in reference.experiments)
-
-
-# --- continuous integration ---
 
 
 def test_only_the_deployment_may_write_and_only_pages():
@@ -122,14 +102,7 @@ def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
     assert named in cells
 
 
-# --- citation and changes ---
-
-
-def test_the_citation_is_of_this_version_and_of_the_format():
-    assert CFF_REQUIRED <= CITATION.keys() <= CFF_KEYS
-    assert CITATION["cff-version"] == "1.2.0"
-    assert CITATION["type"] in ("software", "dataset")
+def test_the_citation_is_of_this_version():
+    assert {"authors", "cff-version", "message", "title"} <= CITATION.keys()
     assert CITATION["version"] == nodewise.__version__ == PROJECT["version"]
     assert CITATION["license"] == PROJECT["license"]
-    assert all("name" in author or "family-names" in author for author in CITATION["authors"])
-    assert isinstance(CITATION.get("date-released", date.today()), date)

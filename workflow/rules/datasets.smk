@@ -28,7 +28,7 @@ rule prepare_dataset:
         measures=MEASURES,
     shell:
         # `source` is not a parameter: cells check again whether the data is allowed
-        "nodewise prepare-dataset {wildcards.dataset} --source {STUDY.data.source}"
+        "nodewise prepare {wildcards.dataset} --source {STUDY.data.source}"
         " --out results/datasets/{wildcards.dataset} > {log} 2>&1"
 
 
@@ -47,7 +47,7 @@ rule prepare_own_dataset:
         load=lambda w: OWN_DATASETS[w.own],
     shell:
         # Unusable data must not stop a study: its cells are refused with the reason.
-        "nodewise prepare-own-dataset {params.load:q} --keep-refusal"
+        "nodewise prepare {params.load:q} --keep-refusal"
         " --out results/datasets/{wildcards.own} > {log} 2>&1"
 
 

@@ -19,5 +19,5 @@ rule prepare_weights:
         # only this entry, so that a change of another one does not prepare these weights again
         entry=lambda w: WEIGHTS.get(w.weights),
     shell:
-        "nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"
+        "nodewise prepare {wildcards.weights} --weights --source {STUDY.data.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from nodewise.cli.options import (
     AsJson,
@@ -13,10 +14,10 @@ from nodewise.cli.options import (
     Payload,
     Precision,
     WithinNode,
-    plain_table,
     print_json,
-    print_whole,
+    print_table,
 )
+from nodewise.core.errors import UserError
 
 app = typer.Typer()
 
@@ -24,64 +25,42 @@ app = typer.Typer()
 @app.command("explain")
 def explain_scaling(
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="A table or log that `fit` reads, or records; in place of numbers."),
+        list[Path] | None, Argument(help="In place of numbers: a table, logs or records.")
     ] = None,
     *,
-    one: Annotated[
-        str | None, typer.Option(help="What was measured on few devices, with its unit.")
-    ] = None,
-    many: Annotated[str | None, typer.Option(help="The same on --devices.")] = None,
-    devices: Annotated[int | None, typer.Option(min=1, help="Devices of --many.")] = None,
-    one_devices: Annotated[
-        int, typer.Option(min=1, help="Devices of --one, such as those of a whole node.")
-    ] = 1,
+    one: Annotated[str | None, Option(help="The value on few devices, with its unit.")] = None,
+    many: Annotated[str | None, Option(help="The value on --devices.")] = None,
+    devices: Annotated[int | None, Option(min=1, help="Devices of --many.")] = None,
+    one_devices: Annotated[int, Option(min=1, help="Devices of --one: one, or a whole node.")] = 1,
     one_nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of --one, if its nodes are filled differently.")
+        int | None, Option(min=1, help="Nodes of --one, if they are filled differently.")
     ] = None,
     at: Annotated[
-        list[str] | None,
-        typer.Option(help="Another number of devices and its value: 2=95ms; repeatable."),
+        list[str] | None, Option(help="More devices and their value: 2=95ms; repeatable.")
     ] = None,
-    synthetic: Annotated[
-        str | None, typer.Option(help="--many again, on synthetic data (no input).")
-    ] = None,
-    no_sync: Annotated[
-        str | None, typer.Option(help="--many again, without exchanging gradients.")
-    ] = None,
-    batch: Annotated[
-        float | None,
-        typer.Option(min=1, help="Examples per device and step, the same on each number."),
-    ] = None,
-    global_batch: Annotated[
-        float | None,
-        typer.Option(min=1, help="Examples per step of all devices, in place of --batch."),
-    ] = None,
+    synthetic: Annotated[str | None, Option(help="--many again, on synthetic data.")] = None,
+    no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
+    batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
+    global_batch: Annotated[float | None, Option(min=1, help="Or: of all devices.")] = None,
     parameters: Parameters = None,
     payload: Payload = None,
-    tensors: Annotated[
-        int | None, typer.Option(min=1, help="Number of gradients that are sent one by one.")
-    ] = None,
+    tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
     precision: Precision = "fp32",
     link: OnlyLink = None,
     within: WithinNode = None,
     between: BetweenNodes = None,
     devices_per_node: Annotated[
-        int | None,
-        typer.Option(min=1, help="Default: all in one node; 1 if a link between nodes is given."),
+        int | None, Option(min=1, help="Default: all; 1 if a link between nodes is given.")
     ] = None,
     sums: Annotated[
-        str | None,
-        typer.Option(help="What sums the gradients: all-reduce, servers, or servers=2."),
+        str | None, Option(help="What sums gradients: all-reduce, servers or servers=2.")
     ] = None,
-    accumulate: Annotated[int, typer.Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
-    steps_per_epoch: Annotated[
-        float | None, typer.Option(min=1, help="Steps of an epoch of --one.")
-    ] = None,
-    cores: Annotated[float | None, typer.Option(min=1, help="Cores of a machine.")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu", help="The devices are CPUs.")] = False,
+    accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
+    steps_per_epoch: Annotated[float | None, Option(min=1, help="Steps of --one.")] = None,
+    cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
+    cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[
-        bool, typer.Option("--embedding", help="The model has an embedding (text, recommending).")
+        bool, Option("--embedding", help="The model has an embedding (text, recommending).")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -109,11 +88,10 @@ def explain_scaling(
     """
     from dataclasses import replace
 
-    from nodewise.core.errors import UserError
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
-    from nodewise.predict.explain import describe_cluster, explain
-    from nodewise.predict.forecast import Given, training_of
-    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
+    from nodewise.predict.explain import explain
+    from nodewise.predict.forecast import Given, cluster_by_options, training_of
+    from nodewise.predict.posted_numbers import check_same, read_files, read_number, read_numbers
 
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
@@ -126,27 +104,23 @@ def explain_scaling(
         posted, given = read_files(files)
     else:
         posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
+    last = posted[-1].devices
+    again = {"synthetic": synthetic, "no-sync": no_sync}
+    controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
+    check_same([*posted, *controls.values()])
     of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
     known = parameters or payload or given.parameters
     given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
-    last = posted[-1].devices
-    cluster, link_known = describe_cluster(link, within, between, devices_per_node, last)
-    again = {"--synthetic": synthetic, "--no-sync": no_sync}
-    controls = {
-        option: read_number(option, text, last).like(posted[0])
-        for option, text in again.items()
-        if text
-    }
+    cluster = cluster_by_options(link, within, between, devices_per_node, given.devices_per_node)
     found = explain(
         Setup(
             posted,
             cluster,
             training_of(given, parameters, payload, precision, None),
             payload_known=known is not None,
-            link_known=link_known,
+            link_known=bool(link or (between if last > cluster.devices_per_node else within)),
             strong=global_batch is not None if of_one else None,
-            synthetic=controls.get("--synthetic"),
-            no_sync=controls.get("--no-sync"),
+            controls=controls,
             servers={"": None, "all-reduce": 0}.get(by, int(count or -1)),
             tensors=tensors,
             cores=cores,
@@ -157,10 +131,7 @@ def explain_scaling(
             one_nodes=one_nodes,
         )
     )
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    print_json(found) if as_json else _print(found)
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -172,23 +143,25 @@ def _print(found: dict[str, Any]) -> None:
     if rate := found["implied_gbyte_per_s"]:
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
-    causes = plain_table(
-        "Cause", "Probability", "Extra time", "90 % interval", "It predicts",
-        texts=("Cause", "It predicts"),
-    )  # fmt: skip
-    for row in found["causes"]:
-        if row["probability"] >= 0.005:
-            shares = [write_percent(row[name]) for name in ("probability", "share", "low", "high")]
-            causes.add_row(row["name"], *shares[:2], " – ".join(shares[2:]), row["evidence"])
-    remedies = plain_table(
-        "Remedy", "If the cause is", "Forecast", "90 % interval", "Gain",
-        texts=("Remedy", "If the cause is"),
-    )  # fmt: skip
-    for row in found["remedies"]:
-        value, *ends = (write_plain(row[name]) for name in ("value", "low", "high"))
-        shown = f"{value} {row['unit']}", " – ".join(ends), f"{row['gain']:.2f}×"
-        remedies.add_row(row["name"], row["for"] or "", *shown)
-    print_whole(causes)
-    if found["remedies"]:
-        print_whole(remedies)
+    print_table(
+        {
+            "Cause": row["name"],
+            "Probability": write_percent(row["probability"]),
+            "Extra time": write_percent(row["share"]),
+            "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
+            "It predicts": row["evidence"],
+        }
+        for row in found["causes"]
+        if row["probability"] >= 0.005
+    )
+    print_table(
+        {
+            "Remedy": row["name"],
+            "If the cause is": row["for"] or "",
+            "Forecast": f"{write_plain(row['value'])} {row['unit']}",
+            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
+            "Gain": f"{row['gain']:.2f}×",
+        }
+        for row in found["remedies"]
+    )
     typer.echo(found["sentence"])

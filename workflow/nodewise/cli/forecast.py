@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from nodewise.cli.options import (
     AsJson,
     BetweenNodes,
+    Budget,
+    Deadline,
     EpochExamples,
     NodeNumbers,
     NodePrice,
@@ -16,9 +19,12 @@ from nodewise.cli.options import (
     Payload,
     Precision,
     WithinNode,
+    job_of,
+    only_options,
     print_json,
-    print_whole,
+    print_table,
 )
+from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
     from nodewise.predict.answers import Answers
@@ -29,35 +35,30 @@ app = typer.Typer()
 
 @app.command("forecast")
 def forecast_nodes(
+    context: typer.Context,
     *,
     link: OnlyLink = None,
     devices_per_node: Annotated[
-        int | None, typer.Option(help="Devices in each node (default: as --given says, or 1).")
+        int | None, Option(help="Devices in each node (default: as --given says, or 1).")
     ] = None,
     within: WithinNode = None,
     between: BetweenNodes = None,
-    step_time: Annotated[float | None, typer.Option(help="Seconds of a measured step.")] = None,
-    throughput: Annotated[
-        float | None, typer.Option(help="Examples per second, in place of a step time.")
-    ] = None,
+    step_time: Annotated[float | None, Option(help="Seconds of a measured step.")] = None,
+    throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
     given: Annotated[
-        Path | None,
-        typer.Option(help="A record, or a table or log that `import` reads, in place of both."),
+        Path | None, Option(help="Or: a record, or a table or log that `import` reads.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model to measure here on one node, in place of all.")
-    ] = None,
+    model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
     given_devices: Annotated[
-        int | None,
-        typer.Option(min=1, help="Devices of the step time, throughput or log (default: 1)."),
+        int | None, Option(min=1, help="Devices of what was measured (default: 1).")
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Examples per device and step.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
     parameters: Parameters = None,
     payload: Payload = None,
     precision: Precision = "fp32",
     strategy: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="A strategy of this project that trains: multi_worker_mirrored, horovod, "
             "custom_loop or mpi; default: any software."
         ),
@@ -65,29 +66,23 @@ def forecast_nodes(
     nodes: NodeNumbers = "1-16",
     examples: EpochExamples = None,
     price: NodePrice = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="Time for the examples: 90s, 30min, 2h, 1d.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="What they may cost, in units of the price.")
-    ] = None,
+    deadline: Deadline = None,
+    budget: Budget = None,
     machines: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="CSV file of machines to compare, in place of the links and the price: name, "
             "price (of an hour), devices, within, between, and device (V100) or speed."
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="The measured device, such as V100, for --machines.")
+        str | None, Option(help="The measured device, such as V100, for --machines.")
     ] = None,
     like: Annotated[
-        str | None,
-        typer.Option(help="A well-known model like yours, such as ResNet-50, for its speeds."),
+        str | None, Option(help="A well-known model like yours (ResNet-50), for its speeds.")
     ] = None,
     cases: Annotated[
-        Path | None,
-        typer.Option(help="CSV file of cases, in place of all other options: one per row."),
+        Path | None, Option(help="CSV file of cases, in place of all other options: one per row.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -118,37 +113,24 @@ def forecast_nodes(
     """
     from dataclasses import replace
 
-    from nodewise.cli import predict_tables
-    from nodewise.core.errors import UserError
+    from nodewise.cli.predict_tables import answers_rows, best_machines, machines_rows, value_rows
     from nodewise.predict import forecast
-    from nodewise.predict.answers import Job
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import (
-        MANY,
-        MANY_EXAMPLES,
-        parse_duration,
-        parse_nodes,
-        parse_price,
-    )
+    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
+        only_options(context, "cases", "as_json")
         rows = list(forecast_cases(read_cases(cases)))
-        print_json(rows) if as_json else print_whole(predict_tables.cases_table(rows))
+        print_json(rows) if as_json else print_table(value_rows(rows, "case"))
         return
     counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
-    cost, currency = parse_price(price)
     known = _given(step_time, throughput, given, model, given_devices, batch)
     training = forecast.training_of(known, parameters, payload, precision, hidden)
-    job = Job(
-        name="epoch" if examples else MANY,
-        examples=examples or MANY_EXAMPLES,
-        price=cost,
-        currency=currency,
-        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
-        budget=budget,
+    job = job_of(
+        examples or MANY_EXAMPLES, price, deadline, budget, name="epoch" if examples else MANY
     )
     if machines is not None:
         if link or within or between or devices_per_node or price:
@@ -159,36 +141,41 @@ def forecast_nodes(
         if as_json:
             print_json([dict(row) for _, row in table.iterrows()])
         else:
-            typer.echo(predict_tables.best_machines(table, job))
-            print_whole(predict_tables.machines_table(table, job))
+            typer.echo(best_machines(table, job))
+            print_table(machines_rows(table, job))
     else:
-        cluster = forecast.cluster_by_options(link, within, between, devices_per_node, known)
-        asked = forecast.devices_of(counts, cluster.devices_per_node)
-        job = replace(job, node="node" if cluster.devices_per_node == 1 else "device")
+        if not (link or within or between):
+            raise UserError("give --link, or --between, or --within")
+        cluster = forecast.cluster_by_options(
+            link, within, between, devices_per_node, known.devices_per_node
+        )
+        per_node = cluster.devices_per_node
+        asked = forecast.devices_of(counts, per_node)
+        job = replace(job, node="node" if per_node == 1 else "device")
         answers = forecast.forecast(cluster, training, known, asked, job)
         if as_json:
-            print_json(forecast.forecast_rows(answers, cluster.devices_per_node))
+            print_json(forecast.forecast_rows(answers, per_node))
         else:
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
-            print_whole(predict_tables.answers_table(answers, marks=True))
-            _tell_published(answers, cluster.devices_per_node, within, between)
+            print_table(answers_rows(answers, marks=True))
+            _print_standing(answers, per_node, within, between)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 
 
-def _tell_published(
-    answers: "Answers", devices_per_node: int, within: str | None, between: str | None
+def _print_standing(
+    answers: "Answers", per_node: int, within: str | None, between: str | None
 ) -> None:
     """Say where the forecast of the most devices stands among published trainings."""
-    from nodewise.cli.predict_tables import published_table
+    from nodewise.cli.predict_tables import published_rows
     from nodewise.predict.published_efficiency import standing
 
     row = answers.table.iloc[-1]
-    most, across = int(row["nodes"]), bool(row["nodes"] > devices_per_node)
-    found = standing(most, within=within, between=between, across=across)
+    most = int(row["nodes"])
+    found = standing(most, within=within, between=between, across=most > per_node)
     if found is not None:
         typer.echo(found.sentence(float(row["efficiency"]), most, answers.job.node))
-        print_whole(published_table(found))
+        print_table(published_rows(found))
 
 
 def _given(  # noqa: PLR0917 (the options of the command)
@@ -200,10 +187,9 @@ def _given(  # noqa: PLR0917 (the options of the command)
     batch: int | None,
 ) -> "Given":
     """Return the given point, which exactly one of the first four options gives."""
-    from nodewise.core.errors import UserError
     from nodewise.predict.forecast import given_by_file, given_by_numbers
 
-    if sum(one is not None for one in (step_time, throughput, file, model)) != 1:
+    if [step_time, throughput, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
     if model is not None:
         return _measured_alone(model, batch or 64)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from nodewise.cli.options import (
     STEPS,
@@ -24,32 +25,30 @@ app = typer.Typer()
 @app.command()
 def measure(
     *,
-    strategy: Annotated[str, typer.Option(help="A strategy (see `nodewise strategies`).")],
+    strategy: Annotated[str, Option(help="A strategy (see `nodewise strategies`).")],
     model: Annotated[
         str,
-        typer.Option(
-            help="A model (see `nodewise models`), path/file.py:function or a .keras file."
-        ),
+        Option(help="A model (see `nodewise models`), path/file.py:function or a .keras file."),
     ],
-    nodes: Annotated[int, typer.Option(help="Number of nodes.")],
-    batch: Annotated[int, typer.Option(help="Examples per node and step.")],
+    nodes: Annotated[int, Option(help="Number of nodes.")],
+    batch: Annotated[int, Option(help="Examples per node and step.")],
     dataset: OwnDataset = None,
-    steps: Annotated[int | None, typer.Option(help="Steps to time; default: 40.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs to time instead of steps.")] = None,
+    steps: Annotated[int | None, Option(help="Steps to time; default: 40.")] = None,
+    epochs: Annotated[int | None, Option(help="Epochs to time instead of steps.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
+        Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
     ] = None,
     cluster: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="<kind>",
             help="local (plain processes), emulated, another kind, or settings such as "
             "'{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'.",
         ),
     ] = "local",
     out: Annotated[
-        Path | None, typer.Option(help="The record file; default: below results/single_run.")
+        Path | None, Option(help="The record file; default: below results/single_run.")
     ] = None,
 ) -> None:
     """Measure one cell without a study, print the result and write its record.
@@ -79,12 +78,12 @@ def measure(
 def calibrate(
     config: StudyConfig,
     out: Annotated[
-        Path | None, typer.Option(help="The file; default: below results/STUDY/calibration.")
+        Path | None, Option(help="The file; default: below results/STUDY/calibration.")
     ] = None,
     logs: Annotated[
-        Path | None, typer.Option(help="The workers' logs; default: below results/STUDY/logs.")
+        Path | None, Option(help="The workers' logs; default: below results/STUDY/logs.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Launches per number of nodes.")] = 2,
+    repeats: Annotated[int, Option(min=1, help="Launches per number of nodes.")] = 2,
 ) -> None:
     """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
 
@@ -121,9 +120,7 @@ def calibrate(
 
 @app.command()
 def doctor(
-    config: Annotated[
-        Path | None, typer.Option(help="A study: check the hosts that it names.")
-    ] = None,
+    config: Annotated[Path | None, Option(help="A study: check the hosts that it names.")] = None,
 ) -> None:
     """Check which kinds of cluster this machine permits, and how to permit more.
 
@@ -156,7 +153,7 @@ def doctor(
 @app.command(rich_help_panel=STEPS)
 def measure_cell(
     cell_id: Annotated[
-        str, typer.Argument(help="Id of the cell: its path below records/, without .json.")
+        str, Argument(help="Id of the cell: its path below records/, without .json.")
     ],
     *,
     config: StudyConfig,
@@ -191,7 +188,7 @@ def measure_cell(
 
 @app.command(rich_help_panel=STEPS)
 def measure_noise_scale(
-    model: Annotated[str, typer.Argument(help="A model that the study trains.")],
+    model: Annotated[str, Argument(help="A model that the study trains.")],
     *,
     config: StudyConfig,
     manifest: DataManifest,

@@ -1,16 +1,17 @@
 """Options and helpers that several commands share."""
 
-from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
+
+from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rich.table import Table
-
+    from nodewise.predict.answers import Job
     from nodewise.study.config import Config
 
 STEPS = "Steps of the workflow"
@@ -19,72 +20,56 @@ STEPS = "Steps of the workflow"
 Each of these commands belongs to one rule. They can also be run by hand.
 """
 
-StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of the study.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
-OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
-Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
-Source = Annotated[
-    Literal["any", "official"], typer.Option(help="'official': fail instead of using replacements.")
-]
-KeepRefusal = Annotated[
-    bool, typer.Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
-]
-DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
+StudyConfig = Annotated[Path, Option("--config", help="Configuration of the study.")]
+Out = Annotated[Path, Option("--out", help="Folder to write to.")]
+OutFile = Annotated[Path, Option("--out", help="The file to write.")]
+Logs = Annotated[Path, Option(help="Folder for the logs of the workers.")]
+DataManifest = Annotated[Path, Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
-    str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
+    str | None, Option(help="For your own model: a dataset, or path/file.py:function.")
 ]
-WeightsManifest = Annotated[
-    Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
-]
-Tables = Annotated[Path, typer.Option(help="Folder of the tables.")]
+WeightsManifest = Annotated[Path | None, Option(help="manifest.json of pretrained weights.")]
+Tables = Annotated[Path, Option(help="Folder of the tables.")]
 Calibrated = Annotated[
     list[Path] | None,
-    typer.Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
+    Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
 ]
-Records = Annotated[
-    Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
-]
-FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
-DEFAULT_NODES = "1-64"
-NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
-AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
-AskedGlobalBatch = Annotated[
-    int | None, typer.Option(min=1, help="Examples per step over all workers.")
-]
-EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
+Records = Annotated[Path | None, Option(help="The records; default: results/STUDY/records.")]
+
+FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
+FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
+NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
+AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
+AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: of all workers.")]
+EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
     str | None,
-    typer.Option(
-        help="Price of a node per hour (of a device, for curves of devices), such as 2.5 or "
-        "'2.5 EUR'; default: costs in node-hours."
-    ),
+    Option(help="Of a node (or device) for an hour: 2.5 or '2.5 EUR'; default: node-hours."),
 ]
-Parameters = Annotated[
-    float | None, typer.Option(help="Trained parameters of the model, such as 25.6e6.")
-]
-Payload = Annotated[float | None, typer.Option(help="Bytes of a gradient, in place of parameters.")]
+Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
+Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
+
+Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25.6e6.")]
+Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
 Precision = Annotated[
-    str, typer.Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+    str, Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
 ]
 WithinNode = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Link of a device in its node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, "
         "pcie3-no-p2p …, a rate (31.5GB/s), or a file of all-reduces."
     ),
 ]
 BetweenNodes = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Link of a node: 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp, 400gbit-efa, a rate of "
         "unknown transport (100gbit, 250mbit), or a file of all-reduces."
     ),
 ]
-OnlyLink = Annotated[
-    str | None,
-    typer.Option(help="The only link: as --between of nodes of one device, or as --within."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OnlyLink = Annotated[str | None, Option(help="The only link: as --between or as --within.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 
 def records_of(study: "Config", records: Path | None) -> Path:
@@ -92,27 +77,77 @@ def records_of(study: "Config", records: Path | None) -> Path:
     return records or study.results / "records"
 
 
+def only_options(context: typer.Context, option: str, *others: str) -> None:
+    """Refuse options that have no effect beside another one.
+
+    Args:
+        context: that of the command.
+        option: the option that was given.
+        others: what may be given with it, as the command's parameters are called.
+
+    Raises:
+        UserError: another option was given.
+    """
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in (option, *others):
+            named = name.replace("_", "-")
+            raise UserError(f"--{option}: --{named} has no effect beside it; remove one of them")
+
+
+def job_of(
+    examples: float | None,
+    price: str | None,
+    deadline: str | None = None,
+    budget: float | None = None,
+    **more: Any,  # noqa: ANN401
+) -> "Job":
+    """Return the job that options describe; `more` are further attributes of it.
+
+    Raises:
+        UserError: a price or a duration cannot be read, or a value is not allowed.
+    """
+    from nodewise.predict.answers import Job
+    from nodewise.predict.options import parse_duration, parse_price
+
+    cost, currency = parse_price(price)
+    deadline_s = None if deadline is None else parse_duration("deadline", deadline)
+    more |= {"price": cost, "currency": currency, "deadline_s": deadline_s, "budget": budget}
+    return Job(examples=examples, **more)
+
+
 def tell_waiting() -> None:
     """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")
 
 
-def print_rows(rows: "Iterable[Mapping[str, object]]") -> None:
-    """Print rows as a table; the columns are the keys of the rows."""
-    import pandas as pd
+def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
+    """Print rows as a table, whose columns are the keys of the rows; numbers are right-aligned.
 
-    typer.echo(pd.DataFrame(list(rows)).to_string(index=False))
-
-
-def plain_table(*titles: str, texts: Collection[str]) -> "Table":
-    """Return an empty table without borders; all columns but `texts` are right-aligned."""
+    In a narrow terminal its lines wrap, but nothing is cut off.
+    """
     from rich.box import SIMPLE_HEAD
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    columns: dict[str, list[str]] = {}
+    for row in rows:
+        for title, value in row.items():
+            columns.setdefault(title, []).append(str(value))
+    if not columns:
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        table.add_column(title, justify="left" if title in texts else "right", no_wrap=True)
-    return table
+    for title, cells in columns.items():
+        texts = any(cell[:1].isalpha() for cell in cells)
+        table.add_column(Text(title), justify="left" if texts else "right", no_wrap=True)
+    for row_cells in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row_cells))
+    console = Console()
+    unlimited = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
 
 
 def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> None:
@@ -120,13 +155,3 @@ def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> No
     import json
 
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def print_whole(table: "Table") -> None:
-    """Print a table; in a narrow terminal its lines wrap, but nothing is cut off."""
-    from rich.console import Console
-
-    console = Console()
-    unlimited = console.options.update(max_width=10_000)
-    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
-    console.print(table)

@@ -4,18 +4,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from nodewise.cli.options import (
-    DEFAULT_NODES,
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
+    Budget,
+    Deadline,
     EpochExamples,
+    FileFormat,
     FitFile,
     NodeNumbers,
     NodePrice,
+    job_of,
     print_json,
-    print_whole,
+    print_table,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +32,9 @@ app = typer.Typer()
 
 @app.command("fit")
 def fit_measurements(
-    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV or other).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", help="Format of the file (default: recognised)."),
-    ] = None,
+    measurements: Annotated[Path, Argument(help="Your measurements (CSV or other).")],
+    out: Annotated[Path, Option("--out", "-o", help="JSON file to write.")],
+    file_format: FileFormat = None,
 ) -> None:
     """Fit cost models to your own step times, from any framework.
 
@@ -67,7 +68,7 @@ def fit_measurements(
     with progress(str(measurements), len(read.curves)) as advance:
         fitted = fit_file.fit_measurements(read, progress=advance)
     fit_file.write_fit(out, fitted)
-    print_whole(predict_tables.curves_table(fitted))
+    print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED]:
         compared = standing_of_curve(curve)
@@ -79,28 +80,17 @@ def fit_measurements(
 
 @app.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(help="Logs, each of one run.")],
+    files: Annotated[list[Path], Argument(help="Logs, each of one run.")],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")],
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="Format of the files (default: recognised).")
-    ] = None,
-    devices: Annotated[
-        int | None, typer.Option(help="Number of devices, where the logs do not say it.")
-    ] = None,
-    batch: Annotated[
-        float | None, typer.Option(help="Examples per device and step, likewise.")
-    ] = None,
-    global_batch: Annotated[
-        float | None, typer.Option(help="Examples per step of all devices, likewise.")
-    ] = None,
-    curve: Annotated[
-        str | None, typer.Option(help="Name of the curve (default: the model, or the folder).")
-    ] = None,
+    out: Annotated[Path, Option("--out", "-o", help="CSV file to write.")],
+    file_format: FileFormat = None,
+    devices: Annotated[int | None, Option(help="Devices, where the logs do not say it.")] = None,
+    batch: Annotated[float | None, Option(help="Examples per device and step, likewise.")] = None,
+    global_batch: Annotated[float | None, Option(help="Or: of all devices, likewise.")] = None,
+    curve: Annotated[str | None, Option(help="Its name (default: model or folder).")] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name",
+        Option(
             help="What names of files or folders say, such as 'run_{devices}.log' or "
             "'{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch}; "
             "`*` is any text.",
@@ -108,7 +98,7 @@ def import_files(
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="For any other log: regular expression of its lines, with named groups: step_s, "
             "step_ms, steps_per_s, samples_per_s, samples_per_s_per_device or epoch_s; curve, "
             "devices, batch, global_batch, examples."
@@ -154,8 +144,7 @@ def predict_nodes(
     examples: EpochExamples = None,
     price: NodePrice = None,
     at: Annotated[
-        Path | None,
-        typer.Option(help="CSV file of points: curve, n_devices, batch_per_device, global_batch."),
+        Path | None, Option(help="CSV file: curve, n_devices, batch_per_device, global_batch.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -174,29 +163,23 @@ def predict_nodes(
     nodewise predict fit.json --at points.csv --json
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, prediction_rows
-    from nodewise.predict.options import parse_nodes, parse_price
+    from nodewise.predict.options import parse_nodes
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
         points = predict_points(read_fit(fit), read_points(at))
-        if as_json:
-            print_json(points)
-        else:
-            print_whole(predict_tables.points_table(points))
+        print_json(points) if as_json else print_table(predict_tables.value_rows(points, "curve"))
         return
-    fitted, counts = read_fit(fit), parse_nodes(nodes)
-    cost, currency = parse_price(price)
-    job = Job(examples=examples, price=cost, currency=currency)
+    fitted, counts, job = read_fit(fit), parse_nodes(nodes), job_of(examples, price)
     found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
     if as_json:
         print_json(prediction_rows(found, counts))
     else:
         for curve, answers in found:
             typer.echo(f"{curve.name}:")
-            print_whole(predict_tables.answers_table(answers, counts))
+            print_table(predict_tables.answers_rows(answers, counts))
     _print_notes(fitted, as_json=as_json)
     answered = {curve.name for curve, _ in found}
     for name in (curve.name for curve in fitted.curves if curve.name not in answered):
@@ -207,34 +190,23 @@ def predict_nodes(
 def best_nodes(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = DEFAULT_NODES,
+    nodes: NodeNumbers = "1-64",
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            help="What the sentence is about: knee, fastest, cheapest, deadline, budget, energy or "
-            "efficiency."
-        ),
+        Option(help="knee, fastest, cheapest, deadline, budget, energy or efficiency."),
     ] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
     target: Annotated[
-        Path | None,
-        typer.Option(help="CSV file: global_batch, steps until the accuracy is reached."),
+        Path | None, Option(help="CSV file: global_batch, steps until the accuracy is reached.")
     ] = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="What it may cost, in units of --price or node-hours.")
-    ] = None,
-    efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
-    watts: Annotated[
-        float | None,
-        typer.Option(help="Power of a node (of a device, for curves of devices), for the energy."),
-    ] = None,
-    startup: Annotated[str, typer.Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
+    deadline: Deadline = None,
+    budget: Budget = None,
+    efficiency: Annotated[float, Option(help="The least efficiency that is enough.")] = 0.5,
+    watts: Annotated[float | None, Option(help="Power of a node (or a device).")] = None,
+    startup: Annotated[str, Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
     as_json: AsJson = False,
 ) -> None:
     """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
@@ -249,21 +221,18 @@ def best_nodes(
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict.answers import Job
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, optimum_rows
-    from nodewise.predict.options import parse_duration, parse_nodes, parse_price
+    from nodewise.predict.options import parse_duration, parse_nodes
     from nodewise.predict.steps_to_accuracy import read_steps
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    cost, currency = parse_price(price)
-    job = Job(
-        examples=examples,
-        price=cost,
-        currency=currency,
+    job = job_of(
+        examples,
+        price,
+        deadline,
+        budget,
         steps=None if target is None else read_steps(target),
-        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
-        budget=budget,
         least_efficiency=efficiency,
         watts=watts,
         startup_s=parse_duration("startup", startup),
@@ -276,7 +245,7 @@ def best_nodes(
     else:
         for answers, row in found:
             typer.echo(f"{row['curve']}: {row['answer']}")
-            print_whole(predict_tables.answers_table(answers, marks=True))
+            print_table(predict_tables.answers_rows(answers, marks=True))
         if global_batch is None and target is None:
             typer.echo(
                 "More nodes at one batch per node make the global batch larger, which may need "
@@ -289,9 +258,9 @@ def best_nodes(
 def next_measurement(
     fit: FitFile,
     *,
-    nodes: NodeNumbers = DEFAULT_NODES,
+    nodes: NodeNumbers = "1-64",
     startup: Annotated[
-        str, typer.Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
+        str, Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
     ] = "60s",
     as_json: AsJson = False,
 ) -> None:

@@ -1,44 +1,41 @@
-"""Tables that `nodewise fit`, `predict`, `optimum` and `forecast` print in a terminal."""
+"""Rows of the tables that `nodewise fit`, `predict`, `optimum` and `forecast` print."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.markup import escape
-from rich.table import Table
 
-from nodewise.cli.options import plain_table
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import table_rows
 from nodewise.predict.published_efficiency import Standing
 
+Row = dict[str, str]
+
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
-_TEXTS = ("Curve", "Formula", "Kind", "Best")
 
 
-def curves_table(file: FitFile) -> Table:
-    """Return a table of what was fitted, with a line per curve."""
-    shown = plain_table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise", texts=_TEXTS)
+def curves_rows(file: FitFile) -> Iterator[Row]:
+    """Yield what was fitted to each curve."""
     laws = {name: group for group in file.fits for name in group.curves}
     for curve in file.curves:
-        group = laws[curve.name]
-        shown.add_row(
-            escape(curve.name),
-            f"{len(curve.measured)}",
-            _listed(curve.nodes),
-            _listed(curve.batches),
-            group.law,
-            write_number(group.noise, "share"),
-        )
-    return shown
+        yield {
+            "Curve": curve.name,
+            "Points": f"{len(curve.measured)}",
+            "Nodes": _listed(curve.nodes),
+            "Batches": _listed(curve.batches),
+            "Formula": laws[curve.name].law,
+            "Noise": write_number(laws[curve.name].noise, "share"),
+        }
 
 
-def answers_table(answers: Answers, nodes: Collection[int] = (), *, marks: bool = False) -> Table:
-    """Return the table of answers.
+def answers_rows(
+    answers: Answers, nodes: Collection[int] = (), *, marks: bool = False
+) -> Iterator[Row]:
+    """Yield the answers for each number of nodes.
 
     Args:
         answers: the answers.
@@ -52,64 +49,53 @@ def answers_table(answers: Answers, nodes: Collection[int] = (), *, marks: bool 
         if found.nodes is not None:
             best.setdefault(found.nodes, []).append(TITLES[objective])
     last = int(answers.nodes[-1])
-    shown_nodes = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
+    shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
     interval = "step_s" if job.step_known else "time"
-    columns: dict[str, Callable[[dict[str, Any], int], str]] = {
-        f"{job.node.title()}s": lambda row, i: f"{row['nodes']:,}",
-        "Batch": lambda row, i: f"{row['batch_per_worker']:,.6g}",
-        "Step": lambda row, i: write_number(row["step_s"], "s"),
-        "90 % interval": lambda row, i: " – ".join(
-            write_number(row[f"{interval}_{end}"], "s") for end in ("low", "high")
+    limited = job.deadline_s is not None or job.budget is not None
+    columns: dict[str, tuple[bool, Callable[[dict[str, Any], int], str]]] = {
+        f"{job.node.title()}s": (True, lambda row, i: f"{row['nodes']:,}"),
+        "Batch": (
+            job.step_known or bool((answers.batch != 1).any()),
+            lambda row, i: f"{row['batch_per_worker']:,.6g}",
         ),
-        job.name[0].upper() + job.name[1:]: lambda row, i: answers.write("time", i),
-        f"Cost [{job.units['cost']}]": lambda row, i: write_plain(row["cost"]),
-        "Energy": lambda row, i: answers.write("energy", i),
-        "Speed-up": lambda row, i: write_number(row["speedup"], "×"),
-        "Efficiency": lambda row, i: write_number(row["efficiency"], "share"),
-        "Chance": lambda row, i: answers.sure(i),
-        "Best": lambda row, i: ", ".join(best.get(row["nodes"], [])),
-        "Kind": lambda row, i: row["kind"],
+        "Step": (job.step_known, lambda row, i: write_number(row["step_s"], "s")),
+        "90 % interval": (True, lambda row, i: _interval(row, interval)),
+        job.name[0].upper() + job.name[1:]: (True, lambda row, i: answers.write("time", i)),
+        f"Cost [{job.units['cost']}]": (True, lambda row, i: write_plain(row["cost"])),
+        "Energy": (job.watts is not None, lambda row, i: answers.write("energy", i)),
+        "Speed-up": (True, lambda row, i: write_number(row["speedup"], "×")),
+        "Efficiency": (True, lambda row, i: write_number(row["efficiency"], "share")),
+        "Chance": (limited, lambda row, i: answers.sure(i)),
+        "Best": (marks, lambda row, i: ", ".join(best.get(row["nodes"], []))),
+        "Kind": (True, lambda row, i: row["kind"]),
     }
-    hidden = {
-        "Step": not job.step_known,
-        "Batch": not job.step_known and bool((answers.batch == 1).all()),
-        "Energy": job.watts is None,
-        "Chance": job.deadline_s is None and job.budget is None,
-        "Best": not marks,
-    }
-    columns = {title: write for title, write in columns.items() if not hidden.get(title)}
-    table = plain_table(*map(escape, columns), texts=_TEXTS)
     for i, row in enumerate(table_rows(answers)):
-        if row["nodes"] in shown_nodes:
-            table.add_row(*(write(row, i) for write in columns.values()))
-    return table
+        if row["nodes"] in shown:
+            yield {title: write(row, i) for title, (used, write) in columns.items() if used}
 
 
-def points_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the rows of `points_file.predict_points` as a table."""
-    shown = plain_table("Curve", "Devices", "Value", "90 % interval", "Kind", texts=_TEXTS)
+def _interval(row: Mapping[str, Any], name: str) -> str:
+    return " – ".join(write_number(row[f"{name}_{end}"], "s") for end in ("low", "high"))
+
+
+def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
+    """Yield the answers to a file of questions, each a value with its interval or an error.
+
+    Args:
+        rows: of `points_file.predict_points` or `forecast_cases`.
+        name: the column that says what a row is about.
+    """
     for row in rows:
-        about = [escape(row["curve"] or ""), f"{row['n_devices'] or ''}"]
+        about = {name.title(): row.get(name) or "", "Devices": f"{row['n_devices'] or ''}"}
         if "error" in row:
-            shown.add_row(*about, escape(row["error"]), "", "")
-            continue
-        value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
-        kind = "extrapolated" if row["extrapolated"] else ""
-        shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}", kind)
-    return shown
-
-
-def cases_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Return the rows of `forecast_cases` as a table."""
-    shown = plain_table("Case", "Devices", "Examples/s", "90 % interval", texts=_TEXTS)
-    for row in rows:
-        about = [escape(row.get("case", "")), row["n_devices"]]
-        if "error" in row:
-            shown.add_row(*about, escape(row["error"]), "")
+            yield about | {"Value": row["error"], "90 % interval": "", "Kind": ""}
         else:
-            value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
-            shown.add_row(*about, value, f"{low} – {high}")
-    return shown
+            value, low, high = (write_plain(row[end]) for end in ("value", "low", "high"))
+            yield about | {
+                "Value": f"{value} {row.get('unit', 'examples/s')}".rstrip(),
+                "90 % interval": f"{low} – {high}",
+                "Kind": "extrapolated" if row.get("extrapolated") else "",
+            }
 
 
 def best_machines(rows: pd.DataFrame, job: Job) -> str:
@@ -128,46 +114,38 @@ def best_machines(rows: pd.DataFrame, job: Job) -> str:
     return f"{name} is the {goal}{within}: {time}, {cost}{sure}."
 
 
-def machines_table(rows: pd.DataFrame, job: Job) -> Table:
-    """Return the table of `compare_machines`."""
-    cost = f"Cost [{escape(job.currency or 'currency')}]"
-    shown = plain_table(
-        "Machines", "Devices", f"Time of {job.name}", "90 % interval", cost, "90 % interval",
-        "Chance", "Best", texts=("Machines", "Best"),
-    )  # fmt: skip
+def machines_rows(rows: pd.DataFrame, job: Job) -> Iterator[Row]:
+    """Yield the rows of `compare_machines`."""
     limited = job.deadline_s is not None or job.budget is not None
     for row in rows.to_dict("records"):
-        time, times = write_duration(row["time"]), [row["time_low"], row["time_high"]]
-        shown.add_row(
-            f"{row['machines']} × {escape(row['machine'])}",
-            f"{row['devices']:,}",
-            time,
-            " – ".join(map(write_duration, times)),
-            write_plain(row["cost"]),
-            " – ".join(write_plain(row[f"cost_{end}"]) for end in ("low", "high")),
-            write_chance(row["chance"]) if limited else "",
-            "best" if row["best"] else "",
+        times, costs = (
+            [write(row[f"{name}{end}"]) for end in ("", "_low", "_high")]
+            for name, write in (("time", write_duration), ("cost", write_plain))
         )
-    return shown
+        yield {
+            "Machines": f"{row['machines']} × {row['machine']}",
+            "Devices": f"{row['devices']:,}",
+            f"Time of {job.name}": times[0],
+            "90 % interval": " – ".join(times[1:]),
+            f"Cost [{job.currency or 'currency'}]": costs[0],
+            "90 % of costs": " – ".join(costs[1:]),
+            "Chance": write_chance(row["chance"]) if limited else "",
+            "Best": "best" if row["best"] else "",
+        }
 
 
-def published_table(found: Standing) -> Table:
-    """Return some of the published curves to compare with, from the lowest to the highest."""
-    shown = plain_table(
-        "Published",
-        "Model",
-        "Device",
-        "Devices",
-        "Efficiency",
-        texts=("Published", "Model", "Device"),
-    )
+def published_rows(found: Standing) -> Iterator[Row]:
+    """Yield some of the published curves to compare with, from the lowest to the highest."""
     rows = found.curves
     some = np.unique(np.linspace(0, len(rows) - 1, min(_LISTED, len(rows))).round().astype(int))
     for row in rows.iloc[some].to_dict("records"):
-        names = (escape(str(row[name])) for name in ("publisher", "model", "device"))
-        efficiency = write_number(row["efficiency"], "share")
-        shown.add_row(*names, f"{row['devices']:,}", efficiency)
-    return shown
+        yield {
+            "Published": row["publisher"],
+            "Model": row["model"],
+            "Device": row["device"],
+            "Devices": f"{row['devices']:,}",
+            "Efficiency": write_number(row["efficiency"], "share"),
+        }
 
 
 def notes_of(file: FitFile) -> Iterator[str]:

@@ -1,100 +1,86 @@
 """Commands that prepare what cells need: data, weights, Horovod and descriptions of models."""
 
 import os
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
-from nodewise.cli.options import STEPS, KeepRefusal, Out, OwnDataset, Source
+from nodewise.cli.options import STEPS, Out, OwnDataset
 from nodewise.core.errors import UserError
+
+if TYPE_CHECKING:
+    from nodewise.core.cell import Cell
+    from nodewise.results.model_description import Architecture
+
+KeepRefusal = Annotated[
+    bool, Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+]
 
 app = typer.Typer()
 
 
-def mirror() -> str | None:
-    """Return the folder of the user's copies of datasets and weights, or None."""
-    return os.environ.get("NODEWISE_DATASETS") or None
-
-
 @app.command(rich_help_panel=STEPS)
-def prepare_dataset(
-    name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
+def prepare(
+    name: Annotated[
+        str, Argument(help="A dataset of data/datasets.yaml, or path/file.py:function.")
+    ],
     out: Out,
-    source: Source = "any",
-    seed: Annotated[int, typer.Option(help="Seed of synthetic data.")] = 1,
+    *,
+    weights: Annotated[
+        bool, Option("--weights", help="Prepare pretrained weights of data/weights.yaml.")
+    ] = False,
+    source: Annotated[
+        Literal["any", "official"],
+        Option(help="'official': fail instead of using replacements."),
+    ] = "any",
+    keep_refusal: KeepRefusal = False,
 ) -> None:
-    """Download a dataset, verify it and unpack it; or generate synthetic data.
+    """Prepare a dataset, or the pretrained weights that a model starts from.
 
-    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder),
-    the official addresses, synthetic data.
+    Files are looked for in data/cache, in the folder NODEWISE_DATASETS and at
+    their official addresses, and verified. If there are none, data is synthetic
+    and weights are random.
+
+    A function of your own returns (train, test), where test may be None. Each is
+    what Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested
+    dicts and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
+    iterable of batches with a length.
     """
-    from nodewise import data
+    files: dict[str, Any] = {
+        "cache": Path("data/cache"),
+        "mirror": os.environ.get("NODEWISE_DATASETS") or None,
+        "source": source,
+        "out": out,
+    }
+    if weights:
+        from nodewise.models.weights import prepare as prepare_weights
 
-    manifest = data.prepare(
-        name,
-        registry=Path("data/datasets.yaml"),
-        cache=Path("data/cache"),
-        mirror=mirror(),
-        source=source,
-        out=out,
-        seed=seed,
-    )
+        found = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
+        typer.echo(f"{name}: {found.origin}")
+        return
+    if ":" in name:
+        # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        from nodewise.data import user_data
+
+        try:
+            manifest = user_data.prepare(name, out)
+        except UserError as error:
+            if not keep_refusal:
+                raise
+            user_data.refuse(name, out, str(error))
+            typer.echo(f"{error}; cells that train on it will be refused")
+            return
+    else:
+        from nodewise import data
+
+        manifest = data.prepare(name, registry=Path("data/datasets.yaml"), seed=1, **files)
     note = f" ({manifest.note})" if manifest.note else ""
     examples = f"{manifest.train_examples} + {manifest.test_examples}"
     typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
-
-
-@app.command(rich_help_panel=STEPS)
-def prepare_own_dataset(
-    spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
-    out: Out,
-    keep_refusal: KeepRefusal = False,
-) -> None:
-    """Prepare a dataset from a function of your own.
-
-    The function returns (train, test), where test may be None. Each is what
-    Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
-    and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
-    iterable of batches with a length.
-    """
-    # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    from nodewise.data import user_data
-
-    try:
-        manifest = user_data.prepare(spec, out)
-    except UserError as error:
-        if not keep_refusal:
-            raise
-        user_data.refuse(spec, out, str(error))
-        typer.echo(f"{error}; cells that train on it will be refused")
-        return
-    typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
-
-
-@app.command(rich_help_panel=STEPS)
-def prepare_weights(
-    name: Annotated[str, typer.Argument(help="Pretrained weights of data/weights.yaml.")],
-    out: Out,
-    source: Source = "any",
-) -> None:
-    """Download and verify the pretrained weights that a model starts from.
-
-    Sources are those of prepare-dataset. If the weights are not available, models
-    start from random weights.
-    """
-    from nodewise.models import weights
-
-    manifest = weights.prepare(
-        name,
-        registry=Path("data/weights.yaml"),
-        cache=Path("data/cache"),
-        mirror=mirror(),
-        source=source,
-        out=out,
-    )
-    typer.echo(f"{name}: {manifest.origin}")
 
 
 @app.command(rich_help_panel=STEPS)
@@ -112,19 +98,19 @@ def build_horovod(out: Out) -> None:
 @app.command(rich_help_panel=STEPS)
 def describe_model(
     name: Annotated[
-        str, typer.Argument(help="A model of models/, path/file.py:function or a .keras file.")
+        str, Argument(help="A model of models/, path/file.py:function or a .keras file.")
     ],
     *,
     dataset: OwnDataset = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--out", help="JSON file to write; default: in data/models, your own in results/models."
         ),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option(help="For your own model: manifest.json of the data, if it is prepared."),
+        Option(help="For your own model: manifest.json of the data, if it is prepared."),
     ] = None,
     keep_refusal: KeepRefusal = False,
 ) -> None:
@@ -136,11 +122,77 @@ def describe_model(
     described, `nodewise measure` says before it starts if a batch does not fit
     this machine.
     """
-    from nodewise.cli import describe
+    from nodewise.core.cell import SAVED_MODEL
+    from nodewise.core.files import check_writable, write_text
+    from nodewise.core.schema import json_text
+    from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
+    from nodewise.models.registry import check_project, registry
+    from nodewise.study.single import Options, cell_of
 
-    if not keep_refusal:
-        describe.describe_model(name, dataset, out, manifest)
-    elif out is None:
-        raise UserError("--keep-refusal: needs --out")
+    own = ":" in name or name.endswith(SAVED_MODEL)
+    if not own:
+        check_project()
+        # Report a wrong name before TensorFlow is loaded, which takes seconds.
+        if name not in registry():
+            raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
+    try:
+        cell = cell_of(Options("single", name, 1, 1, dataset))
+        path = out or (OWN_DESCRIPTIONS if own else DESCRIPTIONS) / f"{cell.model}.json"
+        check_writable(path)
+        described = _described(cell, manifest)
+    # Any exception may occur: the user's code runs, called by TensorFlow and Keras.
+    except Exception as error:
+        if not keep_refusal or out is None:
+            raise
+        reason = str(error)
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+            first, *_ = [*reason.splitlines(), "(no message)"]
+            reason = f"{type(error).__name__}: {first}"
+        refuse_own(out, reason)
+        typer.echo(f"not described: {reason}")
+        return
+    write_text(path, json_text(described))
+    typer.echo(f"{path}: {_totals(described)}")
+
+
+def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
+    """Describe the model of a cell; a user's own model with data whose manifest is given."""
+    from nodewise.cli.single import data_manifest, prepare_data
+    from nodewise.measure.environment import settle_environment
+
+    if cell.build and manifest is None:
+        prepare_data(cell)
+    manifest = (manifest or data_manifest(cell)) if cell.build else None
+    settle_environment()
+    from nodewise.measure.step_memory import BATCHES, measure_memory
+    from nodewise.models import describe
+
+    if manifest is None:
+        described, most = describe.describe(cell.model), BATCHES[-1]
     else:
-        describe.describe_or_refuse(name, dataset, out, manifest)
+        from nodewise.data import load
+        from nodewise.data.pipeline import batch_spec
+        from nodewise.models.training import recipe_of
+
+        data = load(manifest)
+        recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
+        sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
+        specs = [batch_spec(one, data, recipe) for one in sizes]
+        about = [f"The model of {cell.build}."]
+        described = describe.architecture_of(recipe.build(), cell.model, about, specs)
+    return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})
+
+
+def _totals(described: "Architecture") -> str:
+    from nodewise.core.units import write_number
+
+    totals = [f"{len(described.layers)} layers, {described.total:,} parameters"]
+    if flops := described.training_flops_per_example:
+        totals.append(f"{write_number(flops, 'FLOP')} to train an example")
+    if memory := described.memory:
+        fixed, each = (
+            write_number(size, "B") for size in (memory.fixed_bytes, memory.bytes_per_example)
+        )
+        totals.append(f"memory {fixed} and for each example {each}")
+    return ", ".join(totals)

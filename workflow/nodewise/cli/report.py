@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from nodewise.cli.options import (
     STEPS,
@@ -11,7 +12,7 @@ from nodewise.cli.options import (
     Out,
     StudyConfig,
     Tables,
-    print_rows,
+    print_table,
 )
 
 app = typer.Typer()
@@ -19,11 +20,9 @@ app = typer.Typer()
 
 @app.command("compare")
 def compare_runs(
-    old: Annotated[
-        Path, typer.Argument(help="Folder with the records or tables of the earlier run.")
-    ],
-    new: Annotated[Path, typer.Argument(help="Folder with those of the later run.")],
-    out: Annotated[Path | None, typer.Option(help="CSV file to write, for the site.")] = None,
+    old: Annotated[Path, Argument(help="Folder with the records or tables of the earlier run.")],
+    new: Annotated[Path, Argument(help="Folder with those of the later run.")],
+    out: Annotated[Path | None, Option(help="CSV file to write, for the site.")] = None,
 ) -> None:
     """Compare two runs and show which points differ by more than noise.
 
@@ -37,7 +36,7 @@ def compare_runs(
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
     units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
     columns = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"]
-    print_rows(
+    print_table(
         {name: row[name] for name in columns}
         | {name: write_number(row[name], unit) for name, unit in units.items()}
         | {"verdict": row["verdict"]}
@@ -52,7 +51,7 @@ def draw_charts(
     *,
     config: StudyConfig,
     tables: Tables,
-    overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
+    overhead: Annotated[Path, Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
@@ -76,7 +75,7 @@ def draw_charts(
 def render_pages(
     *,
     config: StudyConfig,
-    results: Annotated[Path, typer.Option(help="Folder of its results.")],
+    results: Annotated[Path, Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
@@ -98,7 +97,7 @@ def render_pages(
 
 @app.command(rich_help_panel=STEPS)
 def build_site(
-    pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
+    pages: Annotated[Path, Option(help="Folder from `nodewise render-pages`.")],
     out: Out,
 ) -> None:
     """Build the site from its pages with MkDocs."""

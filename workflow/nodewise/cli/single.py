@@ -26,19 +26,25 @@ SINGLE = RESULTS / "single_run"
 _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 
 
-def prepare(cell: Cell) -> None:
+def prepare_data(cell: Cell) -> None:
     """Prepare the cell's dataset and weights if that is not done yet; always prepare own data anew.
 
     Raises:
         SystemExit: one of them is not available; the process that prepares it has printed why.
     """
     data, weights = data_manifest(cell), _weights(cell)
-    if cell.load is not None:
-        _nodewise("prepare-own-dataset", cell.load, "--out", data.parent)
-    elif not data.is_file():
-        _nodewise("prepare-dataset", cell.dataset, "--out", data.parent)
+    if cell.load is not None or not data.is_file():
+        _prepare(cell.load or cell.dataset, data.parent)
     if weights and not weights.is_file():
-        _nodewise("prepare-weights", weights.parent.name, "--out", weights.parent)
+        _prepare(weights.parent.name, weights.parent, "--weights")
+
+
+def _prepare(name: str, out: Path, *options: str) -> None:
+    """Run `nodewise prepare`, which ends with this process and prints its own errors."""
+    command = [sys.executable, "-m", "nodewise", "prepare", name, "--out", str(out), *options]
+    done = subprocess.run([*_END_WITH_PARENT, *command], stdout=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
 
 
 def data_manifest(cell: Cell) -> Path:
@@ -49,14 +55,6 @@ def data_manifest(cell: Cell) -> Path:
 def _weights(cell: Cell) -> Path | None:
     name = weights_of(cell.model)
     return RESULTS / "weights" / name / "manifest.json" if name else None
-
-
-def _nodewise(*arguments: str | Path) -> None:
-    """Run another nodewise command, which ends with this process and prints its own errors."""
-    command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
 
 
 def measure_single(
@@ -75,7 +73,7 @@ def measure_single(
     """
     cell = cell_of(options)
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
-    prepare(cell)
+    prepare_data(cell)
     settle_environment()
     with nullcontext(cell) if out else _claimed(cell) as cell:
         path = out or _place(cell)

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from nodewise.cli.options import Records, StudyConfig, print_rows, records_of
+from nodewise.cli.options import Records, StudyConfig, print_table, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -13,7 +14,7 @@ app = typer.Typer()
 
 @app.command()
 def check_config(
-    config: Annotated[Path, typer.Argument(help="Configuration, such as config/study.yaml.")],
+    config: Annotated[Path, Argument(help="Configuration, such as config/study.yaml.")],
 ) -> None:
     """Check the configuration of a study and count its cells.
 
@@ -68,11 +69,11 @@ def missing(
     records: Records = None,
     cautions: Annotated[
         bool,
-        typer.Option("--cautions", help="Also cells measured while the machine was busy."),
+        Option("--cautions", help="Also cells measured while the machine was busy."),
     ] = False,
     forget: Annotated[
         bool,
-        typer.Option("--forget", help="Remove their records, so that the next run tries again."),
+        Option("--forget", help="Remove their records, so that the next run tries again."),
     ] = False,
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
@@ -101,9 +102,7 @@ def missing(
 @app.command()
 def publish(
     config: StudyConfig,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")
-    ],
+    out: Annotated[Path, Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")],
     records: Records = None,
 ) -> None:
     """Copy what a study measured to the records that a site is built from.
@@ -134,9 +133,7 @@ def publish(
 
 @app.command("models")
 def list_models(
-    batch: Annotated[
-        int, typer.Option(min=1, help="Batch per worker, for the FLOP per byte.")
-    ] = 64,
+    batch: Annotated[int, Option(min=1, help="Batch per worker, for the FLOP per byte.")] = 64,
 ) -> None:
     """List the models: parameters, payload and operations.
 
@@ -151,7 +148,7 @@ def list_models(
 
     check_project()
     known = {name: (entry, facts(name)) for name, entry in registry().items()}
-    print_rows(
+    print_table(
         {
             "model": name,
             "dataset": entry.dataset,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from nodewise.cli.options import STEPS, Calibrated, Out, Records, StudyConfig, Tables, records_of
 
@@ -17,9 +18,7 @@ def build_tables(
     records: Records = None,
     noise_scales: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."
-        ),
+        Option("--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."),
     ] = None,
 ) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""

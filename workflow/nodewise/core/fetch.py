@@ -1,32 +1,28 @@
 """Get the files of a dataset or of weights from the cache, a mirror or the official address.
 
-pooch downloads a file under a temporary name, checks its digest and moves it into the cache, as
-`<origin>/<folder>/<file>`. A gzipped file is stored unpacked. Mirrors are never written to.
+pooch downloads into the cache, as `<folder>/<file>`. Files in a mirror are used where they are.
 """
 
 import gzip
+import hashlib
 import logging
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from types import SimpleNamespace
+from typing import Annotated, ClassVar, Literal
 
-from filelock import FileLock
 from pydantic import AfterValidator, Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
+from nodewise.core.files import atomic
 from nodewise.core.progress import progress
 
 log = logging.getLogger(__name__)
 
-RealOrigin = Literal["mirror", "official"]
-
-MAX_CONTENT_BYTES = 2**30  # per file
 _CHUNK = 2**16
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
@@ -47,15 +43,14 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"
 class RemoteFile(Frozen):
     """A file on a server, with the size and digest of its content.
 
-    If `gzipped`, the content is the decompressed file, otherwise the file itself. In the cache and
-    in a mirror the file is in `folder`. By default, this is the folder of the dataset or weights
-    that it belongs to.
+    If `gzipped`, the content is that of the decompressed file. In the cache and in a mirror the
+    file is in `folder`, by default the name of the dataset or weights that it belongs to.
     """
 
     gzipped: ClassVar[bool] = False
     name: FileName
     folder: Name | None = None
-    content_bytes: int = Field(ge=1, le=MAX_CONTENT_BYTES)
+    content_bytes: int = Field(ge=1)
     urls: tuple[Url, ...] = ()
 
     @property
@@ -65,12 +60,12 @@ class RemoteFile(Frozen):
 
 
 class UnobtainableError(Exception):
-    """No source has the right file. The message names it and says what was tried.
+    """A source, or none of them, has the right file. The message says why, in one line.
 
-    `corrupt` is true if a source has the file with wrong content.
+    `corrupt` is true if the file is there with wrong content.
     """
 
-    def __init__(self, text: str, *, corrupt: bool) -> None:
+    def __init__(self, text: str, *, corrupt: bool = False) -> None:
         super().__init__(text)
         self.corrupt = corrupt
 
@@ -87,22 +82,21 @@ class UnobtainableError(Exception):
 
 @dataclass(frozen=True)
 class Fetched:
-    """A checked file in the cache, and where it originally came from."""
+    """A checked file, and where it came from."""
 
     path: Path
-    origin: RealOrigin
+    origin: Literal["mirror", "official"]
 
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Fetches files into a cache.
+    """Fetches files.
 
     Args:
         name: name of the dataset or weights that the files belong to. It is also the default folder
             of the files.
-        cache: folder of the cache.
-        mirror: folder with copies, `<folder>/<file>`, which are taken before the official address
-            is asked; None for none.
+        cache: folder in which downloaded files are kept.
+        mirror: folder with copies, `<folder>/<file>`; None for none.
     """
 
     name: str
@@ -118,114 +112,73 @@ class Fetcher:
             UnobtainableError: no source has it.
             OSError: the cache cannot be read or written.
         """
-        import pooch
-
-        algorithm, _, digits = file.digest.partition(":")
         folder = file.folder or self.name
-        name = file.name.removesuffix(".gz") if file.gzipped else file.name
-        sources: list[tuple[RealOrigin, str]] = []
+        official = Fetched(self.cache / folder / file.name, "official")
+        sources: list[tuple[Path | str, Fetched]] = []
+        if official.path.exists():
+            sources.append((official.path, official))
         if self.mirror is not None:
-            sources.append(("mirror", str(Path(self.mirror, folder, file.name))))
-        sources += [("official", url) for url in (() if near else file.urls)]
-        self.cache.mkdir(parents=True, exist_ok=True)
+            copy = Path(self.mirror, folder, file.name)
+            sources.append((copy, Fetched(copy, "mirror")))
+        sources += [(url, official) for url in (() if near else file.urls)]
         failures: list[str] = []
         corrupt = False
-        # datasets are prepared in parallel and may share files
-        with FileLock(self.cache / f".{folder}.lock"):
-            for origin in get_args(RealOrigin):
-                path = self.cache / origin / folder / name
-                if path.is_file():
-                    if pooch.file_hash(str(path), alg=algorithm) == digits:
-                        return Fetched(path, origin)
-                    failures.append(f"{path} (damaged)")
-                    corrupt = True
-            for origin, source in sources:
-                path = self.cache / origin / folder / name
-                try:
-                    _retrieve(source, file, path)
-                except _SourceError as error:
-                    failures.append(f"{source} ({error})")
-                    corrupt |= error.corrupt
-                    if error.corrupt:
-                        log.warning("%s: %s", self.name, failures[-1])
+        for source, fetched in sources:
+            try:
+                if isinstance(source, str):
+                    _download(source, file, fetched.path)
                 else:
-                    return Fetched(path, origin)
+                    _check(source, file)
+            except UnobtainableError as error:
+                failures.append(f"{source} ({error})")
+                if error.corrupt:
+                    corrupt = True
+                    log.warning("%s: %s", self.name, failures[-1])
+            else:
+                return fetched
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
         raise UnobtainableError(f"{folder}/{file.name} is not available{tried}", corrupt=corrupt)
 
 
-class _SourceError(Exception):
-    """A source does not have the file, or has it with wrong content (`corrupt`)."""
-
-    def __init__(self, text: str, *, corrupt: bool = False) -> None:
-        super().__init__(text)
-        self.corrupt = corrupt
-
-
-def _retrieve(source: str, file: RemoteFile, cached: Path) -> None:
-    """Copy `file` from `source` into the cache, and check it.
+def _check(path: Path, file: RemoteFile) -> None:
+    """Check the content of a file.
 
     Raises:
-        _SourceError: the source does not have the file, or has another one.
+        UnobtainableError: it cannot be read, or is another one.
     """
-    import pooch
-
-    def download(_url: str, to: str, _pooch: object) -> None:
-        with Path(to).open("wb") as copy, progress(file.name, file.content_bytes) as advance:
-            for chunk in _content(source, file):
-                copy.write(chunk)
-                advance(len(chunk))
-
-    pooch.get_logger().setLevel(logging.WARNING)
-    for leftover in cached.parent.glob("tmp*"):
-        leftover.unlink()  # left by a killed download; the lock excludes other writers
+    algorithm, _, digits = file.digest.partition(":")
     try:
-        pooch.retrieve(
-            source,
-            file.digest,
-            fname=cached.name,
-            path=cached.parent,
-            downloader=download,
-        )
-    except ValueError as error:
-        raise _SourceError("its content has another digest", corrupt=True) from error
+        with (gzip.open if file.gzipped else open)(path, "rb") as content:
+            right = hashlib.file_digest(content, algorithm).hexdigest() == digits
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UnobtainableError("is not sound gzip data", corrupt=True) from error
+    except OSError as error:
+        raise UnobtainableError(error.strerror or "cannot be read") from error
+    if not right:
+        raise UnobtainableError("its content has another digest", corrupt=True)
 
 
-def _content(source: str, file: RemoteFile) -> Iterator[bytes]:
-    """Yield the unpacked content of the file at `source`, at most one chunk more than expected.
+def _download(url: str, file: RemoteFile, to: Path) -> None:
+    """Download a file and check it.
 
     Messages contain no text of libraries, which may contain credentials of a proxy.
+
+    Raises:
+        UnobtainableError: the server does not have the file, or has another one.
+        OSError: it cannot be written.
     """
-    import requests
-    from urllib3.exceptions import HTTPError
-
-    left = file.content_bytes
-    try:
-        with ExitStack() as opened:
-            content = opened.enter_context(_open(source))
-            if file.gzipped:
-                content = opened.enter_context(gzip.open(content))
-            while left >= 0 and (chunk := content.read(_CHUNK)):
-                left -= len(chunk)
-                yield chunk
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _SourceError("is not sound gzip data", corrupt=True) from error
-    except requests.HTTPError as error:
-        raise _SourceError(f"answers HTTP {error.response.status_code}") from None
-    except (requests.RequestException, HTTPError) as error:
-        raise _SourceError(f"cannot be downloaded, {type(error).__name__}") from None
-    except OSError as error:
-        raise _SourceError(error.strerror or "cannot be read") from error
-
-
-def _open(source: str) -> Any:  # noqa: ANN401 (a file, or what urllib3 offers as one)
-    """Open a file of a folder or of a server. Supports netrc files and proxies."""
+    import pooch
     import requests
 
-    if not source.startswith(("http://", "https://")):
-        return Path(source).open("rb")
     # a gzip file has to arrive as it is
     headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
-    answer = requests.get(source, stream=True, timeout=TIMEOUT_S, headers=headers)
-    answer.raise_for_status()
-    return answer.raw
+    with atomic(to) as temporary, progress(file.name, file.content_bytes) as advance:
+        bar = SimpleNamespace(update=advance, reset=lambda: None, close=lambda: None)
+        get = pooch.HTTPDownloader(bar, _CHUNK, timeout=TIMEOUT_S, headers=headers)
+        try:
+            get(url, temporary, None)
+        except requests.HTTPError as error:
+            raise UnobtainableError(f"answers HTTP {error.response.status_code}") from None
+        except requests.RequestException as error:
+            raise UnobtainableError(f"cannot be downloaded, {type(error).__name__}") from None
+        _check(temporary, file)

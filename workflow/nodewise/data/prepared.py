@@ -156,10 +156,10 @@ def check_arrays(path: Path) -> Manifest:
     for one in (*manifest.train, *manifest.test):
         if _sha256(_open(folder, one)) != one.sha256:
             own = manifest.origin == "own"
-            source = "own-dataset FILE.py:FUNCTION" if own else f"dataset {manifest.dataset}"
+            source = "FILE.py:FUNCTION" if own else manifest.dataset
             raise UserError(
                 f"{folder / one.file}: changed since it was prepared; prepare it again: "
-                f"nodewise prepare-{source} --out {folder}"
+                f"nodewise prepare {source} --out {folder}"
             )
     return manifest
 

@@ -8,9 +8,9 @@ import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
@@ -33,24 +33,15 @@ MANIFEST = "manifest.json"
 
 
 class WeightsFile(RemoteFile):
-    """A file of weights, identified by the digest that its publisher provides."""
+    """A file of weights, identified by the checksum that its publisher provides."""
 
-    content_sha256: Sha256 | None = None
-    content_md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+    checksum: Annotated[str, StringConstraints(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
     urls: tuple[Url, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _one_digest(self) -> Self:
-        if (self.content_sha256 is None) == (self.content_md5 is None):
-            raise ValueError("give either content_sha256 or content_md5")
-        return self
 
     @property
     def digest(self) -> str:
-        """The digest that is given."""
-        if self.content_sha256:
-            return f"sha256:{self.content_sha256}"
-        return f"md5:{self.content_md5}"
+        """The checksum."""
+        return self.checksum
 
 
 class Entry(Frozen):

@@ -6,9 +6,9 @@ it is drawn from a distribution that covers what such causes do in practice.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,22 +22,57 @@ LINK, NO_OVERLAP = "wrong interface or transport", "no overlap"
 SHORT, CORES, LOGGING = "steps too short", "too few cores", "synchronisation in each step"
 CONFUSED, WHOLE = "weak and strong scaling confused", "data not sharded"
 ALONE = "only one device used"
-EXCHANGE = (BYTES, MESSAGES, LINK, SERVERS, SPARSE, NO_OVERLAP, STRAGGLERS)
+ABSENT: Mapping[str, tuple[str, ...]] = {
+    "synthetic": (INPUT,),
+    "no-sync": (BYTES, MESSAGES, LINK, SERVERS, SPARSE, NO_OVERLAP, STRAGGLERS),
+}
+"""Controlled runs, and the causes that they are free of."""
 
-FREQUENT: Mapping[str, float] = {
-    BYTES: 0.35, LINK: 0.12, INPUT: 0.12, MESSAGES: 0.08, SERVERS: 0.08, SHORT: 0.06, WHOLE: 0.06,
-    CORES: 0.05, STRAGGLERS: 0.05, NO_OVERLAP: 0.04, LOGGING: 0.04, SPARSE: 0.03, ALONE: 0.03,
-}  # fmt: skip
-"""How frequent each cause is, before anything is measured. `BYTES` includes all that is usual."""
-
+NORMAL = 0.85
+"""Scaling with this efficiency is normal."""
 TYPICAL_PARAMETERS = 25e6  # where they are not known, with a scatter of 1.5 of the logarithm
 _MOST_MISREAD = 0.7  # efficiency from which on step times that hardly change may be misread
 _USUAL_WAIT = 0.05  # per doubling; on published clusters that lost more, the cause is not known
-_INPUT_RATE = (1500.0, 1.2)  # median examples/s of a node's input, and scatter of its logarithm
-_SATURATED = 0.3  # how often the reference already waits for input, if the rate is not known
+_SATURATED = 0.3  # how often the reference already waits for input
 _SHARED_STORAGE = 0.25  # how often all nodes read from one source, if input is the limit
 _COULD_HIDE = 0.9  # of the shorter of computing and sending
-_HALVINGS = 40  # of the interval of the time of computing, which begins with a factor of 1000
+_ITERATIONS = 30  # until the time of computing has converged
+
+
+class Cause(NamedTuple):
+    """What is known of a cause before anything is measured.
+
+    Attributes:
+        frequent: how frequent it is. `BYTES` includes all that is usual.
+        measure: names of the measurements that show it, the best first.
+        remedy: what removes it.
+    """
+
+    frequent: float
+    measure: tuple[str, ...]
+    remedy: str = ""
+
+
+CAUSES: Mapping[str, Cause] = {
+    BYTES: Cause(0.35, ("payload", "no-sync", "node")),
+    LINK: Cause(
+        0.12,
+        ("link", "payload"),
+        "use the link that is there (NCCL_SOCKET_IFNAME, RDMA drivers, peer-to-peer)",
+    ),
+    INPUT: Cause(0.12, ("synthetic",), "an input that is not the limit"),
+    MESSAGES: Cause(0.12, ("payload", "trace")),
+    SERVERS: Cause(0.08, ("sums", "trace"), "all-reduce in place of servers"),
+    SHORT: Cause(0.06, ("trace",)),
+    WHOLE: Cause(0.06, ("epoch",), "give each device its own part of the data"),
+    CORES: Cause(0.05, ("cores", "trace"), "enough cores for each process"),
+    STRAGGLERS: Cause(0.05, ("no-sync", "trace"), "equal devices that do not wait"),
+    NO_OVERLAP: Cause(0.04, ("link", "no-sync"), "exchange while computing"),
+    LOGGING: Cause(0.04, ("trace",), "synchronise and log rarely"),
+    SPARSE: Cause(0.03, ("third", "trace"), "sum sparse gradients densely"),
+    ALONE: Cause(0.03, ("batch",), "use all devices"),
+    CONFUSED: Cause(0.0, ("batch",)),
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +85,7 @@ class Setup:
         training: what is trained; `TYPICAL_PARAMETERS` if the gradient's size is not known.
         payload_known, link_known: whether the gradient's size and the link in question were given.
         strong: whether all devices share a constant batch; None if unknown.
-        synthetic, no_sync: the last number again, without input or without exchange.
+        controls: the last number again, without input or without exchange; keys of `ABSENT`.
         servers: number of servers that sum gradients; 0: all-reduce; -1: some; None: unknown.
         tensors: number of gradients, if known.
         cores: cores of a machine, if known.
@@ -67,8 +102,7 @@ class Setup:
     payload_known: bool = True
     link_known: bool = True
     strong: bool | None = None
-    synthetic: Posted | None = None
-    no_sync: Posted | None = None
+    controls: Mapping[str, Posted] = field(default_factory=dict)
     servers: int | None = None
     tensors: int | None = None
     cores: float | None = None
@@ -96,36 +130,48 @@ class Setup:
         """Examples per second and device, relative to the reference."""
         first, last = self.posted[0], self.posted[-1]
         gain = last.value / first.value if first.rises else first.value / last.value
-        steps_grow = first.counts_steps and not self.strong
+        steps_grow = first.times_steps and not self.strong
         return gain if steps_grow else gain * first.devices / last.devices
 
     @property
+    def link_measured(self) -> bool:
+        """Whether the link in question was measured, so that it is the one in use."""
+        cluster, nodes = self.cluster, self.layout(self.posted[-1].devices)[1]
+        link = cluster.between if nodes > 1 else cluster.within
+        measured = ("calibrated", "all_reduces")
+        return link is not None and all(family in measured for family, _ in link.ways)
+
+    @property
+    def examples_known(self) -> bool:
+        """Whether it is known how many examples each number counts."""
+        return not self.posted[0].times_steps or self.strong is not None
+
+    @property
     def misread(self) -> bool:
-        """Whether step times that hardly change may be taken for no gain."""
-        first = self.posted[0]
-        several = self.posted[-1].devices > first.devices
-        counts = first.counts_steps and not self.strong
-        return several and counts and self.efficiency >= _MOST_MISREAD
+        """Whether scaling is, or may be, good: step times that hardly change look like no gain."""
+        least = NORMAL if self.examples_known else _MOST_MISREAD
+        several = self.posted[-1].devices > self.posted[0].devices
+        return several and not self.strong and self.efficiency >= least
 
     def frequent(self) -> dict[str, float]:
         """Return how frequent each cause is that is possible here; the sum is not 1."""
+        frequent = {name: cause.frequent for name, cause in CAUSES.items()}
         if self.no_network:
-            return {name: FREQUENT[name] for name in (CORES, LOGGING, SHORT)}
-        left = dict(FREQUENT)
-        left[LINK] *= 1.0 if self.link_known else 0.3
-        left[SPARSE] *= 5.0 if self.embedding else 1.0
-        left[INPUT] *= 0.4 if self.embedding else 1.0
+            return {name: frequent[name] for name in (CORES, LOGGING, SHORT)}
+        frequent[LINK] *= 0.0 if self.link_measured else 1.0 if self.link_known else 0.3
+        frequent[SPARSE] *= 5.0 if self.embedding else 1.0
+        frequent[INPUT] *= 0.4 if self.embedding else 1.0
         absent = {SERVERS} if self.servers == 0 else set()
         if self.servers:
-            left[SERVERS] += left[BYTES] + left[LINK]
+            frequent[SERVERS] += frequent[BYTES] + frequent[LINK]
             absent = {BYTES, LINK, NO_OVERLAP, SPARSE}
         absent |= {WHOLE} if self.posted[0].clock != "epoch_time_s" else set()
         absent |= {ALONE} if self.posted[0].devices > 1 else set()
         if self.misread:
-            others = 0.6 if self.strong is None else 0.0
-            left = {name: others * share for name, share in left.items()}
-            left |= {CONFUSED: 1.0, ALONE: 0.25}
-        return {name: share for name, share in left.items() if share and name not in absent}
+            others = 0.0 if self.examples_known else 0.6
+            frequent = {name: others * share for name, share in frequent.items()}
+            frequent |= {CONFUSED: 1.0, ALONE: 0.25}
+        return {name: share for name, share in frequent.items() if share and name not in absent}
 
 
 @dataclass(frozen=True)
@@ -151,28 +197,46 @@ class Change:
     devices: int | None = None
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step before a cause is added.
+_NO_CHANGE = Change()
+
+
+class _Step(NamedTuple):
+    """A step with what is usual. Arrays are (1 + DRAWS,).
 
     Attributes:
+        change: what a remedy changes.
         devices, inside, nodes: all devices, those in each node, and the nodes.
         expected: examples of a device that were expected, relative to the reference's.
-        compute: seconds of computing, (1 + DRAWS,).
-        question: seconds of bytes on the link in question, (1 + DRAWS,).
-        within, between: seconds of bytes within a node and between nodes, (1 + DRAWS,).
-        change: what a remedy changes.
+        slow: seconds of computing with usual waiting.
+        bytes_s: seconds of all bytes, if none were hidden.
+        question: seconds of the bytes on the link in question.
+        parts: seconds by cause; "compute" is what computing takes if it scales.
     """
 
+    change: Change
     devices: int
     inside: int
     nodes: int
     expected: float
-    compute: Floats
+    slow: Floats
+    bytes_s: Floats
     question: Floats
-    within: Floats
-    between: Floats
-    change: Change
+    parts: dict[str, Floats]
+
+    @property
+    def compute(self) -> Floats:
+        """The seconds of computing without waiting."""
+        return self.parts["compute"]
+
+    @property
+    def total(self) -> Floats:
+        """The seconds of all parts."""
+        return total(self.parts)
+
+
+def total(parts: Mapping[str, Floats], absent: tuple[str, ...] = ()) -> Floats:
+    """Return the seconds of all parts of a step but the absent ones."""
+    return np.asarray(np.sum([x for name, x in parts.items() if name not in absent], axis=0))
 
 
 class Steps:
@@ -185,59 +249,41 @@ class Steps:
         self.size, self.other, first, payload = random.standard_normal((4, 1 + DRAWS))
         self.share, self.chance, self.storage = random.random((3, 1 + DRAWS))
         self._payload = 1.0 if setup.payload_known else np.exp(1.5 * payload)
-        self._scatter = np.exp(first)
+        reference, steps = setup.posted[0], setup.epoch_steps
+        if reference.clock != "epoch_time_s":
+            first_s = reference.step_s(1.0) * (self.draws.batch if reference.rises else 1.0)
+        else:
+            first_s = reference.value / steps if steps else 0.2 * np.exp(first)
+        self.first_s = np.full(1 + DRAWS, first_s)  # seconds of a step on the reference
 
-    @cached_property
-    def first_s(self) -> Floats:
-        """The seconds of a step on the reference."""
-        first, steps = self.setup.posted[0], self.setup.epoch_steps
-        if first.clock == "epoch_time_s":
-            return np.full(1 + DRAWS, first.value / steps) if steps else 0.2 * self._scatter
-        batch = np.ones(1 + DRAWS) if first.counts_steps else self.draws.batch
-        return np.asarray(first.step_s(1.0) * batch)
-
-    @cached_property
-    def input_rate(self) -> Floats:
-        """What the source of the reference can deliver, relative to what it delivers."""
-        first, last, batch = self.setup.posted[0], self.setup.posted[-1], self.setup.training.batch
-        if first.clock == "samples_per_s" or (first.counts_steps and batch):
-            delivers = first.devices * (batch or 1.0) / first.step_s(batch or 1.0)
-            if not self.setup.embedding:
-                rate = _INPUT_RATE[0] * np.exp(_INPUT_RATE[1] * self.other)
-                return np.asarray(np.maximum(1.0, rate / delivers))
-        grows = np.where(self.chance < _SATURATED, 0.0, self.share)
-        return np.asarray((last.devices / first.devices) ** grows)
-
-    def work(self, devices: int) -> float:
-        """Return the examples of a device in a step that were expected, of the reference's."""
-        strong = self.setup.strong or self.setup.misread
-        return self.setup.posted[0].devices / devices if strong else 1.0
+    def examples(self, devices: int) -> float:
+        """Return the examples of a device in a step, relative to the reference's."""
+        return self.setup.posted[0].devices / devices if self.setup.strong else 1.0
 
     def measured(self, posted: Posted) -> float:
         """Return a measured step time, relative to the reference."""
         first = self.setup.posted[0]
         ratio = first.value / posted.value if posted.rises else posted.value / first.value
-        grown = self.work(posted.devices) * posted.devices / first.devices
-        return ratio if first.counts_steps else ratio * grown
+        grown = self.examples(posted.devices) * posted.devices / first.devices
+        return ratio if first.times_steps else ratio * grown
 
     def compute_s(self, cause: str) -> Floats:
         """Return the time of computing on the reference that meets its measured step."""
-        low, high = 1e-3 * self.first_s, self.first_s
-        for _ in range(_HALVINGS):
-            middle = np.sqrt(low * high)
-            parts = self.parts(cause, middle, self.setup.posted[0].devices, reference=True)
+        compute_s = self.first_s
+        for _ in range(_ITERATIONS):
+            parts = self.parts(cause, compute_s, self.setup.posted[0].devices, reference=True)
             parts.pop(INPUT, None)
-            below = np.sum(list(parts.values()), axis=0) < self.first_s
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        waits_for_input = (cause == INPUT) & (self.input_rate == 1)
-        return np.asarray(high * np.where(waits_for_input, 0.5 + 0.5 * self.share, 1.0))
+            fits = compute_s * self.first_s / total(parts)
+            compute_s = np.clip(fits, 1e-3 * self.first_s, self.first_s)
+        waits_for_input = (cause == INPUT) & (self.chance < _SATURATED)
+        return np.asarray(compute_s * np.where(waits_for_input, 0.5 + 0.5 * self.share, 1.0))
 
     def parts(
         self,
         cause: str,
         compute_s: Floats,
         devices: int,
-        change: Change | None = None,
+        change: Change = _NO_CHANGE,
         *,
         reference: bool = False,
     ) -> dict[str, Floats]:
@@ -251,84 +297,65 @@ class Steps:
             reference: whether this is the reference. A cause spares it on one device, or if the
                 number in question is of the same devices.
         """
-        change, expected = change or Change(), self.work(devices)
-        removed = change.without == cause
-        if cause == ALONE:
-            all_work = (
-                compute_s * change.batch * (1.0 if self.setup.misread else expected * devices)
-            )
-            scaled = all_work / devices
-            return {"compute": scaled, ALONE: (all_work - scaled) * (0.0 if removed else 1.0)}
-        step, slow, latencies = self._usual(compute_s, devices, change, cause, reference=reference)
-        bytes_s = (step.within + step.between) * change.link
-        kept = np.full(1 + DRAWS, 0.0 if cause == SERVERS else 1.0)
-        if cause not in (SERVERS, NO_OVERLAP):
-            send = np.maximum(bytes_s + latencies, 1e-12)
-            kept -= self.draws.hidden * np.minimum(slow, send) / send
-        found = {"compute": step.compute, STRAGGLERS: slow - step.compute}
-        found |= {BYTES: bytes_s * kept, MESSAGES: latencies * kept}
-        if cause == NO_OVERLAP:
-            could_hide = np.minimum(slow, bytes_s) * _COULD_HIDE
-            found |= {BYTES: bytes_s - could_hide, NO_OVERLAP: could_hide * (not removed)}
-        spared = reference and (devices == 1 or self.setup.no_network)
-        if cause in _ADDED and not spared and not removed:
-            found[cause] = found.get(cause, 0.0) + _ADDED[cause](self, step)
-        total = np.sum(list(found.values()), axis=0)
-        if cause == INPUT and not removed:
-            found[INPUT] = self._input(step, total)
-        if cause == WHOLE and not removed:
-            found[WHOLE] = (devices / self.setup.posted[0].devices - 1) * total
-        if cause == CONFUSED:
-            found |= {"compute": step.compute * expected, CONFUSED: step.compute * (1 - expected)}
-        return found
+        step = self._usual(compute_s, devices, change, reference=reference)
+        spared = reference and (devices == 1 or self.setup.no_network) and cause != INPUT
+        if cause == BYTES or spared or change.without == cause:
+            return step.parts
+        added = _ADDED[cause](self, step)
+        return step.parts | (added if isinstance(added, dict) else {cause: added})
 
-    def _usual(
-        self, compute_s: Floats, devices: int, change: Change, cause: str, *, reference: bool
-    ) -> tuple[_Step, Floats, Floats]:
-        """Return a step, its time with usual waiting, and the seconds of latencies."""
+    def _usual(self, compute_s: Floats, devices: int, change: Change, *, reference: bool) -> _Step:
+        """Return a step with what is usual on such a cluster."""
         inside, nodes = self.setup.layout(devices, reference=reference)
-        slow, sent, latencies = self.draws.parts(inside, nodes)
-        slow = np.minimum(slow, 1 + _USUAL_WAIT * np.log2(devices))
-        exchanges, expected = change.exchanges / self.setup.accumulate, self.work(devices)
-        compute = compute_s * change.batch * (1.0 if cause == CONFUSED else expected)
-        within, between = sent * self._payload * change.payload * exchanges
-        _, all_nodes = self.setup.layout(self.setup.posted[-1].devices)
-        question = between if all_nodes > 1 else within
-        step = _Step(devices, inside, nodes, expected, compute, question, within, between, change)
-        return step, compute * slow, latencies * exchanges
-
-    def _input(self, step: _Step, busy: Floats) -> Floats:
-        """Return what a step waits for input from a source that devices or nodes share."""
-        one = self.setup.posted[0].devices
-        sources = step.nodes / self.setup.layout(one, reference=True)[1]
-        rate = self.input_rate * np.where(self.storage < _SHARED_STORAGE, 1.0, sources)
-        examples = step.devices * step.expected * step.change.batch / one
-        return np.asarray(np.maximum(0.0, self.first_s * examples / rate - busy))
+        slower, sent, latencies = self.draws.parts(inside, nodes)
+        misread, first = self.setup.misread, self.setup.posted[0].devices
+        expected = first / devices if misread else self.examples(devices)
+        compute = compute_s * change.batch * expected
+        slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(devices))
+        exchanges = change.exchanges / self.setup.accumulate
+        sent *= self._payload * change.payload * change.link * exchanges
+        several_nodes = self.setup.layout(self.setup.posted[-1].devices)[1] > 1
+        bytes_s, question = sent.sum(axis=0), sent[1 if several_nodes else 0]
+        send = np.maximum(bytes_s + latencies * exchanges, 1e-12)
+        seen = 1 - self.draws.hidden * np.minimum(slow, send) / send
+        parts = {
+            "compute": compute,
+            STRAGGLERS: slow - compute,
+            BYTES: bytes_s * seen,
+            MESSAGES: latencies * exchanges * seen,
+        }
+        return _Step(change, devices, inside, nodes, expected, slow, bytes_s, question, parts)
 
 
 def _messages(steps: Steps, step: _Step) -> Floats:
     """Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes."""
     tensors = steps.setup.tensors or 100 * np.exp(0.8 * steps.other)
-    latency = (0.5e-3 if step.nodes > 1 else 0.1e-3) * np.exp(steps.size)
+    latency = (0.5e-3 if step.nodes > 1 else 0.1e-3) * np.exp(0.7 * steps.size)
     exchanges = step.change.exchanges / steps.setup.accumulate
-    return np.asarray(tensors * latency * np.log2(2 * step.devices) / 2 * exchanges)
+    sent = tensors * latency * np.log2(2 * step.devices) / 2 * exchanges
+    return np.asarray(step.parts[MESSAGES] + sent)
 
 
-def _servers(steps: Steps, step: _Step) -> Floats:
+def _servers(steps: Steps, step: _Step) -> dict[str, Floats]:
     """The port of each server carries the gradients and parameters of all that send to it."""
     senders = np.where(steps.other > 0, step.devices, max(step.nodes, 2))
     some = np.where(steps.chance < 0.5, 1, np.where(steps.chance < 0.75, 2, senders))
     known = step.change.servers or max(steps.setup.servers or 0, 0)
     servers = np.minimum(known or some, senders)
     count = step.nodes if step.nodes > 1 else step.inside
-    once = step.question * step.change.link / (2 * (1 - 1 / max(count, 2)))
-    return np.asarray(once * senders / servers * (1 + steps.share))
+    once = step.question / (2 * (1 - 1 / max(count, 2)))
+    busiest = once * senders / servers * (1 + steps.share)
+    return {BYTES: 0 * once, MESSAGES: 0 * once, SERVERS: busiest}
 
 
-def _sparse(steps: Steps, step: _Step) -> Floats:
-    """Every device receives the rows of the gradient of every other: n − 1 times a ring's S/W."""
-    received = step.within * step.inside / 2 + step.between * step.nodes * step.inside / 2
-    return np.asarray(received * step.change.link * np.exp(steps.size - 1.5))
+def _input(steps: Steps, step: _Step) -> Floats:
+    """Devices or nodes share a source, which delivers less than as many more examples."""
+    first, last = steps.setup.posted[0].devices, steps.setup.posted[-1].devices
+    rate = (last / first) ** np.where(steps.chance < _SATURATED, 0.0, steps.share)
+    sources = step.nodes / steps.setup.layout(first, reference=True)[1]
+    rate *= np.where(steps.storage < _SHARED_STORAGE, 1.0, sources)
+    examples = step.devices * step.expected * step.change.batch / first
+    return np.asarray(np.maximum(0.0, steps.first_s * examples / rate - step.total))
 
 
 def _short(steps: Steps, step: _Step) -> Floats:
@@ -347,16 +374,37 @@ def _cores(steps: Steps, step: _Step) -> Floats:
     return np.asarray(step.compute * np.maximum(0, need / cores - 1))
 
 
-_ADDED: Mapping[str, Callable[[Steps, _Step], Floats]] = {
+def _no_overlap(_: Steps, step: _Step) -> dict[str, Floats]:
+    """Nothing is hidden behind computing, though most of the shorter of the two could be."""
+    could_hide = np.minimum(step.slow, step.bytes_s) * _COULD_HIDE
+    return {BYTES: step.bytes_s - could_hide, NO_OVERLAP: could_hide}
+
+
+def _alone(_: Steps, step: _Step) -> dict[str, Floats]:
+    """One device does the work of all, and exchanges nothing."""
+    idle = dict.fromkeys((BYTES, MESSAGES, STRAGGLERS), 0 * step.compute)
+    return idle | {ALONE: step.compute * (step.devices - 1)}
+
+
+_ADDED: Mapping[str, Callable[[Steps, _Step], Floats | dict[str, Floats]]] = {
     MESSAGES: _messages,
     SERVERS: _servers,
-    SPARSE: _sparse,
+    INPUT: _input,
     SHORT: _short,
     CORES: _cores,
+    NO_OVERLAP: _no_overlap,
+    ALONE: _alone,
     # The link in use is 3 to 100 times slower than the one that is there.
-    LINK: lambda steps, step: step.question * (3 * 33**steps.share - 1),
+    LINK: lambda steps, step: step.question / step.change.link * (3 * 33**steps.share - 1),
     STRAGGLERS: lambda steps, step: (
-        0.12 * np.exp(0.8 * steps.size) * np.log2(step.devices) * step.compute
+        step.parts[STRAGGLERS]
+        + 0.12 * np.exp(0.8 * steps.size) * np.log2(step.devices) * step.compute
     ),
+    # Every device receives the rows of the gradient of every other: n − 1 times a ring's S/W.
+    SPARSE: lambda steps, step: step.bytes_s * step.devices / 2 * np.exp(steps.size - 1.5),
     LOGGING: lambda steps, step: 0.3 * np.exp(steps.size) * step.compute,
+    # Each device has as many examples as on the reference, or reads all data.
+    CONFUSED: lambda _, step: step.compute / step.expected * (1 - step.expected),
+    WHOLE: lambda steps, step: (step.devices / steps.setup.posted[0].devices - 1) * step.total,
 }
+"""What each cause adds to a step: its seconds, or those of several parts."""

@@ -231,7 +231,7 @@ def forecast_throughputs(
     found = np.array([logs(count) for count in devices]).T
     if others:
         misses = np.array([logs(count) - np.log(measured[count]) for count in others])
-        weights = _weights(misses[:, 1:], draws.noise_scale)
+        weights = draw_weights(misses[:, 1:], draws.noise_scale)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
         found = found[chosen] - _carried(cluster, others, misses[:, 1:] @ weights, devices)
@@ -265,16 +265,19 @@ def log_likelihood(misses: Floats, noise: float) -> Floats:
     return np.asarray(-(_FREEDOM + 1) / 2 * each.sum(axis=-2))
 
 
-def _weights(misses: Floats, noise: float) -> Floats:
-    """Return how well each draw meets the further points, (draws,); the sum is 1.
+def draw_weights(misses: Floats, noise: float, prior: Floats | float = 1.0) -> Floats:
+    """Return how well each draw meets measured points, (…, draws); the sum is 1.
+
+    If few draws meet the points, the points are trusted less.
 
     Args:
-        misses: log of forecast over measured throughput, (points, draws).
-        noise: relative scatter of a measured point.
+        misses: log of predicted over measured value, (…, points, draws).
+        noise: relative scatter of a measured value.
+        prior: how frequent each draw is.
     """
     while True:
         logs = log_likelihood(misses, noise)
-        weights = np.exp(logs - logs.max())
+        weights = prior * np.exp(logs - logs.max())
         weights /= weights.sum()
         if 1 / (weights**2).sum() >= _LEAST_DRAWS:
             return np.asarray(weights)

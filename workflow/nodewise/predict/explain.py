@@ -10,104 +10,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
-from nodewise.predict.causes import Change, Setup, Steps
-from nodewise.predict.cluster_links import Link, between_nodes, is_within, within_node
-from nodewise.predict.cluster_steps import Cluster, log_likelihood
+from nodewise.predict.causes import CAUSES, Change, Setup, Steps, total
+from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.law import Floats
-from nodewise.predict.posted_numbers import UNITS, Posted
+from nodewise.predict.posted_numbers import UNITS
 
 CERTAIN = 0.9
 """Causes with this probability are certain."""
-
-NORMAL = 0.85
-"""Scaling with this efficiency is normal."""
 
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
 _CHECK_UNITS = (
     "Check the units: examples or steps, in total or per device, and the batch of a device."
 )
-_LEAST_DRAWS = 20.0  # effective number of draws; with fewer, numbers are trusted less
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
-_ANY_NETWORK = Link((("tcp", 0.125e9), ("tcp", 1.25e9), ("tcp", 3.1e9), ("rdma", 12.5e9)))
 
-MEASUREMENTS: Mapping[str, tuple[float, str, tuple[tuple[str, ...], ...]]] = {
-    "synthetic": (1.0, "Run on synthetic data on the same devices (--synthetic).", ((c.INPUT,),)),
-    "no-sync": (
-        1.0, "Run without exchanging gradients on the same devices (--no-sync).", (c.EXCHANGE,)
-    ),
-    "link": (
-        1.0,
-        "Run nccl-tests on the link (its output goes to --between or --within), or read with "
-        "NCCL_DEBUG=INFO which transport is used.",
-        ((c.BYTES, c.NO_OVERLAP), (c.LINK,)),
-    ),
-    "sums": (
-        1.0, "Find out what sums the gradients, and how many servers (--sums).", ((c.SERVERS,),)
-    ),
-    "batch": (
-        1.0,
-        "Look which devices are busy, and count the examples of a step on all of them (--batch).",
-        ((c.CONFUSED,), (c.ALONE,)),
-    ),
-    "payload": (
-        1.0,
-        "Count the model's parameters (--parameters) and gradients (--tensors).",
-        ((c.BYTES, c.NO_OVERLAP), (c.LINK,), (c.MESSAGES,)),
-    ),
-    "trace": (
-        0.8,
-        "Trace a step: which operation waits, and how many messages are sent (--tensors).",
-        ((c.MESSAGES,), (c.SPARSE,), (c.LOGGING,), (c.SHORT,), (c.STRAGGLERS,)),
-    ),
-    "cores": (
-        0.9, "Compare the busy threads with the cores of a machine (--cores).", ((c.CORES,),)
-    ),
-    "epoch": (1.0, "Count the steps of each device in an epoch.", ((c.WHOLE,),)),
-    "third": (
-        0.5,
-        "Measure a third number of devices (--at).",
-        ((c.SPARSE, c.SERVERS), (c.INPUT, c.ALONE), (c.MESSAGES, c.LOGGING, c.SHORT)),
-    ),
-    "node": (
-        0.7,
-        "Measure as many devices within one node (--one, --one-devices, --one-nodes 1).",
-        ((c.BYTES, c.LINK, c.MESSAGES, c.NO_OVERLAP, c.SERVERS),),
-    ),
-}  # fmt: skip
-"""Measurements that could decide: how far the result can be trusted, what to do, and the groups of
-causes that the result tells from each other and from all others."""
-
-_REMOVED: Mapping[str, str] = {
-    c.LINK: "use the link that is there (NCCL_SOCKET_IFNAME, RDMA drivers, peer-to-peer)",
-    c.INPUT: "an input that is not the limit",
-    c.SERVERS: "all-reduce in place of servers",
-    c.SPARSE: "sum sparse gradients densely",
-    c.NO_OVERLAP: "exchange while computing",
-    c.STRAGGLERS: "equal devices that do not wait",
-    c.CORES: "enough cores for each process",
-    c.LOGGING: "synchronise and log rarely",
-    c.WHOLE: "give each device its own part of the data",
-    c.ALONE: "use all devices",
+MEASUREMENTS: Mapping[str, str] = {
+    "synthetic": "Run on synthetic data on the same devices (--synthetic).",
+    "no-sync": "Run without exchanging gradients on the same devices (--no-sync).",
+    "link": "Run nccl-tests on the link (its output goes to --between or --within), or read with "
+    "NCCL_DEBUG=INFO which transport is used.",
+    "sums": "Find out what sums the gradients, and how many servers (--sums).",
+    "batch": "Look which devices are busy, and count the examples of a step on all of them "
+    "(--batch).",
+    "payload": "Count the model's parameters (--parameters) and gradients (--tensors).",
+    "trace": "Trace a step: which operation waits, and how many messages are sent (--tensors).",
+    "cores": "Compare the busy threads with the cores of a machine (--cores).",
+    "epoch": "Count the steps of each device in an epoch.",
+    "third": "Measure a third number of devices (--at).",
+    "node": "Measure as many devices within one node (--one, --one-devices, --one-nodes 1).",
 }
-
-
-class _Judged(NamedTuple):
-    """A cause. All arrays are (1 + DRAWS,).
-
-    Attributes:
-        compute_s: time of computing on the reference.
-        extra: seconds of extra time by cause.
-        total: step time in question, relative to the reference.
-        weights: weights of the draws.
-    """
-
-    compute_s: Floats
-    extra: dict[str, Floats]
-    total: Floats
-    weights: Floats
+"""Measurements that show causes: what to do."""
 
 
 def explain(setup: Setup) -> dict[str, Any]:
@@ -116,8 +50,9 @@ def explain(setup: Setup) -> dict[str, Any]:
     Returns:
         causes: most likely first: name, probability, share of the extra time with low and high
             (90 %), certain, evidence.
-        decided: whether the first cause is certain, or scaling is normal.
-        normal: whether scaling is as good as can be expected.
+        decided: whether the first cause is certain, or scaling is normal for certain.
+        normal: whether scaling is as good as can be expected. If steps were timed, this is so if
+            each device has a batch of its own.
         measure: the measurement that would decide; None if decided.
         remedies: name, the cause that each is for (or None) and how likely it is, value, low, high,
             unit, gain. Values are those that the last number would have if that is the cause.
@@ -130,17 +65,17 @@ def explain(setup: Setup) -> dict[str, Any]:
     judged = _judge(steps)
     rows = list(_causes(steps, judged))
     possible = setup.efficiency <= _MOST_EFFICIENT
-    normal = possible and setup.efficiency >= NORMAL and not setup.misread and not setup.no_network
-    decided = normal or (possible and rows[0]["certain"])
-    remedies = _remedies(steps, judged) if possible else iter(())
+    good = setup.efficiency >= c.NORMAL and setup.examples_known
+    normal = possible and good and not setup.no_network
+    decided = normal and not setup.posted[0].times_steps
+    decided |= possible and not normal and rows[0]["certain"]
+    remedies = list(_remedies(steps, judged)) if possible and not normal else []
     found = {
         "causes": rows,
         "decided": decided,
         "normal": normal,
         "measure": None if decided else _measure(setup, rows) if possible else _CHECK_UNITS,
-        "remedies": sorted(
-            remedies if possible else (), key=lambda row: -row["likely"] * (row["gain"] - 1)
-        ),
+        "remedies": sorted(remedies, key=lambda row: -row["likely"] * (row["gain"] - 1)),
         "read": list(_read(setup)),
         "implied_gbyte_per_s": implied_rate(setup),
         "efficiency": setup.efficiency,
@@ -148,75 +83,72 @@ def explain(setup: Setup) -> dict[str, Any]:
     return found | {"sentence": _sentence(found)}
 
 
+class _Judged(NamedTuple):
+    """Draws of a cause.
+
+    Attributes:
+        compute_s: time of computing on the reference, (draws,).
+        extra: seconds of extra time by cause, (causes of `CAUSES`, draws).
+        total: step time in question, relative to the reference, (draws,).
+        weights: weights of the draws, (draws,).
+    """
+
+    compute_s: Floats
+    extra: Floats
+    total: Floats
+    weights: Floats
+
+
 def _judge(steps: Steps) -> dict[str, _Judged]:
     """Return each possible cause; the weights of all draws sum to 1."""
     setup, frequent = steps.setup, steps.setup.frequent()
+    first, *_, last = setup.posted
+    runs = [
+        *((posted, ()) for posted in setup.posted[1:]),
+        *((posted, c.ABSENT[name]) for name, posted in setup.controls.items()),
+    ]
+    measured = np.array([steps.measured(posted) for posted, _ in runs])
     misses, judged = [], []
     for cause in frequent:
         compute_s = steps.compute_s(cause)
-        one = steps.parts(cause, compute_s, setup.posted[0].devices, reference=True)
-        last = steps.parts(cause, compute_s, setup.posted[-1].devices)
-        others = [steps.parts(cause, compute_s, posted.devices) for posted in setup.posted[1:-1]]
-        runs: list[tuple[Posted, dict[str, Floats], tuple[str, ...]]]
-        runs = [(*pair, ()) for pair in zip(setup.posted[1:], [*others, last], strict=True)]
-        if setup.synthetic:
-            runs.append((setup.synthetic, last, (c.INPUT,)))
-        if setup.no_sync:
-            runs.append((setup.no_sync, last, c.EXCHANGE))
-        totals = [_sum(parts, absent) / _sum(one) for _, parts, absent in runs]
-        measured = [steps.measured(posted) for posted, *_ in runs]
-        misses.append(np.log(np.array(totals) / np.array(measured)[:, None]))
-        extra = {name: np.maximum(0, last[name] - one.get(name, 0.0)) for name in last}
-        judged.append(_Judged(compute_s, extra, _sum(last) / _sum(one), compute_s))
-    weights = _weights(np.array(misses), np.array(list(frequent.values())), steps.draws.noise_scale)
+        one = steps.parts(cause, compute_s, first.devices, reference=True)
+        many = steps.parts(cause, compute_s, last.devices)
+        totals = [
+            total(steps.parts(cause, compute_s, posted.devices), absent) for posted, absent in runs
+        ]
+        misses.append(np.log(np.array(totals) / total(one) / measured[:, None]))
+        none = np.zeros_like(compute_s)
+        extra = [np.maximum(0, many.get(name, none) - one.get(name, none)) for name in CAUSES]
+        judged.append(_Judged(compute_s, np.array(extra), total(many) / total(one), none))
+    prior = np.array(list(frequent.values()))[:, None]
+    weights = draw_weights(np.array(misses), steps.draws.noise_scale, prior)
     rows = zip(frequent, judged, weights, strict=True)
     return {cause: one._replace(weights=row) for cause, one, row in rows}
 
 
-def _weights(misses: Floats, frequent: Floats, noise: float) -> Floats:
-    """Return the weights of draws, (causes, draws).
-
-    Args:
-        misses: log of predicted over measured step times, (causes, numbers, draws).
-        frequent: how frequent each cause is, (causes,).
-        noise: relative scatter of a measured step time.
-    """
-    while True:
-        logs = log_likelihood(misses, noise)
-        weights = frequent[:, None] * np.exp(logs - logs.max())
-        weights /= weights.sum()
-        if 1 / (weights**2).sum() >= _LEAST_DRAWS:
-            return np.asarray(weights)
-        noise *= 1.3
-
-
 def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
     """Yield the causes, most likely first."""
-    names = [
-        name for name in (*c.FREQUENT, c.CONFUSED) if any(name in j.extra for j in judged.values())
-    ]
-    none = np.zeros_like(steps.first_s)
-    extra = np.concatenate(
-        [np.array([one.extra.get(name, none) for name in names]) for one in judged.values()], axis=1
-    )
-    shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
+    extra = np.concatenate([one.extra for one in judged.values()], axis=1)
     weights = np.concatenate([one.weights for one in judged.values()])
+    shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
     largest = shares.argmax(axis=0)
-    likely = [float(weights[largest == i].sum()) for i in range(len(names))]
+    likely = {name: float(weights[largest == i].sum()) for i, name in enumerate(CAUSES)}
     measured = steps.measured(steps.setup.posted[-1])
-    undecidable = _cores_unknown(steps.setup)
-    for i in np.argsort(likely)[::-1]:
+    for name, share in sorted(zip(CAUSES, shares, strict=True), key=lambda pair: -likely[pair[0]]):
+        if not share.any():
+            continue
+        low, high = _quantile(share, weights, (0.05, 0.95))
         evidence = ""
-        if names[i] in judged:
-            low, high = np.quantile(judged[names[i]].total, (0.05, 0.95))
-            evidence = f"{low:.2f} to {high:.2f}× the reference's step; measured {measured:.2f}×"
+        if name in judged:
+            least, most = np.quantile(judged[name].total, (0.05, 0.95))
+            evidence = f"{least:.2f} to {most:.2f}× the reference's step; measured {measured:.2f}×"
         yield {
-            "name": names[i],
-            "probability": likely[i],
-            "share": float(shares[i] @ weights),
-            "low": _quantile(shares[i], weights, 0.05),
-            "high": _quantile(shares[i], weights, 0.95),
-            "certain": likely[i] >= CERTAIN and not undecidable,
+            "name": name,
+            "probability": likely[name],
+            "share": float(share @ weights),
+            "low": low,
+            "high": high,
+            "certain": likely[name] >= CERTAIN and not _cores_unknown(steps.setup),
             "evidence": evidence,
         }
 
@@ -227,30 +159,20 @@ def _cores_unknown(setup: Setup) -> bool:
 
 
 def _measure(setup: Setup, rows: list[dict[str, Any]]) -> str:
-    """Return the measurement whose result separates the likely causes best."""
+    """Return the measurement that would show the most likely cause, or else the next."""
     if _cores_unknown(setup):
-        return MEASUREMENTS["cores"][1]
-    likely = {row["name"]: row["probability"] for row in rows}
+        return MEASUREMENTS["cores"]
     done = {
-        "synthetic": setup.synthetic is not None,
-        "no-sync": setup.no_sync is not None or setup.no_network,
-        "link": setup.no_network,
+        **dict.fromkeys(setup.controls, True),
+        "link": setup.link_measured,
         "sums": setup.servers is not None,
-        "batch": not setup.misread,
         "payload": setup.payload_known,
         "cores": setup.cores is not None,
-        "epoch": setup.posted[0].clock != "epoch_time_s",
         "third": len(setup.posted) > 2,
         "node": setup.posted[0].devices > 1 or setup.layout(setup.posted[-1].devices)[1] == 1,
     }
-
-    def separates(name: str) -> float:
-        trust, _, groups = MEASUREMENTS[name]
-        shares = [sum(float(likely.get(cause, 0.0)) for cause in group) for group in groups]
-        return trust * (1 - sum(share**2 for share in (*shares, 1 - sum(shares))))
-
-    left = [name for name in MEASUREMENTS if not done.get(name)]
-    return MEASUREMENTS[max(left, key=separates)][1]
+    asked = (name for row in rows for name in CAUSES[row["name"]].measure if not done.get(name))
+    return MEASUREMENTS[next(asked)]
 
 
 def _changes(setup: Setup) -> Iterator[tuple[str, Change, str]]:
@@ -265,8 +187,9 @@ def _changes(setup: Setup) -> Iterator[tuple[str, Change, str]]:
         yield f"only the {inside} devices of one node", Change(devices=inside), ""
     if nodes > 1:
         yield f"{nodes} servers", Change(servers=nodes), c.SERVERS
-    for name, text in _REMOVED.items():
-        yield text, Change(without=name), name
+    for name, cause in CAUSES.items():
+        if cause.remedy:
+            yield cause.remedy, Change(without=name), name
 
 
 def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
@@ -278,10 +201,8 @@ def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str,
         if likely < _LEAST_LIKELY:
             continue
         weights = np.concatenate([row.weights for row in chosen.values()])
-        gains = np.concatenate(
-            [_gain(steps, one, row.compute_s, change) for one, row in chosen.items()]
-        )
-        gain, *ends = (_quantile(gains, weights, share) for share in (0.5, 0.05, 0.95))
+        gains = [_gain(steps, one, row.compute_s, change) for one, row in chosen.items()]
+        gain, *ends = _quantile(np.concatenate(gains), weights, (0.5, 0.05, 0.95))
         value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
         if gain > _LEAST_GAIN:
             yield {
@@ -294,21 +215,18 @@ def _gain(steps: Steps, cause: str, compute_s: Floats, change: Change) -> Floats
     """Return the factor of examples per second that a remedy brings."""
     first, last = steps.setup.posted[0].devices, steps.setup.posted[-1].devices
     devices = change.devices or last
-    all_reduce = cause == change.without == c.SERVERS
-    after = steps.parts(
-        c.BYTES if all_reduce else cause, compute_s, devices, change,
-        reference=devices == first < last,
-    )  # fmt: skip
+    reference = devices == first < last
+    after = steps.parts(cause, compute_s, devices, change, reference=reference)
     before = steps.parts(cause, compute_s, last)
-    examples = devices * steps.work(devices) / (last * steps.work(last)) * change.batch
-    return np.asarray(_sum(before) / _sum(after) * examples)
+    examples = devices * steps.examples(devices) / (last * steps.examples(last)) * change.batch
+    return np.asarray(total(before) / total(after) * examples)
 
 
 def implied_rate(setup: Setup) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
     first, last, batch = setup.posted[0], setup.posted[-1], setup.training.batch
-    known = first.counts_steps or (first.clock == "samples_per_s" and batch)
     inside, nodes = setup.layout(last.devices)
+    known = first.times_steps or (first.rises and batch)
     if not setup.payload_known or not known or last.devices == 1:
         return None
     part = first.devices / last.devices if setup.strong else 1.0
@@ -320,14 +238,12 @@ def implied_rate(setup: Setup) -> float | None:
 
 def _read(setup: Setup) -> Iterator[str]:
     yield from map(str, setup.posted)
-    if setup.synthetic:
-        yield f"on synthetic data: {setup.synthetic}"
-    if setup.no_sync:
-        yield f"without exchange: {setup.no_sync}"
+    for name, posted in setup.controls.items():
+        yield f"{name}: {posted}"
     first, last = setup.posted[0], setup.posted[-1]
     if setup.strong is None and first.devices < last.devices:
         yield "assumed: the same batch on each device"
-    if setup.misread:
+    if setup.misread and first.times_steps:
         gain = setup.efficiency * last.devices / first.devices
         yield f"a step of {last.devices} devices has more examples: {gain:.2f}× the examples/s"
 
@@ -336,7 +252,10 @@ def _sentence(found: Mapping[str, Any]) -> str:
     """Return what to do."""
     if found["normal"]:
         share = write_percent(found["efficiency"])
-        return f"Nothing is wrong: scaling is normal, with an efficiency of {share}."
+        normal = f"Nothing is wrong: scaling is normal, with an efficiency of {share}"
+        if found["measure"] is None:
+            return f"{normal}."
+        return f"{normal}, if each device has a batch of its own. To be sure: {found['measure']}"
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in found["causes"][:2]]
     if found["efficiency"] > _MOST_EFFICIENT:
         return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
@@ -346,36 +265,6 @@ def _sentence(found: Mapping[str, Any]) -> str:
     return f"The cause is: {likely[0]}.{best}"
 
 
-def describe_cluster(
-    link: str | None, within: str | None, between: str | None, per_node: int | None, most: int
-) -> tuple[Cluster, bool]:
-    """Return the cluster, and whether the link in question is known. Others may be any.
-
-    Args:
-        link: the only link: the name of one within a node, or of one between nodes.
-        within: link of a device in its node.
-        between: link of a node.
-        per_node: devices of a node. Default: all, or 1 if a link between nodes is given.
-        most: the largest number of devices.
-
-    Raises:
-        UserError: the options contradict each other, or a link is not known.
-    """
-    if link is not None:
-        if within or between:
-            raise UserError("--link: is the only link; give --within and --between instead")
-        within, between = (link, None) if is_within(link) else (None, link)
-    per_node = per_node or (1 if between else most)
-    network = between_nodes(between) if between else _ANY_NETWORK
-    known = between if most > per_node else within
-    return Cluster(per_node, within_node(within or "unknown"), network), bool(known)
-
-
-def _sum(parts: Mapping[str, Floats], absent: tuple[str, ...] = ()) -> Floats:
-    return np.asarray(np.sum([x for name, x in parts.items() if name not in absent], axis=0))
-
-
-def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    order = np.argsort(values)
-    place = np.searchsorted(np.cumsum(weights[order]), share * weights.sum())
-    return float(values[order][min(place, len(values) - 1)])
+def _quantile(values: Floats, weights: Floats, shares: tuple[float, ...]) -> list[float]:
+    found = np.quantile(values, shares, weights=weights, method="inverted_cdf")
+    return [float(value) for value in found]

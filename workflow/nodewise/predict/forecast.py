@@ -13,7 +13,7 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import Answers, Job
-from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
+from nodewise.predict.cluster_links import constants, is_within
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
 from nodewise.predict.forecast_cases import bytes_each
 from nodewise.predict.optimum import table_rows
@@ -163,31 +163,34 @@ def cluster_by_options(
     within: str | None,
     between: str | None,
     devices_per_node: int | None,
-    given: Given,
+    known_per_node: int | None = None,
 ) -> Cluster:
-    """Return the cluster that options describe.
+    """Return the cluster that options describe. Links that are not stated may be any.
 
-    `link` is short for the only link there is: between nodes of one device, or within one node.
-    Without a number of devices in each node, it is that of the given points, else 1.
+    Args:
+        link: short for the only link, within a node or between nodes.
+        within: link of a device in its node.
+        between: link of a node.
+        devices_per_node: devices in each node. Default: `known_per_node`, else one if a link
+            between nodes is stated, else all.
+        known_per_node: devices in each node as a file says.
 
     Raises:
         UserError: the options contradict each other, or a link is not known.
     """
-    said = given.devices_per_node
-    if devices_per_node and said and devices_per_node != said:
-        raise UserError(f"--devices-per-node {devices_per_node}: the given points have {said}")
-    devices_per_node = said or 1 if devices_per_node is None else devices_per_node
+    if devices_per_node and known_per_node and devices_per_node != known_per_node:
+        told = f"the given points have {known_per_node}"
+        raise UserError(f"--devices-per-node {devices_per_node}: {told}")
+    names = ("--within", "--between") if link is None else ("--link", "--link")
+    if link is not None:
+        if within or between:
+            raise UserError("--link: is the only link; give --within and --between instead")
+        within, between = (link, None) if is_within(link) else (None, link)
+    if devices_per_node is None:
+        devices_per_node = known_per_node or (1 if between else MOST_DEVICES)
     if not 1 <= devices_per_node <= MOST_DEVICES:
         raise UserError(f"--devices-per-node {devices_per_node}: must be 1 to {MOST_DEVICES:,}")
-    if link is not None:
-        if within or between or devices_per_node > 1:
-            raise UserError("--link: is for one device a node; give --within and --between instead")
-        if is_within(link):
-            return Cluster(MOST_DEVICES, within_node(link, "--link"), None)
-        return Cluster(1, None, between_nodes(link, "--link"))
-    if devices_per_node == 1 and not between:
-        raise UserError("give --link, or --between and, if nodes have several devices, --within")
-    return Cluster.of(devices_per_node, within, between)
+    return Cluster.of(devices_per_node, within, between, names)
 
 
 def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Convert logs of single runs to one table of curves. Missing values must be given as options."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from nodewise.core.errors import UserError
 from nodewise.results.curve_rows import CurveRow, check_rows
 from nodewise.results.importers import IMPORTERS, read_rows
 from nodewise.results.importers.curve_csv import COLUMNS
-from nodewise.results.log_format import FIELDS, PER_DEVICE, LogFormat, pattern_of_user
+from nodewise.results.log_format import FIELDS, pattern_of_user
 
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
@@ -93,74 +93,70 @@ def convert(
             nor given.
     """
     own = None if defaults.pattern is None else pattern_of_user(defaults.pattern)
-    files = [_rows(path, defaults, file_format, own) for path in paths]
-    rows = pd.concat(files, ignore_index=True)
-    names = [name for name in CurveRow.model_fields if name in rows and name in COLUMNS]
-    table = rows[names].dropna(axis="columns", how="all")
-    notes = dict.fromkeys(note for file in files for note in file.attrs.get("notes", ()))
-    table.attrs["notes"] = list(notes)
+    rows: list[CurveRow] = []
+    notes: dict[str, None] = {}
+    for path in paths:
+        read = read_rows(path, file_format) if own is None else own.read(path)
+        rows += _with_options(path, read, defaults)
+        notes |= dict.fromkeys(read.attrs.get("notes", ()))
+    table = pd.DataFrame([row.model_dump(exclude_defaults=True) for row in rows])
+    table = table[[name for name in CurveRow.model_fields if name in table and name in COLUMNS]]
+    table.attrs["notes"] = [*notes]
     return table
 
 
-def _rows(
-    path: Path, defaults: Defaults, file_format: str | None, own: LogFormat | None
-) -> pd.DataFrame:
-    rows = read_rows(path, file_format) if own is None else own.read(path)
+def _with_options(path: Path, rows: pd.DataFrame, defaults: Defaults) -> list[CurveRow]:
+    """Return the rows of a file with the values of the options.
+
+    Raises:
+        UserError: a value is wrong, contradicts an option, or is neither in the file nor given.
+    """
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
-    for name, value in defaults.values(path).items():
-        _add(path, rows, name, value)
-    if "curve" not in rows:
-        rows["curve"] = defaults.curve_of(path)
+    given = defaults.values(path)
+    for name, value in given.items():
+        if name != "curve" and not value > 0:
+            raise UserError(f"{path}: {_option(name, value)} is not allowed, must be more than 0")
+    columns = {FIELDS[name][0]: value for name, value in given.items()}
+    missing = {name: value for name, value in columns.items() if name not in rows}
+    if "curve" in columns and "curve" in rows and rows["curve"].nunique() > 1:
+        raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
+    names = {"curve": defaults.curve_of(path)} if "curve" not in rows else {}
+    rows = rows.assign(**names | missing)
     if "nodes" not in rows:
         raise UserError(
             f"{path}: does not say on how many devices it ran: give --devices, or --name with "
             "{devices}"
         )
-    if PER_DEVICE in rows:
-        rows["samples_per_s"] = rows.pop(PER_DEVICE) * rows["nodes"]
-    check_rows(rows, path)
-    if "global_batch" in rows:
-        _divide_batch(path, rows)
-    if "batch_per_worker" not in rows:
+    if not {"batch_per_worker", "global_batch"} & set(rows):
         raise UserError(
             f"{path}: does not say the batch: give --batch (per device), --global-batch, or --name "
             "with {batch}"
         )
-    return rows.astype({"nodes": int})
+    return [_agreeing(path, row, given) for row in check_rows(rows, path)]
 
 
-def _add(path: Path, rows: pd.DataFrame, name: str, value: Any) -> None:  # noqa: ANN401
-    """Add the value of an option to the rows of a file. A curve may get another name.
-
-    Raises:
-        UserError: the file says otherwise, or has several curves, or the value is not positive.
-    """
-    column, _ = FIELDS[name]
-    option = f"--{name.replace('_', '-')} {value}"
-    if name == "curve":
-        if column in rows and rows[column].nunique() > 1:
-            raise UserError(f"{path}: has {rows[column].nunique()} curves; leave out --curve")
-    elif not value > 0:
-        raise UserError(f"{path}: {option} is not allowed, must be more than 0")
-    elif column in rows:
-        rounded = _EXACT if name == "global_batch" else 0.0
-        for other in rows.loc[(rows[column] / value - 1).abs() > rounded, column]:
-            raise UserError(f"{path}: {name} is {other:g} in the log, but {option} was given")
-    rows[column] = value
-
-
-def _divide_batch(path: Path, rows: pd.DataFrame) -> None:
-    """Replace the global batch of the rows by the batch per device.
+def _agreeing(path: Path, row: CurveRow, given: Mapping[str, Any]) -> CurveRow:
+    """Return a row with the batch per device, and the name of the curve that is given.
 
     Raises:
-        UserError: the rows have a batch per device, and it is another one.
+        UserError: the row contradicts an option, or its batches contradict each other.
     """
-    whole, nodes = rows.pop("global_batch"), rows["nodes"]
-    each = rows.get("batch_per_worker", whole / nodes)
-    for at in rows.index[(each * nodes / whole - 1).abs() > _EXACT]:
+    for name, value in given.items():
+        read, rounded = getattr(row, FIELDS[name][0]), _EXACT if name == "global_batch" else 0.0
+        if name != "curve" and abs(read / value - 1) > rounded:
+            raise UserError(
+                f"{path}: {name} is {read:g} in the log, but {_option(name, value)} was given"
+            )
+    batch, whole = row.batch, row.global_batch
+    if batch and whole and abs(batch * row.nodes / whole - 1) > _EXACT:
         raise UserError(
-            f"{path}: a batch of {each[at]:g} on each of {nodes[at]:g} devices is not the global "
-            f"batch {whole[at]:g}"
+            f"{path}: a batch of {batch:g} on each of {row.nodes:g} devices is not the global "
+            f"batch {whole:g}"
         )
-    rows["batch_per_worker"] = each
+    update = {"batch_per_worker": batch, "global_batch": None}
+    return row.model_copy(update=update | {n: v for n, v in given.items() if n == "curve"})
+
+
+def _option(name: str, value: object) -> str:
+    return f"--{name.replace('_', '-')} {value}"

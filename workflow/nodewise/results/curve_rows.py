@@ -1,9 +1,11 @@
 """Turn the rows that importers read into curves."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import repeat
-from math import nan
+from math import log, nan
 from pathlib import Path
+from statistics import median, stdev
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,7 +20,9 @@ from nodewise.results.curve_units import counted_in
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
+    TEXT_LENGTH,
     USUAL,
+    Clock,
     Curve,
     Line,
     Measured,
@@ -29,16 +33,16 @@ from nodewise.results.curves import (
 )
 
 Batch = Annotated[float, Field(ge=1e-9, le=1e15)]
-Clock = Annotated[float, Field(ge=1e-12, le=1e24)]
+Value = Annotated[float, Field(ge=1e-12, le=1e24)]
 Part = Annotated[float, Field(ge=0, le=1e9)]
+Count = Annotated[float, Field(ge=1, le=1e12, multiple_of=1)]
 
 
 class CurveRow(BaseModel):
-    """A row that an importer read: one measurement, or the median of several.
+    """A row that an importer read: one measurement.
 
-    Unknown numbers are NaN, unknown texts empty. A row needs one of the clocks; of several, the
-    first is used. If it has no batch, that of the other rows of its curve is used, according to
-    `scaling`.
+    A row needs one of the clocks; of several, the first is used. If it has no batch, that of the
+    other rows of its curve is used, according to `scaling`.
 
     Attributes:
         curve: name of the curve.
@@ -47,6 +51,7 @@ class CurveRow(BaseModel):
         batch_per_worker, global_batch: examples per step, of a worker or of all.
         step_time_s, samples_per_s, epoch_time_s, steps_per_s: the clocks. `samples_per_s` is the
             throughput of all workers together.
+        samples_per_s_per_device: the throughput of each worker, in place of `samples_per_s`.
         unit, unit_value: the unit of the clock in the file, and its value in seconds or per second.
         scaling: what is constant: the batch per worker (weak) or the global batch (strong).
         publisher: who published the value.
@@ -55,7 +60,6 @@ class CurveRow(BaseModel):
         compute_s, wait_s, communicate_s: measured parts of a step.
         collective: a law of the step time, such as `ring` or `averaging(period=8)`.
         cluster: curves of one cluster share latency and bandwidth.
-        noise: relative standard error of a row that is the median of `repeats` measurements.
         location: the place of the row for messages, such as `curves.csv: row 7`.
     """
 
@@ -63,72 +67,94 @@ class CurveRow(BaseModel):
 
     curve: Text
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
-    hosts: Annotated[float, Field(ge=1, le=MOST_NODES, multiple_of=1)] = nan
-    devices_per_host: Annotated[float, Field(ge=1, le=MOST_NODES)] = nan
-    batch_per_worker: Batch = nan
-    global_batch: Batch = nan
-    step_time_s: Clock = nan
-    samples_per_s: Clock = nan
-    epoch_time_s: Clock = nan
-    steps_per_s: Clock = nan
+    hosts: Annotated[Count, Field(le=MOST_NODES)] | None = None
+    devices_per_host: Annotated[float, Field(ge=1, le=MOST_NODES)] | None = None
+    batch_per_worker: Batch | None = None
+    global_batch: Batch | None = None
+    step_time_s: Value | None = None
+    samples_per_s: Value | None = None
+    epoch_time_s: Value | None = None
+    steps_per_s: Value | None = None
+    samples_per_s_per_device: Value | None = None
     unit: Line = ""
-    unit_value: Clock = 1.0
+    unit_value: Value | None = None
     scaling: Scaling = "unknown"
     publisher: Line = ""
-    examples: Annotated[float, Field(ge=1, le=1e12, multiple_of=1)] = nan
-    payload_bytes: Annotated[float, Field(ge=1, le=1e15)] = nan
-    compute_s: Part = nan
-    wait_s: Part = nan
-    communicate_s: Part = nan
+    examples: Count | None = None
+    payload_bytes: Annotated[float, Field(ge=1, le=1e15)] | None = None
+    compute_s: Part | None = None
+    wait_s: Part | None = None
+    communicate_s: Part | None = None
     collective: Line = ""
     cluster: Line = ""
-    noise: Part = nan
-    repeats: Annotated[int, Field(ge=1)] = 1
     location: Line = ""
+
+    @property
+    def clock(self) -> Clock:
+        """The first clock that the row has."""
+        return next(clock for clock in CLOCKS if getattr(self, clock) is not None)
+
+    @property
+    def batch(self) -> float | None:
+        """Examples per step and worker, if known."""
+        whole = self.global_batch
+        return self.batch_per_worker or (whole and whole / self.nodes)
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Whether the batches differ, or the machines cannot hold the devices."""
+        batch, whole, hosts = self.batch_per_worker, self.global_batch, self.hosts
+        differ = batch and whole and not same_batch(self.nodes * batch, whole, self.nodes)
+        most = (hosts or 1.0) * (self.devices_per_host or MOST_NODES)
+        return bool(differ or (hosts and not hosts <= self.nodes <= most))
+
+    def step_s(self, batch: float, examples: float | None) -> float:
+        """Return the time of a step; of an epoch of one example if `examples` is unknown."""
+        if self.step_time_s:
+            return self.step_time_s
+        if self.samples_per_s:
+            return batch * self.nodes / self.samples_per_s
+        if self.epoch_time_s:
+            return self.epoch_time_s * batch * self.nodes / (examples or 1.0)
+        return 1 / (self.steps_per_s or nan)
 
 
 PARTS = ("compute", "wait", "communicate")
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
-_SAME = ("scaling", "unit", "unit_value", "collective", "cluster", "payload_bytes", "examples")
 _SUPERLINEAR = 0.97
 _OVERLAP = 1.1  # if parts add up to more than this share of the step, some overlap
 _LONGEST_PART = 1.05  # of the step; more than 1, as medians may come from different steps
 
 
-def read_row(values: Mapping[Any, Any], location: str) -> CurveRow:
-    """Check the values of a row. They may be texts.
-
-    Raises:
-        UserError: a value is missing or not allowed. The message says where.
-    """
-    try:
-        row = CurveRow.model_validate(dict(values) | {"location": location[-200:]})
-    except ValidationError as error:
-        raise UserError(f"{location}, {first_error(error)}") from None
-    if all(np.isnan(getattr(row, clock)) for clock in CLOCKS):
-        raise UserError(f"{location}: has no time: {', '.join(CLOCKS)}")
-    return row
-
-
-def check_rows(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return the rows of a file with all columns of `CurveRow`.
+def check_rows(rows: pd.DataFrame, path: Path) -> list[CurveRow]:
+    """Return the rows of a file, whose values may be texts.
 
     Raises:
         UserError: a column is missing, or a value is not allowed. The message says where.
     """
     lacking = [name for name in ("curve", "nodes") if name not in rows]
-    if not set(CLOCKS) & set(rows):
+    if not {*CLOCKS, "samples_per_s_per_device"} & set(rows):
         lacking.append(" or ".join(CLOCKS))
     if lacking:
         raise UserError(
             f"{path}: does not say {', '.join(lacking)}; `nodewise import` can add what is missing"
         )
     checked = []
-    for row in rows.to_dict("records"):
-        known = {name: value for name, value in row.items() if not pd.isna(value)}
-        checked.append(read_row(known, str(known.pop("location", path))).model_dump())
-    return pd.DataFrame(checked, columns=[*CurveRow.model_fields])
+    for values in rows.to_dict("records"):
+        known = {name: value for name, value in values.items() if not pd.isna(value)}
+        place = str(known.get("location", path))
+        try:
+            row = CurveRow.model_validate(known | {"location": place[-TEXT_LENGTH:]})
+        except ValidationError as error:
+            raise UserError(f"{place}, {first_error(error)}") from None
+        if each := row.samples_per_s_per_device:
+            whole = {"samples_per_s": each * row.nodes, "samples_per_s_per_device": None}
+            row = row.model_copy(update=whole)
+        if all(getattr(row, clock) is None for clock in CLOCKS):
+            raise UserError(f"{place}: has no time: {', '.join(CLOCKS)}")
+        checked.append(row)
+    return checked
 
 
 def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
@@ -143,124 +169,51 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
         UserError: a column is missing, a value is not allowed, rows contradict each other, or there
             are too many points. The message says where.
     """
-    table = _with_step_times(check_rows(rows, path))
-    table = table.assign(**{name: _shared(table, name) for name in _SAME})
-    points = _points(table)
-    settings = table.assign(
-        devices_per_host=table.groupby("curve")["devices_per_host"].transform("median")
-    ).drop_duplicates("curve")
-    of_curve = dict(iter(points.groupby("curve", sort=False)))
-    curves = tuple(_curve(one, of_curve[one["curve"]]) for one in settings.to_dict("records"))
-    _check_size(path, points, curves)
-    notes = tuple(rows.attrs.get("notes", ()))
-    return Measurements(path.name, file_sha256(path), curves, notes)
+    by_curve: dict[str, list[CurveRow]] = {}
+    for row in check_rows(rows, path):
+        by_curve.setdefault(row.curve, []).append(row)
+    curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
+    _check_size(path, curves)
+    return Measurements(path.name, file_sha256(path), curves, tuple(rows.attrs.get("notes", ())))
 
 
-def _with_step_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with batches, and `step_s`, the time of a step in seconds.
-
-    Missing batches are the median of the known ones, or of the global batch with strong scaling. If
-    none is known, a placeholder is used: one example per node, or a global batch of `MOST_NODES`
-    examples with strong scaling. If the examples of an epoch are unknown (`relative`), `step_s` is
-    the time of an epoch of one example.
-
-    Raises:
-        UserError: the rows of a curve contradict each other.
-    """
-    nodes, curve = table["nodes"], table["curve"]
-    strong = _shared(table, "scaling") == "strong"
-    shared_by = nodes.where(strong, 1)
-    known = table["batch_per_worker"].fillna(table["global_batch"] / nodes)
-    usual = (known * shared_by).groupby(curve).transform("median")
-    usual = usual.fillna(strong.map({True: float(MOST_NODES), False: 1.0}))
-    batch = known.fillna(usual / shared_by)
-    total = batch * nodes
-    clock = table[[*CLOCKS]].notna().idxmax(axis="columns")
-    table = table.assign(
-        hosts=table["hosts"].where(table["hosts"] <= nodes),
-        batch_per_worker=batch,
-        batch_known=known.notna().groupby(curve).transform("any"),
-        clock=clock,
-        relative=(clock == "epoch_time_s") & table["examples"].isna(),
-        step_s=table["step_time_s"]
-        .fillna(total / table["samples_per_s"])
-        .fillna(table["epoch_time_s"] * total / table["examples"].fillna(1))
-        .fillna(1 / table["steps_per_s"]),
-    )
-    parts = table[[f"{part}_s" for part in PARTS]]
-    longest = (_LONGEST_PART * table["step_s"]).where(~table["relative"], -1)
-    mixed = table["relative"] & (table.groupby("curve")["relative"].transform("mean") < 1)
-    for wrong, problem in (
-        (parts.gt(longest, axis=0).any(axis=1), "a part is longer than the whole step"),
-        (mixed, "other rows of the curve give the time of a step"),
-    ):
-        for place, without in zip(
-            table.loc[wrong, "location"], table.loc[wrong, "relative"], strict=True
-        ):
-            needs = "; epoch_time_s needs examples beside it" if without else ""
-            raise UserError(f"{place}: {problem}{needs}")
-    return table
-
-
-def _shared(table: pd.DataFrame, column: str) -> pd.Series:
-    """Return, for each row, the only known value of a column in its curve.
-
-    Raises:
-        UserError: two rows of a curve have different values.
-    """
-    known = table[column].mask(table[column].isin(["", "unknown"]))
-    shared = known.groupby(table["curve"]).transform("first")
-    for at in table.index[known.notna() & (known != shared)]:
-        raise UserError(
-            f"{table['location'][at]}, column {column}: must be the same in all rows of a curve; "
-            f"it is {known[at]} here, and {shared[at]} before"
-        )
-    return shared.where(shared.notna(), table[column])
-
-
-def _points(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per point: the medians of its repeats, and `noise`, their standard error."""
-    grouped = table.assign(log=np.log(table["step_s"])).groupby(
-        ["curve", "batch_per_worker", "nodes"], as_index=False
-    )
-    points = grouped.agg(
-        hosts=("hosts", "first"),
-        step_time=("step_s", "median"),
-        **{part: (f"{part}_s", "median") for part in PARTS},
-        noise=("noise", "first"),
-        repeats=("repeats", "sum"),
-        spread=("log", "std"),
-        rows=("log", "size"),
-    )
-    scatter = points.pop("spread") * median_error(points.pop("rows"))
-    return points.assign(noise=scatter.fillna(points["noise"]))
-
-
-def _check_size(path: Path, points: pd.DataFrame, curves: Sequence[Curve]) -> None:
-    links = {curve.name: (curve.cluster is None, curve.link) for curve in curves}
-    batches = points.drop_duplicates(["curve", "batch_per_worker"])["curve"].map(links)
-    if len(points) > MOST_POINTS or batches.value_counts().max() > MOST_BATCHES:
+def _check_size(path: Path, curves: Sequence[Curve]) -> None:
+    points = sum(len(curve.measured) for curve in curves)
+    batches: Counter[tuple[bool, str]] = Counter()
+    for curve in curves:
+        batches[curve.cluster is None, curve.link] += len(curve.batches)
+    if points > MOST_POINTS or max(batches.values()) > MOST_BATCHES:
         raise UserError(
             f"{path}: is too large to fit: at most {MOST_POINTS:,} points, and {MOST_BATCHES} "
             "batches of a curve, or of the curves of a cluster, are allowed; split it"
         )
 
 
-def _curve(settings: Mapping[Hashable, Any], points: pd.DataFrame) -> Curve:
-    notes = []
-    if (points[[*PARTS]].sum(axis="columns") > _OVERLAP * points["step_time"]).any():
-        points = points.assign(**dict.fromkeys(PARTS, nan))
+def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
+    """Return the curve of its rows.
+
+    Raises:
+        UserError: the rows contradict each other.
+    """
+    scaling: Scaling = _shared(rows, "scaling") or "unknown"
+    unit, collective = _shared(rows, "unit") or "", _shared(rows, "collective")
+    cluster, payload = _shared(rows, "cluster"), _shared(rows, "payload_bytes")
+    examples, clock = _shared(rows, "examples"), rows[0].clock
+    relative = clock == "epoch_time_s" and examples is None
+    batch_known = any(row.batch for row in rows)
+    points, notes = _points(rows, scaling, examples), []
+    if any(row.contradicts_itself for row in rows):
+        notes.append("a global batch is not that of all devices, or machines cannot hold them")
+    if any(
+        sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time
+        for point in points
+    ):
+        points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
         notes.append("parts add up to more than the step, so they overlap: not used")
-    measured = tuple(
-        Measured(**{str(name): value for name, value in row.items() if not pd.isna(value)})
-        for row in points.drop(columns="curve").astype({"hosts": "Int64"}).to_dict("records")
-    )
-    scaling: Scaling = settings["scaling"]
-    if wrong := _contradiction(scaling, measured):
+    if wrong := _contradiction(scaling, points):
         notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
         scaling = "unknown"
-    unit, relative, batch_known = settings["unit"], settings["relative"], settings["batch_known"]
-    if unit and batch_known and settings["clock"] == "samples_per_s" and counted_in(unit):
+    if unit and batch_known and clock == "samples_per_s" and counted_in(unit):
         notes.append(
             f"a rate in {unit}: step times and examples per second are right only if the batch is "
             f"in {counted_in(unit)}, too"
@@ -269,26 +222,92 @@ def _curve(settings: Mapping[Hashable, Any], points: pd.DataFrame) -> Curve:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
         notes.append("no examples given: epoch times are known, but not the times of steps")
-    numbers = ("payload_bytes", "examples", "unit_value", "devices_per_host")
-    known = {name: settings[name] for name in numbers if not np.isnan(settings[name])}
-    cluster = settings["cluster"] or None
-    if cluster and (relative or "payload_bytes" not in known):
+    if cluster and (relative or payload is None):
         missing = "examples" if relative else "payload_bytes"
         notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
         cluster = None
     return Curve(
-        name=settings["curve"],
-        collective=settings["collective"] or USUAL,
-        assumed=not settings["collective"],
+        name=name,
+        collective=collective or USUAL,
+        assumed=collective is None,
         cluster=cluster,
         scaling=scaling,
         batch_known=batch_known,
         unit=unit,
-        publisher=settings["publisher"],
-        clock=settings["clock"],
-        measured=measured,
+        unit_value=_shared(rows, "unit_value") or 1.0,
+        publisher=rows[0].publisher,
+        clock=clock,
+        measured=tuple(points),
+        devices_per_host=_middle(row.devices_per_host for row in rows),
+        payload_bytes=payload,
+        examples=examples,
         notes=(*notes, *_about_nodes(points)),
-        **known,
+    )
+
+
+def _shared(rows: Sequence[CurveRow], column: str) -> Any:  # noqa: ANN401 (of any column)
+    """Return the only known value of a column in a curve; None if there is none.
+
+    Raises:
+        UserError: two rows have different values.
+    """
+    known = [row for row in rows if getattr(row, column) not in (None, "", "unknown")]
+    for row in known:
+        value, first = getattr(row, column), getattr(known[0], column)
+        if value != first:
+            raise UserError(
+                f"{row.location}, column {column}: must be the same in all rows of a curve; "
+                f"it is {value} here, and {first} before"
+            )
+    return getattr(known[0], column) if known else None
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    """Return the median of the known values; None if there is none."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _points(rows: Sequence[CurveRow], scaling: Scaling, examples: float | None) -> list[Measured]:
+    """Return the points: the medians of their repeats, and `noise`, their standard error.
+
+    Missing batches are the median of the known ones, or of the global batch with strong scaling. If
+    none is known, a placeholder is used: one example per node, or a global batch of `MOST_NODES`
+    examples with strong scaling.
+
+    Raises:
+        UserError: a part is longer than its step, or only some rows give the time of a step.
+    """
+    strong = scaling == "strong"
+    known = [row.batch * (row.nodes if strong else 1) for row in rows if row.batch]
+    usual = median(known) if known else float(MOST_NODES) if strong else 1.0
+    epochs_only = all(row.clock == "epoch_time_s" for row in rows)
+    repeats: dict[tuple[float, int], list[tuple[CurveRow, float]]] = {}
+    for row in rows:
+        batch = row.batch or usual / (row.nodes if strong else 1)
+        step_s = row.step_s(batch, examples)
+        longest = max(row.compute_s or 0.0, row.wait_s or 0.0, row.communicate_s or 0.0)
+        relative = row.clock == "epoch_time_s" and examples is None
+        if relative and (longest or not epochs_only):
+            raise UserError(f"{row.location}: epoch_time_s needs examples beside times of steps")
+        if longest > _LONGEST_PART * step_s:
+            raise UserError(f"{row.location}: a part is longer than the whole step")
+        repeats.setdefault((batch, row.nodes), []).append((row, step_s))
+    return [_point(batch, *zip(*repeats[batch, n], strict=True)) for batch, n in sorted(repeats)]
+
+
+def _point(batch: float, rows: Sequence[CurveRow], times: Sequence[float]) -> Measured:
+    error = float(median_error(len(rows)))
+    return Measured(
+        nodes=rows[0].nodes,
+        hosts=next((int(row.hosts) for row in rows if row.hosts and row.hosts <= row.nodes), None),
+        batch_per_worker=batch,
+        step_time=median(times),
+        compute=_middle(row.compute_s for row in rows),
+        wait=_middle(row.wait_s for row in rows),
+        communicate=_middle(row.communicate_s for row in rows),
+        noise=stdev(map(log, times)) * error if len(rows) > 1 else None,
+        repeats=len(rows),
     )
 
 
@@ -306,19 +325,23 @@ def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
     return ""
 
 
-def _about_nodes(points: pd.DataFrame) -> list[str]:
+def _about_nodes(points: Sequence[Measured]) -> list[str]:
     """Return notes on the numbers of nodes and on superlinear speed-ups."""
-    notes = []
-    if points["nodes"].nunique() == 1:
+    notes, counts = [], {point.nodes for point in points}
+    if len(counts) == 1:
         notes.append("one number of nodes: computing and communication cannot be told apart")
-    elif points["nodes"].min() > 1:
+    elif min(counts) > 1:
         notes.append("not measured on one node: one node is an extrapolation of the formula")
-    alone = points[points["nodes"] == 1].set_index("batch_per_worker")["step_time"]
-    share = points["step_time"] / points["batch_per_worker"].map(alone)
-    if share.min() < _SUPERLINEAR:
-        nodes = points["nodes"].to_numpy()[share.argmin()]
+    alone = {point.batch_per_worker: point.step_time for point in points if point.nodes == 1}
+    shares = [
+        (point.step_time / alone[point.batch_per_worker], point.nodes)
+        for point in points
+        if point.batch_per_worker in alone
+    ]
+    share, nodes = min(shares, default=(1.0, 1))
+    if share < _SUPERLINEAR:
         notes.append(
-            f"a step takes {1 - share.min():.0%} less time on {nodes} nodes than on one: no "
-            "formula explains an efficiency over 100 %, so intervals are wider"
+            f"a step takes {1 - share:.0%} less time on {nodes} nodes than on one: no formula "
+            "explains an efficiency over 100 %, so intervals are wider"
         )
     return notes

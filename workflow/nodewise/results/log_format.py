@@ -15,8 +15,6 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 
-PER_DEVICE = "samples_per_s_per_device"
-"""The rate of one device. It is a column of rows until their number of devices is known."""
 FIELDS = {
     "curve": ("curve", None),
     "devices": ("nodes", 1.0),
@@ -29,7 +27,7 @@ FIELDS = {
     "epoch_s": ("epoch_time_s", 1.0),
     "steps_per_s": ("steps_per_s", 1.0),
     "samples_per_s": ("samples_per_s", 1.0),
-    PER_DEVICE: (PER_DEVICE, 1.0),
+    "samples_per_s_per_device": ("samples_per_s_per_device", 1.0),
     "start_ms": ("started", 1e-3),
     "stop_ms": ("stopped", 1e-3),
     "epochs": ("epochs", 1.0),
@@ -160,8 +158,6 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
             row[column] = text if unit is None else float(text) * unit
         except ValueError:
             raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
-    if PER_DEVICE in row and "nodes" in row:
-        row["samples_per_s"] = row.pop(PER_DEVICE) * row["nodes"]
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)

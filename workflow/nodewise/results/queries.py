@@ -1,7 +1,5 @@
 """Select and join rows of tables for charts and pages. Data frames in, data frames out."""
 
-from typing import Any
-
 import pandas as pd
 
 from nodewise.core.units import kind_label
@@ -14,6 +12,7 @@ GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
 FEW_STRATEGIES = 2  # up to this many, besides `single`, get a chart each
 POINT = ["batch_per_worker", "nodes"]
+LINE = [*MODEL, "batch_per_worker"]
 LAUNCHES = ["repeats", "flags", "cell_id"]
 TIMED_STEP = ["step_time_s", "step_time_low_s", "step_time_high_s"]  # with its interval
 _COMPARED = [*GROUP, "kind", "batch_per_worker"]
@@ -53,16 +52,10 @@ def training_times(tables: Tables) -> pd.DataFrame:
     measured step time × their steps. The kind then says so. `speedup` is that of the curves, and
     for published times relative to the published time on one node.
     """
-    ours = _with_epochs(tables)
-    own = ours["trained"].where(ours["whole_epochs"], 1)
-    ours["epochs"] = ours["asked"].fillna(own).astype("int64")
-    ours["projected"] = ~ours["whole_epochs"] | (ours["trained"] != ours["epochs"])
+    ours = _trainings(tables)
     ours["kind"] = _labels(ours, ours["projected"])
-    for end in ("", "low_", "high_"):
-        ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
-    theirs = _published_of(ours, tables).assign(projected=False)
     values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup", "projected"]
-    return _with_published(ours, theirs, values)
+    return _with_published(ours, ours, tables, values)
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -75,13 +68,11 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     done = tables["cells"][(tables["cells"]["status"] == "ok") & tables["cells"]["whole_epochs"]]
     ends = done.groupby(CURVE_KEY)["train_accuracy"].agg(least="min", most="max", launches="size")
     several = ends[ends["launches"] > 1].drop(columns="launches").reset_index()
-    lines = _with_epochs(tables)
-    ours = lines[lines["whole_epochs"]].merge(several, "left", CURVE_KEY)
-    ours = ours.rename(columns={"trained": "epochs"})
-    ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
+    all_ours = _trainings(tables)
+    ours = all_ours[~all_ours["projected"]].merge(several, "left", CURVE_KEY)
     ours = ours.assign(kind=_labels(ours, of_accuracy=True), accuracy=ours["train_accuracy"])
-    theirs = _published_of(lines, tables)
-    return _with_published(ours, theirs, ["epochs", "accuracy", "least", "most", "test_accuracy"])
+    values = ["epochs", "accuracy", "least", "most", "test_accuracy"]
+    return _with_published(ours, all_ours, tables, values)
 
 
 def published_and_ours(tables: Tables) -> pd.DataFrame:
@@ -89,17 +80,16 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
 
     Ours are measured with the strategy of the published study. `label` and `accuracy_label` are the
     kinds of our numbers, empty where there are none. All our times of a model and batch are from
-    one experiment, so that they are comparable: the one with the most points, then the fewest
-    cautions, then no projection. If the accuracy is from another experiment than the time,
-    `experiment` says so.
+    one experiment, so that they are comparable: see `_of_one_experiment`. If the accuracy is from
+    another experiment than the time, `experiment` says so.
     """
     where = [*MODEL, *POINT]
     published = tables["published"]
-    ours = {"seconds": "seconds_ours", "kind": "label"}
     times = _of_one_experiment(_of_their_strategy(training_times(tables), published[where]))
-    times = times[[*where, "experiment", *ours, "flags", "cell_id"]].rename(columns=ours)
-    ours = {"experiment": "scored", "accuracy": "accuracy_ours", "kind": "accuracy_label"}
+    times = times.rename(columns={"seconds": "seconds_ours", "kind": "label"})
+    times = times[[*where, "experiment", "seconds_ours", "label", "flags", "cell_id"]]
     scores = _of_their_strategy(accuracies(tables), published[where]).drop_duplicates(where)
+    ours = {"experiment": "scored", "accuracy": "accuracy_ours", "kind": "accuracy_label"}
     scores = scores[[*where, *ours]].rename(columns=ours)
     theirs = {"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
     rows = published.rename(columns=theirs).merge(times, "left", where).merge(scores, "left", where)
@@ -119,14 +109,16 @@ def _of_their_strategy(rows: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame
 
 
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the times of one experiment for each model and batch; see `published_and_ours`."""
-    line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
-    grouped = times.assign(caution=times["flags"] != "").groupby([*line, *one], as_index=False)
+    """Return the times of one experiment for each model and batch.
+
+    It is the one with the most points, then the fewest cautions, then no projection.
+    """
+    key = [*LINE, "experiment", "cluster", "kind"]
+    grouped = times.assign(caution=times["flags"] != "").groupby(key, as_index=False)
     ranked = grouped.agg({"nodes": "nunique", "caution": "sum", "projected": "max"})
     rank = ["nodes", "caution", "projected"]
-    best = ranked.sort_values(rank, ascending=[False, True, True], kind="stable")
-    best = best.drop_duplicates(line)[[*line, *one]]
-    return times.merge(best).drop_duplicates([*line, "nodes"])
+    ranked = ranked.sort_values(rank, ascending=[False, True, True], kind="stable")
+    return times.merge(ranked.drop_duplicates(LINE)[key]).drop_duplicates([*LINE, "nodes"])
 
 
 def improvements(tables: Tables) -> pd.DataFrame:
@@ -137,14 +129,14 @@ def improvements(tables: Tables) -> pd.DataFrame:
     mean, with an empty `model`. Our times of a model are from one experiment, as in
     `published_and_ours`.
     """
-    published = _alone(tables["published"])
-    published = published[published["nodes"] > 1].assign(saved=lambda rows: 1 - 1 / rows["speedup"])
-    most = published.sort_values(["nodes", "saved"]).drop_duplicates(MODEL, keep="last")
-    published = published.merge(most[[*MODEL, "batch_per_worker"]])
+    published = _published(tables["published"])
+    published = published[published["nodes"] > 1]
+    most = published.sort_values(["nodes", "speedup"]).drop_duplicates(MODEL, keep="last")
+    published = published.merge(most[LINE])
     ours = _of_their_strategy(training_times(tables), published[[*MODEL, *POINT]])
     ours = _of_one_experiment(ours.dropna(subset="speedup"))
-    ours = ours.assign(saved=1 - 1 / ours["speedup"])
-    rows = pd.concat([_as_ours(published), ours], ignore_index=True)
+    rows = pd.concat([published, ours], ignore_index=True)
+    rows = rows.assign(saved=1 - 1 / rows["speedup"])
     rows = rows[["study", "kind", "model", *POINT, "saved", "experiment", *LAUNCHES]]
     of_all = rows.groupby(["study", "kind", "nodes"], as_index=False).agg(
         saved=("saved", "mean"), models=("model", "nunique")
@@ -163,11 +155,11 @@ def published_runs_and_ours(tables: Tables, study: str) -> pd.DataFrame:
     published training, or else of the study. `label` says if it is a projection.
     """
     at = ["model", "dataset", "strategy", "nodes"]
-    ours = _with_epochs(tables)
+    ours = _trainings(tables)
     ours = ours[ours["study"] == study].drop_duplicates([*at, "experiment", "batch_per_worker"])
     theirs = tables["published_runs"]
-    theirs = theirs[theirs["study"] == study]
-    rows = theirs.drop(columns="study").merge(ours, "outer", at, suffixes=("_published", ""))
+    theirs = theirs[theirs["study"] == study].drop(columns="study")
+    rows = theirs.merge(ours.drop(columns="epochs"), "outer", at, suffixes=("_published", ""))
     asked = rows["epochs"].fillna(theirs["epochs"].max() if len(theirs) else 1)
     ours = rows[rows["step_time_s"].notna()]
     whole = ours["whole_epochs"].eq(True) & (ours["trained"] == asked[ours.index])
@@ -249,17 +241,21 @@ def epochs(tables: Tables) -> pd.DataFrame:
     return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
-def _with_epochs(tables: Tables) -> pd.DataFrame:
-    """Return the lines of the curves with two numbers of epochs.
+def _trainings(tables: Tables) -> pd.DataFrame:
+    """Return the lines of the curves with the times of a training; see `training_times`.
 
-    `trained` is that of their cells, `asked` that of the published model; NaN if there is none.
+    `epochs` is that of the published model, or else of the cell. `trained` is that of the cell.
     """
     key = [*AXES, "whole_epochs"]
     done = tables["cells"][tables["cells"]["status"] == "ok"]
     trained = done.groupby(key)["epochs"].max().rename("trained").reset_index()
     asked = tables["published"].groupby(MODEL)["epochs"].first().rename("asked").reset_index()
-    lines = scaling_lines(tables["curves"]).merge(trained, "left", key)
-    return lines.merge(asked, "left", MODEL)
+    rows = scaling_lines(tables["curves"]).merge(trained, "left", key).merge(asked, "left", MODEL)
+    own = rows["trained"].where(rows["whole_epochs"], 1)
+    rows["epochs"] = rows["asked"].fillna(own).astype("int64")
+    for end in ("", "low_", "high_"):
+        rows[f"{end}seconds"] = rows[f"epoch_time_{end}s"] * rows["epochs"]
+    return rows.assign(projected=~rows["whole_epochs"] | (rows["trained"] != rows["epochs"]))
 
 
 def _labels(
@@ -272,31 +268,24 @@ def _labels(
     return pd.Series(labels, index=rows.index, dtype="str")
 
 
-def _published_of(ours: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return the published rows of models that we measured for the same study."""
-    return _alone(tables["published"].merge(ours[MODEL].drop_duplicates(), "inner", MODEL))
+def _published(published: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of the table `published` with the same columns as ours."""
+    ours = {"training_time_s": "seconds", "training_accuracy": "accuracy"}
+    rows = published.rename(columns=ours)
+    one = rows["seconds"].where(rows["nodes"] == 1)
+    alone = one.groupby([rows[name] for name in LINE]).transform("first")
+    empty = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
+    return rows.assign(**empty, line="published", projected=False, speedup=alone / rows["seconds"])
 
 
-def _alone(published: pd.DataFrame) -> pd.DataFrame:
-    """Return published rows with `speedup`, relative to the published time on one node."""
-    published = published.rename(
-        columns={"training_time_s": "seconds", "training_accuracy": "accuracy"}
+def _with_published(
+    ours: pd.DataFrame, measured: pd.DataFrame, tables: Tables, values: list[str]
+) -> pd.DataFrame:
+    """Return our rows and the published ones of the models that we measured for the same study."""
+    theirs = _published(
+        tables["published"].merge(measured[MODEL].drop_duplicates(), "inner", MODEL)
     )
-    at = [*MODEL, "batch_per_worker"]
-    one = published.loc[published["nodes"] == 1, [*at, "seconds"]]
-    alone = published[at].merge(one, "left", at)["seconds"].to_numpy()
-    return published.assign(speedup=alone / published["seconds"])
-
-
-def _as_ours(published: pd.DataFrame) -> pd.DataFrame:
-    """Return published rows with the same columns as ours."""
-    ours = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
-    return published.assign(**ours, line="published")
-
-
-def _with_published(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
-    theirs = _as_ours(theirs)
     columns = [*GROUP, "cluster", "machine", "line", *POINT, *values, *LAUNCHES, "kind"]
-    whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
+    whole = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

@@ -6,6 +6,7 @@ that values are unsigned bytes.
 Source: http://yann.lecun.com/exdb/mnist
 """
 
+import gzip
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -53,7 +54,8 @@ class Idx(BaseRelease):
             examples = facts.train_examples if train else facts.test_examples
             shape = (examples, *(facts.shape if file.role.endswith("images") else ()))
             try:
-                found[file.role] = parse(paths[file.name].read_bytes(), shape)
+                content = gzip.decompress(paths[file.name].read_bytes())
+                found[file.role] = parse(content, shape)
             except ValueError as error:
                 raise ValueError(f"{file.name}: {error}") from error
             advance(examples // 2)

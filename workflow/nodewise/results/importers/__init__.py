@@ -104,4 +104,5 @@ def _recognise(path: Path) -> str:
     if not names and path.suffix == ".csv":
         return "csv"
     found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
-    raise UserError(f"{path}: {found}; name it with --format: {', '.join(names or IMPORTERS)}")
+    formats = ", ".join(names or IMPORTERS)
+    raise UserError(f"{path}: {found}; name it with `nodewise import --format`: {formats}")

@@ -10,9 +10,9 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.results.csv_file import Number, read_header, read_table
-from nodewise.results.curve_rows import CurveRow, read_row
+from nodewise.results.curve_rows import CurveRow
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
-from nodewise.results.curves import CLOCKS, TEXT_LENGTH, same_batch
+from nodewise.results.curves import CLOCKS, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 
 ALIASES = {
@@ -24,7 +24,7 @@ ALIASES = {
 """Columns of published curves, by which a device is a node of the curve."""
 _VALUE = ("quantity", "value", "unit")
 COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {
-    *("unit_value", "noise", "repeats", "publisher", "location")
+    *("unit_value", "publisher", "location", "samples_per_s_per_device")
 }
 """All columns that are read."""
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
@@ -32,7 +32,6 @@ COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
 
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _RECOGNISED = 3  # columns, so that a message can name the others
-_SHOWN = 3  # doubtful rows that are named
 _NUMBER = Number(1e-12, 1e18)
 _MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
 _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
@@ -51,8 +50,7 @@ class CurveCsv:
         source_url: address of the publication, from which the publisher is derived.
         repeat: any text; repeats are recognised without it.
 
-    Empty values count as not given. Notes say which columns are not used, and which rows contradict
-    themselves.
+    Empty values count as not given. A note says which columns are not used.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -61,7 +59,7 @@ class CurveCsv:
         return len(header & COLUMNS) >= _RECOGNISED
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return the rows, with columns of `CurveRow`.
+        """Return the rows as texts, with columns of `CurveRow`.
 
         Raises:
             UserError: the file is invalid. The message names the column, and the row as an editor
@@ -70,21 +68,12 @@ class CurveCsv:
         header, lines = read_table(path)
         names = [ALIASES.get(name, name) for name in header]
         unknown = _check_header(path, names)
-        rows, doubtful = [], []
+        rows = []
         for number, values in lines:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
-            row = _row(texts, f"{path}: row {number}")
-            rows.append(row.model_dump(exclude_defaults=True))
-            doubtful += [str(number)] * _is_doubtful(row)
-        notes = [f"columns not used: {', '.join(unknown)}"] if unknown else []
-        if doubtful:
-            more = "" if len(doubtful) <= _SHOWN else f" and {len(doubtful) - _SHOWN} more"
-            notes.append(
-                f"rows {', '.join(doubtful[:_SHOWN])}{more}: the global batch is not that of all "
-                "devices, or the machines cannot hold them"
-            )
+            rows.append(_row(texts, f"{path}: row {number}"))
         table = pd.DataFrame(rows)
-        table.attrs["notes"] = notes
+        table.attrs["notes"] = [f"columns not used: {', '.join(unknown)}"] if unknown else []
         return table
 
 
@@ -116,13 +105,16 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
     return unknown
 
 
-def _row(texts: Mapping[str, str], place: str) -> CurveRow:
-    """Return a row, with its value in seconds or per second of all devices."""
-    row: dict[str, Any] = dict(texts)
-    row["collective"] = _collective(texts)
-    row["publisher"] = publisher_of(texts.get("source_url", ""))
+def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
+    """Return a row with the texts of the file, and its value in seconds or per second."""
+    row: dict[str, Any] = {
+        **{name: text for name, text in texts.items() if name in CurveRow.model_fields},
+        "collective": _collective(texts),
+        "publisher": publisher_of(texts.get("source_url", "")),
+        "location": place,
+    }
     if not set(_VALUE) & set(texts):
-        return read_row(row, place)
+        return row
     quantity, unit = texts.get("quantity", ""), texts.get("unit", "")
     if quantity not in QUANTITIES:
         raise UserError(f"{place}, quantity: must be one of {', '.join(QUANTITIES)}")
@@ -131,17 +123,8 @@ def _row(texts: Mapping[str, str], place: str) -> CurveRow:
         value = _NUMBER.read(texts.get("value", "")) * unit_value
     except ValueError as error:
         raise UserError(f"{place}, value and unit: {error}") from None
-    read = read_row(row | {"unit_value": unit_value, clock: value}, place)
-    if clock == "samples_per_s" and is_per_device(unit):
-        return read.model_copy(update={clock: value * read.nodes})
-    return read
-
-
-def _is_doubtful(row: CurveRow) -> bool:
-    """Return whether values of a row contradict each other. Unknown ones are NaN."""
-    total, whole = row.nodes * row.batch_per_worker, row.global_batch
-    differ = abs(total - whole) > 0 and not same_batch(total, whole, row.nodes)
-    return differ or row.hosts > row.nodes or row.nodes > row.hosts * row.devices_per_host
+    each = clock == "samples_per_s" and is_per_device(unit)
+    return row | {"unit_value": unit_value, f"{clock}_per_device" if each else clock: value}
 
 
 def _collective(texts: Mapping[str, str]) -> str:

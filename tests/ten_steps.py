@@ -1,10 +1,11 @@
 """Train ten steps with strategies on n workers, in their split and fused forms.
 
-`main(out, cases)` trains each case. Its optimizer is sgd_momentum, adam or sgd_clipped. Every
-worker takes its `np.array_split` part of the same global batches of 50 examples (with three workers
-the parts are 17, 17 and 16), or all of them if the strategy does not split batches. Each worker
-saves its weights in OUT/CASE, as split~RANK.npz and fused~RANK.npz, and in barrier~RANK.json the
-times at which it reached and left a barrier. If a case fails, OUT/CASE/failure.txt says why.
+`main(out, cases)` trains each case, on nodes of this machine or of another `cluster`. Its optimizer
+is sgd_momentum, adam or sgd_clipped. Every worker takes its `np.array_split` part of the same
+global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if
+the strategy does not split batches. Each worker saves its weights in OUT/CASE, as split~RANK.npz
+and fused~RANK.npz, and in barrier~RANK.json the times at which it reached and left a barrier. If a
+case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from local_job import run_workers
-from nodewise.cluster import process
+from nodewise.cluster import api, process
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
@@ -34,16 +35,20 @@ class Case(NamedTuple):
     optimizer: str
 
 
-def main(out: Path, cases: dict[str, Case]) -> None:
-    cluster = Local(max(case.nodes for case in cases.values()))
+def main(out: Path, cases: dict[str, Case], cluster: api.Cluster | None = None) -> None:
+    cluster = cluster or Local(max(case.nodes for case in cases.values()))
+
+    def met(name: str, pids: list[int]) -> None:
+        if name == "placed":
+            cluster.connect(pids)
+
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir()
             try:
                 workers = 1 if STRATEGIES[case.strategy].one_process else case.nodes
-                run_workers(
-                    cluster, workers, partial(train_on, case=case, out=out / name), out / name
-                )
+                train = partial(train_on, case=case, out=out / name)
+                run_workers(cluster, workers, train, out / name, on_meeting=met)
             except (process.WorkerError, RefusedError) as error:
                 (out / name / "failure.txt").write_text(str(error))
 
