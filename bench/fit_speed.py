@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from nodewise.predict.fit import fit
-from nodewise.predict.law import At
+from nodewise.predict.fit import fit, interval_of
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
 
@@ -16,12 +15,12 @@ CURVES, NODES, RUNS = 100, (1, 2, 3, 4, 8), 5
 TRUTH = {
     "compute_fixed_s": 0.01,
     "compute_per_example_s": 1e-3,
-    "compute_deviation_s": 0.0,
     "jitter_s": 0.0,
     "jitter_share": 0.02,
     "input_per_example_s": 0.0,
     "latency_s": 2e-4,
     "seconds_per_byte": 1e-8,
+    "hidden_share": 0.0,
 }
 
 
@@ -69,9 +68,9 @@ def main() -> None:
             f"{CURVES} curves of one cluster, {draws} draws",
             partial(fit, law, together, draws=draws),
         )
-    at = At.of(np.arange(1, 65), 64, 1e7)
+    at = Points.of(np.arange(1, 65), 64, 1e7, model="0", link="0")
     fitted = fit(law, alone[0])
-    timed("64 numbers of nodes with intervals", lambda: fitted.evaluate_interval(at, "0", "0"))
+    timed("64 numbers of nodes with intervals", lambda: interval_of(fitted.draw(at)))
 
 
 if __name__ == "__main__":

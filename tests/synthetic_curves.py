@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.fit import fit
-from nodewise.predict.law import At, Floats, Law
+from nodewise.predict.fit import fit, interval_of
+from nodewise.predict.law import Law
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
@@ -19,7 +19,7 @@ from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import Tree
 from nodewise.predict.parts_law import PartsLaw
-from nodewise.predict.points import Points
+from nodewise.predict.points import Floats, Points
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),
@@ -68,7 +68,7 @@ class Truth:
     Attributes:
         law: the law.
         values: the value of each coefficient.
-        deviations: the deviation from the line of compute, by batch, in seconds.
+        deviations: the relative deviation from the line of compute, by batch.
         payload: the bytes of one gradient.
     """
 
@@ -77,16 +77,12 @@ class Truth:
     deviations: dict[int, float]
     payload: float
 
-    def at(self, at: At) -> dict[str, Floats]:
-        """Return the values of the coefficients at points, as arrays."""
-        values = {name: np.full(at.nodes.shape, value) for name, value in self.values.items()}
-        values["compute_deviation_s"] = np.array([self.deviations[int(b)] for b in at.batch])
-        return values
-
-    def step_s(self, nodes: tuple[int, ...], batch: int) -> Floats:
-        """Return the true step times in seconds, one for each number of nodes."""
-        at = At.of(nodes, batch, self.payload)
-        return np.asarray(self.law.step_s(self.at(at), at))
+    def seconds(self, points: Points) -> dict[str, Floats]:
+        """Return the true times of a step and of its parts, in seconds, at points."""
+        line = self.values["compute_fixed_s"] + self.values["compute_per_example_s"] * points.batch
+        off = np.array([self.deviations[int(b)] for b in points.batch]) * line
+        fixed = self.values["compute_fixed_s"] + off
+        return self.law.seconds(self.values | {"compute_fixed_s": fixed}, points)
 
 
 def random_design(rng: np.random.Generator) -> Design:
@@ -116,34 +112,33 @@ def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ..
     exchange = compute * np.exp(rng.uniform(np.log(0.05), np.log(3)))
     latency = rng.uniform(0, 0.5)
     for name, share in (("latency_s", latency), ("seconds_per_byte", 1 - latency)):
-        alone = law.communicate_s(dict.fromkeys(values, 0.0) | {name: 1.0}, At.of(2, 1, payload))
+        only = dict.fromkeys(values, 0.0) | {name: 1.0}
+        alone = law.seconds(only, Points.of(2, 1, payload))["communicate"]
         values[name] = share * exchange / float(alone)
     if "codec_seconds_per_byte" in values:
         values["codec_seconds_per_byte"] = rng.uniform(0, 0.2) * compute / payload
     if "service_s" in values:
         values["service_s"] = rng.uniform(0, 0.2) * exchange
-    deviations = {b: rng.normal(0, 0.03) * (fixed + per_example * b) for b in batches}
+    deviations = {b: rng.normal(0, 0.03) for b in batches}
     return Truth(law, values, deviations, payload)
 
 
 def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
     """Return the points of a design, measured with its noise."""
     nodes, batch = (a.ravel() for a in np.meshgrid(design.nodes, design.batches))
-    at = At.of(nodes, batch, truth.payload)
-    values = truth.at(at)
+    exact = truth.seconds(Points.of(nodes, batch, truth.payload))
     misfit = dict(zip(design.nodes, rng.normal(0, design.misfit, len(design.nodes)), strict=True))
     off = np.exp([misfit[n] for n in nodes])
 
     def noisy(seconds: Floats) -> Floats:
         return np.asarray(seconds * off * np.exp(design.noise * rng.standard_normal(len(nodes))))
 
-    step = noisy(truth.law.step_s(values, at))
+    step = noisy(exact["step"])
     parts = {}
     if design.parts:
         for part in ("compute", "wait", "communicate"):
-            exact = getattr(truth.law, f"{part}_s")(values, at)
             floor = _PART_FLOOR * step * rng.standard_normal(len(nodes))
-            parts[f"{part}_s"] = np.maximum(noisy(exact) + floor, 0.0)
+            parts[f"{part}_s"] = np.maximum(noisy(exact[part]) + floor, 0.0)
     return Points.of(nodes, batch, truth.payload, step, **parts)
 
 
@@ -173,8 +168,8 @@ def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
         the interval.
     """
     fitted = fit(law, trial.points, draws=draws)
-    at = At.of(ASKED, batch, trial.truth.payload)
-    exact = trial.truth.step_s(ASKED, batch)
+    at = Points.of(ASKED, batch, trial.truth.payload)
+    exact = trial.truth.seconds(at)["step"]
     design = trial.design
     about = {
         "law": trial.truth.law.name,
@@ -185,7 +180,7 @@ def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
         "noise": design.noise,
         "misfit": design.misfit,
     }
-    told = zip(ASKED, fitted.evaluate(at), *fitted.evaluate_interval(at), exact, strict=True)
+    told = zip(ASKED, fitted.evaluate(at), *interval_of(fitted.draw(at)), exact, strict=True)
     return [
         {
             **about,

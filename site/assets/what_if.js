@@ -11,7 +11,6 @@
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
   const EFFICIENT = form.dataset.efficient; // such as "80 %"
-  const FAR = Number(form.dataset.farOctaves); // from a batch that was measured
   const ENDS = [0.05, 0.95]; // of a 90 % interval
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
   const MADE_UP = {
@@ -25,7 +24,6 @@
       latency_s: 2e-4,
       seconds_per_byte: 8e-8,
     },
-    deviations: {},
     payload: 5e6,
     batches: [],
     nodes: [],
@@ -103,20 +101,12 @@
     return (key) => known.get(key) ?? known.set(key, of(key)).get(key);
   }
 
-  /** The coefficients of the preset by the fit. */
-  const fitted = () => ({ values: preset().values, deviations: preset().deviations, off: 0 });
-
-  /** Equally likely ones, each in the same form; none of made-up values. */
+  /** Equally likely coefficients of the preset; none of made-up values. */
   function drawn() {
-    const { draws } = preset();
+    const draws = Object.entries(preset().draws ?? {});
     const value = ({ unit, counts }, i) => unit * counts[i];
-    const each = (all, i) =>
-      Object.fromEntries(Object.entries(all).map(([name, one]) => [name, value(one, i)]));
-    return (draws?.off.counts ?? []).map((_, i) => ({
-      values: each(draws.values, i),
-      deviations: each(draws.deviations, i),
-      off: value(draws.off, i),
-    }));
+    const each = (i) => Object.fromEntries(draws.map(([name, one]) => [name, value(one, i)]));
+    return (draws[0]?.[1].counts ?? []).map((_, i) => each(i));
   }
 
   /** Return coefficients with what was typed in the fields that changed, and with the devices. */
@@ -150,17 +140,14 @@
   function asked() {
     const changed = new Set(moved().map(({ name }) => name));
     const computing = changed.has("fixed_ms") || changed.has("example_us");
-    const oneNode = kept(oneNodeByFit);
-    const enter = (fit) => {
-      const computed = computing ? fitted() : fit;
-      const { compute_fixed_s, compute_per_example_s } = computed.values;
-      const values = entered({ ...fit.values, compute_fixed_s, compute_per_example_s }, changed);
-      return { values, deviation: kept((b) => deviationOf(values, computed, b, oneNode)) };
+    const enter = (coefficients) => {
+      const { compute_fixed_s, compute_per_example_s } = computing ? preset().values : coefficients;
+      return entered({ ...coefficients, compute_fixed_s, compute_per_example_s }, changed);
     };
     const question = {
       computing,
       law: field("law").value,
-      fitted: enter(fitted()),
+      fitted: enter(preset().values),
       draws: drawn().map(enter),
       told: new Set([...ROWS, typed("nodes")]), // nodes with intervals
       batch: typed("batch"),
@@ -172,43 +159,9 @@
     return { ...question, perExample: kept((n) => perExample(n, batchOn(question, n))) };
   }
 
-  /** How far computing a batch is off the straight line: between measured ones per example, by the
-   * logarithm, as the fit has it; away from them at random, by `off` of the step on one node. */
-  function deviation(b, { deviations, off }, oneNode) {
-    const at = Math.log2(b);
-    const known = Object.entries(deviations)
-      .map(([batch, seconds]) => [Math.log2(batch), seconds / batch])
-      .sort(([one], [other]) => one - other);
-    const octaves = Math.min(FAR, ...known.map(([batch]) => Math.abs(batch - at)));
-    const random = off && octaves ? (off * oneNode(b) * octaves) / FAR : 0;
-    const next = known.findIndex(([batch]) => batch >= at);
-    if (next <= 0) {
-      return b * (known.at(next)?.[1] ?? 0) + random; // none, or beyond the last or the first
-    }
-    const [[from, low], [to, high]] = known.slice(next - 1, next + 1);
-    return b * (low + ((high - low) * (at - from)) / (to - from)) + random;
-  }
-
-  /** The seconds of a step on one node by the fit, whatever was typed. */
-  function oneNodeByFit(b) {
-    const { values } = preset();
-    const fit = { values, deviation: () => deviationOf(values, fitted(), b) };
-    return parts(preset(), fit, 1, b).step;
-  }
-
-  /** The same of the processor that was asked for; computing never takes less than no time. */
-  function deviationOf(values, fit, b, oneNode) {
-    const line = (v) => v.compute_fixed_s + v.compute_per_example_s * b;
-    const measured = line(fit.values);
-    const slower = measured > 0 ? line(values) / measured : 1;
-    return Math.max(deviation(b, fit, oneNode) * slower, -line(values));
-  }
-
   /** Return the parts of a step of n nodes with b examples each, and the step, in seconds. */
-  function parts({ law, payload, settings }, { values, deviation }, n, b) {
-    const known = { ...values, compute_deviation_s: deviation(b) };
-    return step(law, known, n, b, payload, settings);
-  }
+  const parts = ({ law, payload, settings }, values, n, b) =>
+    step(law, values, n, b, payload, settings);
 
   const batchOn = ({ batch, nodes }, n) =>
     field("fixed").value === "global" ? (batch * nodes) / n : batch;

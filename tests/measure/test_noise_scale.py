@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from nodewise import data as datasets
+from nodewise.core.schema import read_json
 from nodewise.data import prepared, synthetic
 from nodewise.predict.steps_to_accuracy import find_steps
-from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.tables import build_tables
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_
     out = tmp_path / "mlp.json"
     done = measure("fashion_mlp", "--manifest", prepare(tmp_path, None), "--out", out)
     assert done.returncode == 0, done.stderr
-    measured = read_noise_scale(out)
+    measured = read_json(NoiseScale, out)
     assert [point.step for point in measured.points] == [0, 50, 200]
     assert (measured.model, measured.data.dataset) == ("fashion_mlp", "fashion_mnist")
     scales = []

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nodewise.predict.bottleneck import diagnose, law_parts
+from nodewise.predict.bottleneck import diagnose
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
@@ -17,7 +17,6 @@ PAYLOAD = 1e6
 VALUES = {
     "compute_fixed_s": 0.001,
     "compute_per_example_s": 1e-4,
-    "compute_deviation_s": 0.0,
     "jitter_s": 0.001,
     "jitter_share": 0.0,
     "input_per_example_s": 0.0,
@@ -32,16 +31,13 @@ VALUES = {
 def diagnosis(law, nodes, *, input_s=np.nan, **values):
     """Return the diagnosis of one point whose step time follows the law; check its shares."""
     points = Points.of([nodes], [64], [PAYLOAD], [1.0])
-    (line,), _ = points.lines
-    names = tuple((p.name, line.label(p.scope)) for p in law.parameters)
+    names = tuple((p.name, "") for p in law.parameters)
     theta = np.array([(VALUES | values)[name] for name, _ in names])
     fitted = Fit(law, names, theta, theta[None], 0.05, np.ones(len(names)), points)
-    step_s = float(fitted.evaluate(points.at)[0])
+    step_s = float(fitted.evaluate(points)[0])
     row = dict.fromkeys(OVERHEAD["diagnosis"], "") | {"batch_per_worker": 64, "nodes": nodes}
     row |= {"kind": "measured", "step_time_s": step_s, "input_s": input_s * step_s}
-    rows = pd.DataFrame([row])
-    parts = law_parts(fitted, points.at, points.model, points.link)
-    (found,) = diagnose(rows, parts, law).to_dict("records")
+    (found,) = diagnose(pd.DataFrame([row]), fitted, points).to_dict("records")
     shares = [value for name, value in found.items() if name.endswith("_share")]
     assert sum(shares) == pytest.approx(1)
     assert min(shares) >= 0
@@ -62,10 +58,6 @@ def test_serving_a_message_is_one_of_its_costs():
 def test_stages_that_idle_wait_for_no_slow_node():
     found = diagnosis(GPipe(2, 100.0), 8, latency_s=0.0)
     assert found["bound"] == "bubble-bound"
-
-
-def test_a_batch_far_below_the_straight_line_computes_no_less_than_nothing():
-    assert diagnosis(RingAllReduce(), 2, compute_deviation_s=-0.01)["compute_share"] == 0
 
 
 def test_a_measured_wait_for_examples_is_no_computing():

@@ -202,8 +202,8 @@ def test_parts_that_were_measured_narrow_the_interval(tmp_path):
         f"{row},{ring_s(1, 64)!r},{ring_s(n, 64) - ring_s(1, 64)!r}"
         for n, row in enumerate(rows, 1)
     ]
-    whole = fitted(tmp_path, csv_of(*rows))
-    apart = fitted(tmp_path, csv_of(*parts, header=f"{HEADER},compute_s,communicate_s"))
+    whole = fitted(tmp_path, csv_of(*rows), draws=400)
+    apart = fitted(tmp_path, csv_of(*parts, header=f"{HEADER},compute_s,communicate_s"), draws=400)
     assert width(apart, 16) < width(whole, 16)
 
 

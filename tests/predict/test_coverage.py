@@ -1,12 +1,10 @@
 """About 90 % of the 90 % intervals contain the synthetic truth, and they are narrow enough."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import synthetic_curves as synthetic
-from nodewise.predict.fit import fit
-from nodewise.predict.law import At
+from nodewise.predict.fit import fit, interval_of
 from nodewise.predict.laws.ernest import Ernest
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
@@ -50,16 +48,6 @@ def test_predictions_are_better_than_those_of_a_law_of_nodes_alone(rows):
 def test_what_was_never_measured_is_as_wide_as_not_to_know():
     points = Points.of(nodes=1, batch=[32, 64], payload=4e6, step_s=[0.03, 0.05])
     fitted = fit(RingAllReduce(), points)
-    low, high = fitted.evaluate_interval(At.of([1, 2], 32, 4e6))
+    low, high = interval_of(fitted.draw(Points.of([1, 2], 32, 4e6)))
     assert high[0] / low[0] < 1.4
     assert 2 < high[1] / low[1] < 20
-
-
-def test_a_batch_that_was_not_measured_is_told_less_well():
-    batches = np.array([32, 64, 128])
-    points = Points.of(nodes=1, batch=batches, payload=4e6, step_s=[0.033, 0.048, 0.090])
-    fitted = fit(RingAllReduce(), points)
-    low, high = fitted.evaluate_interval(At.of(1, [64, 96], 4e6))
-    assert (high - low)[1] > (high - low)[0]
-    again = fitted.evaluate_interval(At.of(1, [64, 96], 4e6))
-    assert np.array_equal(again, (low, high))

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.fit import Prior, fit
-from nodewise.predict.law import LAWS, At
+from nodewise.predict.fit import Prior, fit, interval_of
+from nodewise.predict.law import LAWS
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.parts_law import baselines
-from nodewise.predict.points import Line, Points
+from nodewise.predict.points import Points
 
 TRUTH = {
     "compute_fixed_s": 0.005,
     "compute_per_example_s": 2e-4,
-    "compute_deviation_s": 0.0,
     "jitter_s": 0.0,
     "jitter_share": 0.0,
     "input_per_example_s": 0.0,
@@ -47,7 +46,7 @@ def together(one, two, **labels):
 
 
 def ask(fitted, nodes, batch, payload=PAYLOAD, **labels):
-    return fitted.evaluate(At.of(nodes, batch, payload), **labels)
+    return fitted.evaluate(Points.of(nodes, batch, payload, **labels))
 
 
 def truth(nodes, batch, law=None, **values):
@@ -79,8 +78,8 @@ def test_where_the_range_was_measured_a_fit_says_what_was_measured(compute, band
     values = {"compute_per_example_s": compute, "seconds_per_byte": 1 / bandwidth}
     measured = points(nodes=(1, 2, 4, 8), batches=(batch, 2 * batch), **values)
     fitted = fit(RingAllReduce(), measured, draws=0)
-    assert fitted.evaluate(measured.at) == pytest.approx(measured.step_s, rel=0.03)
-    assert (fitted.values[[c[0] != "compute_deviation_s" for c in fitted.coefficients]] >= 0).all()
+    assert fitted.evaluate(measured) == pytest.approx(measured.step_s, rel=0.03)
+    assert (fitted.values >= 0).all()
 
 
 def test_latency_and_bandwidth_are_shared_by_the_models_of_a_link():
@@ -98,17 +97,19 @@ def test_models_of_other_links_are_none_of_its_business():
 
 
 def test_parts_that_were_measured_tell_what_totals_do_not():
-    law, at = RingAllReduce(), At.of([2.0], 64, PAYLOAD)
+    law, at = RingAllReduce(), Points.of([2.0], 64, PAYLOAD)
     values = TRUTH | {"latency_s": 0.02}
-    parts = Points.of(
-        [2.0], 64, PAYLOAD, law.step_s(values, at),
-        compute_s=law.compute_s(values, at), wait_s=0.0,
-        communicate_s=law.communicate_s(values, at),
-    )  # fmt: skip
-    total = Points.of([2.0], 64, PAYLOAD, law.step_s(values, at))
+    seconds = law.seconds(values, at)
+    total = Points.of([2.0], 64, PAYLOAD, seconds["step"])
+    parts = replace(
+        total,
+        compute_s=seconds["compute"],
+        wait_s=np.zeros(1),
+        communicate_s=seconds["communicate"],
+    )
     one_node = float(truth([1], 64, latency_s=0.02)[0])
     assert ask(fit(law, parts), [1], 64)[0] == pytest.approx(one_node, rel=0.1)
-    low, high = fit(law, total).evaluate_interval(At.of([1], 64, PAYLOAD))
+    low, high = interval_of(fit(law, total).draw(Points.of([1], 64, PAYLOAD)))
     assert high[0] - low[0] > one_node
 
 
@@ -125,8 +126,8 @@ def test_a_curve_that_obeys_another_law_does_not_pull_the_others_along():
 )
 def test_any_points_give_a_fit_whose_interval_holds_the_truth(nodes, asked):
     fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,)))
-    at = At.of([asked], 64, PAYLOAD)
-    low, high = fitted.evaluate_interval(at)
+    at = Points.of([asked], 64, PAYLOAD)
+    low, high = interval_of(fitted.draw(at))
     if len(nodes) == 1:
         # With one number of nodes, compute cannot be told from the rest.
         assert high[0] > 1.3 * low[0]
@@ -139,7 +140,7 @@ def test_fewer_points_give_wider_intervals():
     widths = []
     for nodes in ((1, 2), (1, 2, 4), (1, 2, 4, 8)):
         fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,), noise=0.03, seed=3))
-        low, high = fitted.evaluate_interval(At.of([16], 64, PAYLOAD))
+        low, high = interval_of(fitted.draw(Points.of([16], 64, PAYLOAD)))
         widths.append(float(high[0] / low[0]))
     assert widths[0] > widths[2]
 
@@ -168,8 +169,8 @@ def test_the_same_points_give_the_same_fit():
 def test_without_draws_there_is_no_interval():
     fitted = fit(RingAllReduce(), points(), draws=0)
     assert len(fitted.draws) == 0
-    at = At.of([1, 2, 3], 64, PAYLOAD)
-    assert np.isnan([fitted.evaluate_interval(at), fitted.observed_interval(at)]).all()
+    at = Points.of([1, 2, 3], 64, PAYLOAD)
+    assert np.isnan(interval_of(fitted.draw(at))).all()
     assert np.isnan(fitted.interval("latency_s", "")).all()
     assert not fitted.identified("latency_s", "")
 
@@ -178,7 +179,7 @@ def test_without_draws_there_is_no_interval():
 def test_baselines_are_fitted_too(name):
     measured = points(nodes=(1, 2, 3, 4), batches=(64,))
     fitted = fit(LAWS[name](), measured, draws=0)
-    errors = np.abs(np.log(fitted.evaluate(measured.at) / measured.step_s))
+    errors = np.abs(np.log(fitted.evaluate(measured) / measured.step_s))
     assert np.median(errors) < 0.5  # They cannot bend as the law of a ring does.
 
 
@@ -193,40 +194,12 @@ def test_baselines_are_fitted_too(name):
 def test_points_that_cannot_be(wrong):
     right = {"nodes": [1.0], "batch": 1.0, "payload": 1.0, "step_s": [1.0]}
     with pytest.raises(ValueError, match="points"):
-        Points.of(**right | wrong)
+        fit(RingAllReduce(), Points.of(**right | wrong))
 
 
 def test_nothing_to_fit():
     with pytest.raises(ValueError, match="nothing to fit"):
         fit(RingAllReduce(), points().where(np.zeros(12, bool)))
-
-
-def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
-    """Otherwise the best number of nodes would be the one whose batch happened to be measured."""
-    nodes, batch = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4], [64.0, 128, 256, 512]))
-    step_s = 1e-3 + 1e-4 * batch * np.where(batch == 128, 0.8, 1.0) + 1e-3 * (nodes - 1)
-    fitted = fit(RingAllReduce(), Points.of(nodes, batch, 1e6, step_s), draws=50)
-    asked = np.array([127.0, 128, 129, 181, 255.9, 256, 700, 5000])
-    per_example = fitted.evaluate(At.of(np.ones(len(asked)), asked, 1e6)) / asked
-    beside, between, whole = per_example[[0, 2]], per_example[3], per_example[5]
-    assert beside == pytest.approx(per_example[1], rel=0.01)
-    assert per_example[1] < 0.9 * whole
-    assert per_example[1] < between < whole
-    assert per_example[4] == pytest.approx(whole, rel=0.01)
-    assert per_example[6:] == pytest.approx(whole, rel=0.05)
-    spread = np.std(np.log(fitted.draw(At.of(np.ones(len(asked)), asked, 1e6))), axis=0)
-    assert spread[0] < 1.5 * spread[1]  # 127 is hardly more uncertain than 128.
-    assert spread[3] > 2 * spread[1]
-    # The deviations of neighbours are correlated: none of them is faster by chance.
-    near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
-    assert np.corrcoef(np.log(near.T))[0, 1] > 0.99
-
-
-def test_batches_that_differ_by_rounding_are_one_line():
-    lines, of = Points.of([3, 6, 4], [128 / 3, 256 / 6 + 1e-9, 32], 0, 1.0, model="a|b").lines
-    assert lines == [Line("a|b", "", 42.6667), Line("a|b", "", 32.0)]
-    assert [str(line) for line in lines] == ["a|b||42.6667", "a|b||32"]
-    assert of.tolist() == [0, 0, 1]
 
 
 def test_no_coefficient_is_below_its_bound():

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.exchanges import EXCHANGES
-from nodewise.predict.law import LAWS, At
+from nodewise.predict.law import LAWS, PARTS
 from nodewise.predict.parts_law import PartsLaw, baselines
+from nodewise.predict.points import Points
 from nodewise.report.formulas import law_formula
 
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
@@ -26,7 +27,7 @@ def made(law, *, usual):
 
 
 USUAL = [made(law, usual=True) for law in LAWS.values()]
-PARTS = [law for law in USUAL if isinstance(law, PartsLaw)]
+WITH_PARTS = [law for law in USUAL if isinstance(law, PartsLaw)]
 ALL = [*USUAL, *(made(type(law), usual=False) for law in USUAL if vars(law))]
 every_name = pytest.mark.parametrize("name", LAWS)
 every_law = pytest.mark.parametrize("law", ALL, ids=repr)
@@ -65,9 +66,9 @@ def test_titles_are_of_one_law_and_names_of_one_coefficient():
 @every_name
 def test_its_formulas_use_only_what_it_declares(name):
     law = LAWS[name]
-    parts, step = law.steps_to("step")
-    used = step.free_symbols.union(*(part.free_symbols for _, part in parts))
-    assert used <= {*law.symbols().values(), *(symbol for symbol, _ in parts)}
+    formulas = law.formulas()
+    used = set().union(*(formula.free_symbols for formula in formulas.values()))
+    assert used <= {*law.symbols().values(), *(PARTS[name] for name in formulas if name in PARTS)}
 
 
 @every_name
@@ -75,14 +76,15 @@ def test_its_formula_is_written_in_mathml(name):
     assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
 
 
-@pytest.mark.parametrize("law", PARTS, ids=repr)
+@pytest.mark.parametrize("law", WITH_PARTS, ids=repr)
 @given(data=st.data(), nodes=st.integers(1, 20), payload=st.floats(0, 1e9))
 def test_its_parts_add_up(law, data, nodes, payload):
-    p, at = data.draw(values_of(law)), At.of(nodes, 32, payload)
-    parts = [f(p, at) for f in (law.compute_s, law.wait_s, law.input_s, law.communicate_s)]
+    p, at = data.draw(values_of(law)), Points.of(nodes, 32, payload)
+    seconds = law.seconds(p, at)
+    parts = [seconds[name] for name in ("compute", "wait", "input", "communicate")]
     assert all(part >= 0 for part in parts)
     hidden = min(p.get("hidden_share", 0.0), 1.0) * min(parts[0], parts[3])
-    assert law.step_s(p, at) == pytest.approx(sum(parts) - hidden)
+    assert seconds["step"] == pytest.approx(sum(parts) - hidden)
 
 
 @every_law
@@ -112,7 +114,7 @@ def test_its_draws_broadcast_against_points(law):
 
 @pytest.mark.parametrize(
     "law",
-    [law for law in PARTS if "service_s" not in {c.name for c in law.parameters}],
+    [law for law in WITH_PARTS if "service_s" not in {c.name for c in law.parameters}],
     ids=repr,
 )
 def test_one_node_needs_no_link_unless_it_needs_a_server(law):
@@ -120,20 +122,18 @@ def test_one_node_needs_no_link_unless_it_needs_a_server(law):
     slow = p | {"latency_s": 1e3, "seconds_per_byte": 1e3}
     assert law.evaluate(slow, 1, 8, 1e6) == law.evaluate(p, 1, 8, 1e6)
     alone = law.evaluate(p | {"codec_seconds_per_byte": 0.0}, 1, 8, 1e6)
-    assert alone == pytest.approx(law.compute_s(p, At.of(1, 8, 1e6)))
+    assert alone == pytest.approx(law.seconds(p, Points.of(1, 8, 1e6))["compute"])
 
 
 def test_no_nodes_is_no_question():
     with pytest.raises(ValueError, match="at least one node"):
-        At.of([1, 0], 1, 1)
+        Points.of([1, 0], 1, 1)
 
 
-def test_baselines_are_the_laws_of_one_line():
+def test_baselines_have_no_parts():
     for name in baselines():
         law = LAWS[name]
         assert not issubclass(law, PartsLaw)
-        assert {c.scope for c in law.parameters} == {"line"}
-        assert not any(c.signed for c in law.parameters)
 
 
 @pytest.mark.parametrize("name", baselines())

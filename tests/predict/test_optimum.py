@@ -37,13 +37,9 @@ CURVE = Curve(
 
 
 def known(law, values, draws=()):
-    """Return a fit with the given coefficients; `draws` are further sets of coefficients.
-
-    The compute time of every batch, measured or not, is on the straight line.
-    """
+    """Return a fit with the given coefficients; `draws` are further sets of coefficients."""
     points = Points.of(*np.array(MEASURED, float).T, PAYLOAD, 1.0, model="a", link="a")
-    names = (*((p.name, "a") for p in law.parameters if p.name != "compute_deviation_s"),)
-    names = (*names, *(("compute_deviation_s", line) for line in points.lines[0]))
+    names = tuple((p.name, "a") for p in law.parameters)
     rows = np.array([[one.get(name, 0.0) for name, _ in names] for one in (values, *draws)])
     return Fit(law, names, rows[0], rows[1:] if draws else rows, 0.0, np.ones(len(names)), points)
 

@@ -13,17 +13,14 @@ import make_calibration
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import Job
-from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
-from nodewise.predict.fit import fit
+from nodewise.predict.curve_groups import find_groups, law_of
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
-from nodewise.predict.known_links import calibrated_links, learned_priors, link_priors
+from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.optimum import find_answers, prediction_rows
-from nodewise.predict.points import Points
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
@@ -350,59 +347,33 @@ def test_examples_of_other_nodes_cost_only_who_is_given_them():
 def test_a_pipeline_knows_the_rate_of_its_link():
     made = tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate"))
     groups = find_groups(points_of(*made))
-    known, unknown = (link_priors(group, {}) for group in groups)
+    known, unknown = (known_of(group, {}) for group in groups)
     (beta,) = [prior for (name, _), prior in known.items() if name == "seconds_per_byte"]
-    assert beta.mean == pytest.approx(8 / 500e6, rel=0.06) and beta.spread == beta.mean / 10
+    assert beta.mean == pytest.approx(8 / 450e6, rel=0.02)
+    assert beta.spread == pytest.approx(beta.mean / 10)
     assert beta.least == pytest.approx(8 / 500e6, rel=0.03)
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
 
 
-def test_a_calibration_of_hosts_tells_their_link_to_every_law_over_it():
+def test_a_calibration_of_hosts_tells_the_rate_of_their_link():
     hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two"})
     found = make_calibration.calibration((2, 4)).model_copy(update={"cluster": hosts})
-    calibrated = calibrated_links([found])
     at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
     rows = [
         launches(cluster="two", **at),
         launches(cluster="two, 2 workers on each", per_machine=2, **at),
-        stages("two", **at),
         launches(cluster="others", **at),
     ]
-    groups = {
-        (group.law.name, group.rows["cluster"].iloc[0]): link_priors(group, calibrated)
+    told = {
+        group.first["cluster"]: known_of(group, calibrated_rates([found])).get(
+            ("seconds_per_byte", group.link)
+        )
         for group in find_groups(points_of(*tables(*rows)))
     }
-    told = {
-        at: {
-            name: prior.mean for (name, _), prior in priors.items() if name != "input_per_example_s"
-        }
-        for at, priors in groups.items()
-    }
-    ring = told.pop(("ring", "two"))
-    assert ring["seconds_per_byte"] == pytest.approx(make_calibration.SECONDS_PER_BYTE)
-    assert ring["latency_s"] == pytest.approx(make_calibration.LATENCY_S / 2)
-    assert told.pop(("ring_over_machines", "two, 2 workers on each")) == ring
-    (beta,) = told.pop(("gpipe", "two")).values()
-    assert beta == pytest.approx(
-        8 / next(one.transfer.bits_per_s for one in found.launches if one.transfer), rel=0.01
-    )
-    assert told == {("ring", "others"): {}}
-
-
-def test_workers_that_share_emulated_machines_have_the_calibrated_link_between_these():
-    found = make_calibration.calibration((2, 4))
-    calibrated = calibrated_links([found])
-    at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
-    shared = "0.2 core, 100 Mbit/s, 2 workers in each machine"
-    alone, sharing = (
-        {name: prior.mean for (name, _), prior in link_priors(group, calibrated).items()}
-        for rows in (
-            launches(cluster=found.cluster.label, **at),
-            launches(cluster=shared, per_machine=2, **at),
-        )
-        for group in find_groups(points_of(*tables(rows)))
-    )
-    assert alone["seconds_per_byte"] == sharing["seconds_per_byte"] > 0
+    streams = [one.transfer.bits_per_s for one in found.launches if one.transfer]
+    assert told["two"].mean == pytest.approx(8 / streams[0], rel=0.01)
+    assert told["two, 2 workers on each"] == told["two"]
+    assert told["others"] is None
 
 
 def stages(cluster, nodes=(1, 2, 3), **more):
@@ -545,30 +516,6 @@ def test_any_table_of_points_is_coped_with(drawn):
     assert timed >= set(found["predictions"]["observed_s"].dropna())
 
 
-def test_fits_of_one_link_share_what_the_link_is():
-    """Pipelines with other activations have other laws but share the coefficients of the link."""
-    values = dict.fromkeys((p.name for p in GPipe.parameters), 0.0)
-    values |= {"compute_per_example_s": 1e-4, "latency_s": 2e-3, "seconds_per_byte": 1e-8}
-    rich, poor = GPipe(1, 1e5), GPipe(1, 4e5)
-
-    def group(law, nodes):
-        batch = np.tile([64.0, 128.0, 256.0], len(nodes))
-        n = np.repeat(np.array(nodes, float), 3)
-        step_s = [law.evaluate(values, *at, 1.0) for at in zip(n, batch, strict=True)]
-        points = Points.of(n, batch, 1.0, step_s, model="m", link="lan")
-        return points, CurveGroup(law, "lan", pd.DataFrame())
-
-    points, of_rich = group(rich, [1, 2, 3, 4])
-    learned = learned_priors(of_rich, fit(rich, points), {})
-    few, of_poor = group(poor, [2])
-    assert learned_priors(of_poor, fit(poor, few, draws=0), {}) == {}
-    alone, shared = fit(poor, few), fit(poor, few, priors=learned)
-    for name in ("latency_s", "seconds_per_byte"):
-        low, high = shared.interval(name, "lan")
-        assert low < values[name] < high
-        assert high - low < 0.7 * np.subtract(*reversed(alone.interval(name, "lan")))
-
-
 def test_a_link_is_shared_by_the_curves_of_one_machine():
     slow = launches(experiment="slow", machine="another", truth=TRUTH | {"latency_s": 5e-3})
     fits = fit_all(launches(), slow)["fits"]
@@ -589,16 +536,6 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
     assert predictions["error"].max() < 0.01
     assert found["diagnosis"].empty
     assert len(found["optima"]) and len(found["judgement"])
-
-
-def test_the_name_of_an_imported_curve_may_have_the_sign_that_parts_labels(tmp_path):
-    header = "curve,nodes,batch_per_worker,step_time_s\n"
-    rows = [f"a|b,{n},64,{1 + 0.1 * n}" for n in (1, 2, 3)]
-    (tmp_path / "curves.csv").write_text(header + "\n".join(rows))
-    points = imported_points(import_curves(tmp_path / "curves.csv").curves)
-    fits = fit_study(points, draws=20)["fits"]
-    assert set(fits["curve"]) == {"a|b"}
-    assert set(fits["batch_per_worker"].dropna()) == {64}
 
 
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):

@@ -100,6 +100,6 @@ def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
 def test_an_unknown_model_is_one_line(tmp_path):
     done = run("describe-model", "../fashion_cnn", "--out", tmp_path / "x.json")
     assert done.returncode == 2
-    assert done.stderr.startswith("nodewise: unknown model '../fashion_cnn'; known: bert_base,")
+    assert done.stderr.startswith("nodewise: --model: unknown name '../fashion_cnn'; allowed: bert")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "x.json").exists()

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from calculator import interval_s, step_s
-from nodewise.predict.fit import fit
-from nodewise.predict.law import At
+from nodewise.predict.fit import fit, interval_of
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.report.context import read_context
@@ -33,9 +32,10 @@ def test_the_page_computes_the_step_times_of_the_fit_and_their_intervals(offered
     for preset, fitted, curve in offered:
         last = preset["batches"][-1]
         for batch in (*preset["batches"], round(0.8 * last), 3 * last):
-            at = At.of([1, 3, 32], batch, preset["payload"])
-            low, high = fitted.evaluate_interval(at, curve.name, curve.link)
-            step = fitted.evaluate(at, curve.name, curve.link)
+            labels = {"model": curve.name, "link": curve.link}
+            at = Points.of([1, 3, 32], batch, preset["payload"], **labels)
+            low, high = interval_of(fitted.draw(at))
+            step = fitted.evaluate(at)
             for i, nodes in enumerate((1, 3, 32)):
                 assert step_s(preset, batch, nodes) == pytest.approx(step[i])
                 ends = interval_s(preset, batch, nodes)
@@ -59,7 +59,7 @@ def test_a_few_draws_have_the_interval_of_all_where_the_page_begins():
     fitted = fit(RingAllReduce(), points)
     rows = pd.DataFrame({"nodes": points.nodes, "batch_per_worker": points.batch})
     preset = _preset(fitted, SimpleNamespace(name="", link=""), rows.assign(payload_bytes=5e6))
-    assert len(fitted.draws) > FEW == len(preset["draws"]["off"]["counts"])
-    low, high = fitted.evaluate_interval(At.of([4], 128, 5e6))
+    assert len(fitted.draws) > FEW == len(preset["draws"]["latency_s"]["counts"])
+    low, high = interval_of(fitted.draw(Points.of([4], 128, 5e6)))
     assert high[0] > 1.03 * low[0]
     assert interval_s(preset, 128, 4) == pytest.approx([low[0], high[0]], rel=0.005)

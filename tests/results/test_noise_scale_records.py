@@ -10,13 +10,12 @@ import pytest
 import make_records as make
 from mistakes import user_error
 from nodewise.core.errors import UserError
-from nodewise.core.schema import json_text
+from nodewise.core.schema import json_text, read_json
 from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results.noise_scale import (
     NoiseScale,
     Point,
     group_squares,
-    read_noise_scale,
 )
 from nodewise.results.record import record_json
 from nodewise.results.tables import build_tables
@@ -92,10 +91,10 @@ def test_a_file_comes_back_as_it_was_and_one_that_does_not_fit_is_one_line(tmp_p
     result = measured([point(0, 2.0, 1.0), point(50, 30.0, 0.1)])
     path = tmp_path / "mlp.json"
     path.write_text(json_text(result))
-    assert read_noise_scale(path) == result
+    assert read_json(NoiseScale, path) == result
     for name, value in (("points", []), ("kind", "emulated"), ("small_batch", 0)):
         path.write_text(json.dumps(json.loads(json_text(result)) | {name: value}))
-        assert user_error(read_noise_scale, path).startswith(f"{path}: {name}: ")
+        assert user_error(read_json, NoiseScale, path).startswith(f"{path}: {name}: ")
 
 
 @pytest.fixture

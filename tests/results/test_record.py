@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 import make_records as make
 from mistakes import user_error
 from nodewise.core.errors import UserError
+from nodewise.core.schema import read_json
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
-from nodewise.results.manifest import MANIFEST, read_manifest
-from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.manifest import MANIFEST, Manifest
+from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Record, read_record, record_json
 
 TREE = json.loads(record_json(make.record(make.cell(n=1))))
@@ -30,89 +30,64 @@ def test_a_record_survives_its_file(tmp_path):
     assert len(path.read_text().splitlines()) == len(Record.model_fields) + 2
 
 
-def with_changes(**changes):
-    return json.dumps(TREE | changes)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"status": "failed"},
-        {"failure": FAILURE},
-        {"result": None},
-        {"status": "failed", "result": None},
-        {"status": "refused", "result": TREE["result"], "failure": FAILURE},
-        {"data": None},
-        {"kind": "guessed"},
-        {"schema_version": 3},
-        {"extra": 1},
-        {"cell": TREE["cell"] | {"nodes": 2}},
-        {"result": TREE["result"] | {"test": {"examples": 1, "loss": 1.0, "accuracy": 1.1}}},
-    ],
-)
-def test_a_contradiction_is_no_record(changes):
-    with pytest.raises(ValidationError):
-        Record.model_validate_json(with_changes(**changes))
-
-
-def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():
-    failure = FAILURE | {"reason": "lost\n\x1b[31mpeer\u202e"}
-    text = with_changes(status="failed", result=None, failure=failure)
-    assert Record.model_validate_json(text).failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "Invalid JSON"),
-        (json.dumps(TREE)[:-10], "Invalid JSON"),
-        (with_changes(cell=TREE["cell"] | {"batch": "64"}), "cell.batch: "),
-        (with_changes(result=TREE["result"] | {"payload_bytes": -1}), "result.payload_bytes: "),
-        ("[]", "the file: "),
-    ],
-)
-def test_a_misfit_is_one_line_with_file_and_place(tmp_path, text, said):
-    path = tmp_path / "record.json"
-    path.write_text(text)
-    line = user_error(read_record, path)
-    assert line.startswith(str(path))
-    assert said in line
+def with_changes(changes):
+    """Return the text of a record with other values at places such as `result.workers[0].rank`."""
+    tree = json.loads(json.dumps(TREE))
+    for place, value in changes.items():
+        *parents, last = re.findall(r"\w+", place)
+        at = tree
+        for key in parents:
+            at = at[int(key) if key.isdigit() else key]
+        at[last] = value
+    return json.dumps(tree)
 
 
 WORKER = "result.workers[0]"
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "refused"),
+    ("changes", "refused"),
     [
-        (f"{WORKER}.step_us", [], f"{WORKER}.step_us: "),
-        (f"{WORKER}.step_us", [10, 10**15], f"{WORKER}.step_us[1]: {10**15} "),
-        (f"{WORKER}.step_us", [0, 11], f"{WORKER}.step_us[0]: 0 "),
-        (f"{WORKER}.input_us", [1], f"{WORKER}: "),
-        (f"{WORKER}.elapsed_s", float("nan"), f"{WORKER}.elapsed_s: nan "),
-        (f"{WORKER}.rank", 1, f"{WORKER}: "),
-        (f"{WORKER}.bytes_sent", 10**30, f"{WORKER}.bytes_sent: {10**30} "),
-        (f"{WORKER}.split.compute_us", [1, 2, 3], f"{WORKER}.split: "),
-        ("result.epochs", [], "result.epochs: "),
-        ("result.epochs[0].steps", 3, f"{WORKER}: "),
-        ("result.epochs[0].accuracy", 1.5, "result.epochs[0].accuracy: 1.5 "),
-        ("result.epochs[0].loss", float("inf"), "result.epochs[0].loss: inf "),
-        ("finished_at", "2026-11-20T12:00:00", "finished_at: '2026-11-20T12:00:00' "),
-        ("cell.time_limit_s", float("inf"), "cell.time_limit_s: inf "),
+        # contradictions
+        ({"status": "failed"}, "the file: "),
+        ({"failure": FAILURE}, "the file: "),
+        ({"result": None}, "the file: "),
+        ({"status": "failed", "result": None}, "the file: "),
+        ({"status": "refused", "failure": FAILURE}, "the file: "),
+        ({"data": None}, "the file: "),
+        ({"cell.nodes": 2}, ""),
+        ({f"{WORKER}.input_us": [1]}, f"{WORKER}: "),
+        ({f"{WORKER}.rank": 1}, f"{WORKER}: "),
+        ({f"{WORKER}.split.compute_us": [1, 2, 3]}, f"{WORKER}.split: "),
+        ({"result.epochs[0].steps": 3}, f"{WORKER}: "),
+        # wrong values
+        ({"kind": "guessed"}, "kind: 'guessed' "),
+        ({"schema_version": 3}, "schema_version: 3 "),
+        ({"extra": 1}, "extra: "),
+        ({"cell.batch": "64"}, "cell.batch: '64' "),
+        ({"cell.time_limit_s": float("inf")}, "cell.time_limit_s: inf "),
+        ({"finished_at": "2026-11-20T12:00:00"}, "finished_at: '2026-11-20T12:00:00' "),
+        ({"result.payload_bytes": -1}, "result.payload_bytes: -1 "),
+        ({"result.epochs": []}, "result.epochs: "),
+        ({"result.epochs[0].accuracy": 1.5}, "result.epochs[0].accuracy: 1.5 "),
+        ({"result.epochs[0].loss": float("inf")}, "result.epochs[0].loss: inf "),
+        ({f"{WORKER}.step_us": []}, f"{WORKER}.step_us: "),
+        ({f"{WORKER}.step_us": [10, 10**15]}, f"{WORKER}.step_us[1]: {10**15} "),
+        ({f"{WORKER}.step_us": [0, 11]}, f"{WORKER}.step_us[0]: 0 "),
+        ({f"{WORKER}.elapsed_s": float("nan")}, f"{WORKER}.elapsed_s: nan "),
+        ({f"{WORKER}.bytes_sent": 10**30}, f"{WORKER}.bytes_sent: {10**30} "),
     ],
 )
-def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
-    tmp_path, place, value, refused
-):
-    tree = json.loads(json.dumps(TREE))
-    *parents, last = re.findall(r"\w+", place)
-    at = tree
-    for key in parents:
-        at = at[int(key) if key.isdigit() else key]
-    at[last] = value
+def test_impossible_content_is_refused_with_field_and_value(tmp_path, changes, refused):
     path = tmp_path / "record.json"
-    path.write_text(json.dumps(tree))
+    path.write_text(with_changes(changes))
     assert user_error(read_record, path).startswith(f"{path}: {refused}")
+
+
+def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():
+    failure = FAILURE | {"reason": "lost\n\x1b[31mpeer\u202e"}
+    text = with_changes({"status": "failed", "result": None, "failure": failure})
+    assert Record.model_validate_json(text).failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
 
 
 @pytest.mark.parametrize("study", sorted(Path("data/records").glob("*/*")), ids=str)
@@ -121,11 +96,11 @@ def test_every_committed_file_is_accepted(study):
         if path.name == "calibration.json":
             read_calibration(path)
         elif path.parent.name == "noise_scale":
-            read_noise_scale(path)
+            read_json(NoiseScale, path)
         elif path.parent.name == "models":
             assert read_own(path)
         elif path.name == MANIFEST:
-            read_manifest(path)
+            read_json(Manifest, path)
         else:
             assert read_record(path).status == "ok"
 

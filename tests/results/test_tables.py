@@ -109,17 +109,6 @@ def test_curves_of_two_clusters_of_hosts_are_never_mixed(tmp_path):
     assert points["curve"].nunique() == points["link"].nunique() == 2
 
 
-def test_points_tell_how_many_nodes_a_machine_has(tmp_path):
-    emulated = {"kind": "emulated", "devices_per_node": 2}
-    hosts = {"kind": "slurm", "devices_per_node": 4}
-    cells = [
-        make.cell(n=2, repeat=repeat, cluster=cluster)
-        for repeat, cluster in enumerate(({"kind": "local"}, emulated, hosts))
-    ]
-    points = tables_of([make.record(one) for one in cells], tmp_path)["curve_points"]
-    assert sorted(points["nodes_per_machine"]) == [1, 2, 4]
-
-
 def on(processor, record):
     """Return a record as if another machine had measured it."""
     provenance = record.provenance.model_copy(update={"cpu": processor})
@@ -210,24 +199,16 @@ def test_without_split_steps_the_parts_are_empty(tmp_path):
     assert tables["epochs"]["epoch"].tolist() == [1, 2, 3, 4, 5]
 
 
-def test_a_curve_is_the_median_over_launches(tmp_path):
+def test_a_curve_is_the_median_over_launches_and_counts_those_that_failed(tmp_path):
     records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
-    tables = tables_of(records, tmp_path)
-    seconds, curve = tables["cells"]["step_time_s"], tables["curves"].iloc[0]
-    assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 3, 0)
+    failed = make.failed(make.cell(repeat=3), "no room")
+    tables = tables_of([*records, failed], tmp_path)
+    seconds, curve = tables["cells"]["step_time_s"].dropna(), tables["curves"].iloc[0]
+    assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 4, 1)
     assert curve["step_time_s"] == pytest.approx(sorted(seconds)[1])
-    assert curve["step_time_low_s"] < curve["step_time_s"]
-    assert curve["step_time_s"] < curve["step_time_high_s"]
+    assert curve["step_time_low_s"] < curve["step_time_s"] < curve["step_time_high_s"]
     assert curve["epoch_time_s"] == pytest.approx(curve["step_time_s"] * (60_000 // 64))
     assert curve["examples_per_s"] == pytest.approx(64 / curve["step_time_s"])
-
-
-def test_a_curve_counts_its_failed_launches(tables):
-    curves = tables["curves"]
-    lost = curves[(curves["batch_per_worker"] == 512) & (curves["nodes"] == 3)]
-    lost = lost[lost["experiment"] == "ntua_steps"].iloc[0]
-    assert (lost["repeats"], lost["cells"], lost["failed"]) == (1, 2, 1)
-    assert math.isnan(lost["step_time_low_s"])
 
 
 def test_speedup_is_against_the_single_strategy(tables):
@@ -239,19 +220,16 @@ def test_speedup_is_against_the_single_strategy(tables):
     assert two["efficiency"] == pytest.approx(expected / 2)
 
 
-def test_without_the_single_strategy_speedup_is_against_the_own_point_on_one_node(tmp_path):
-    several = "multi_worker_mirrored"
-    records = [make.record(make.cell(n=n, strategy=several)) for n in (1, 2)]
-    alone = make.record(make.cell(n=2, batch=128))
-    curves = tables_of([*records, alone], tmp_path)["curves"]
-    assert curves["speedup"].notna().tolist() == [True, True, False]
-
-
-def test_cells_with_other_data_are_another_curve_and_no_base(tmp_path):
-    records = [make.record(make.cell(n=1)), make.record(make.cell(n=2), origin="generated")]
+def test_without_the_single_strategy_speedup_is_against_the_own_point_on_the_same_data(tmp_path):
+    several = {"strategy": "multi_worker_mirrored"}
+    records = [make.record(make.cell(n=n, **several)) for n in (1, 2)]
+    records.append(make.record(make.cell(n=2, batch=128)))
+    records.append(make.record(make.cell(n=2, **several), origin="generated"))
+    cells = [record.cell.model_copy(update={"repeat": at}) for at, record in enumerate(records)]
+    records = [r.model_copy(update={"cell": c}) for r, c in zip(records, cells, strict=True)]
     curves = tables_of(records, tmp_path)["curves"]
-    assert sorted(curves["data_origin"]) == ["generated", "official"]
-    assert curves.set_index("nodes")["speedup"].isna().to_dict() == {1: False, 2: True}
+    alone = curves.set_index(["data_origin", "batch_per_worker", "nodes"])["speedup"].isna()
+    assert alone[alone].index.tolist() == [("generated", 64, 2), ("official", 128, 2)]
 
 
 def test_the_order_of_the_files_does_not_matter(tmp_path):

@@ -34,9 +34,7 @@ def drawn(name, chance):
 
 def values_of(law, chance):
     values = {p.name: float(10 ** chance.uniform(-6, 0)) for p in law.parameters}
-    values |= {p.name: 1e-6 * values[p.name] for p in law.parameters if p.unit == "s/B"}
-    low = values["compute_fixed_s"]
-    return values | {p.name: low * chance.uniform(-1, 1) for p in law.parameters if p.signed}
+    return values | {p.name: 1e-6 * values[p.name] for p in law.parameters if p.unit == "s/B"}
 
 
 @pytest.mark.parametrize("name", TOLD)

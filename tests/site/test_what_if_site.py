@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calculator import drawn_s, interval_s, step_s
+from calculator import drawn_s, interval_s
 from nodewise.predict.fit import TAILS
 
 pytestmark = pytest.mark.slow
@@ -87,16 +87,6 @@ def test_the_interval_of_the_efficiency_is_that_of_the_draws_on_one_node_and_on_
     assert ends == pytest.approx(np.quantile(ratios, TAILS), rel=0.01)
     page.fill("[name=nodes]", "1")
     assert page.locator(".nw-what-if__table .nw-chosen td").nth(8).inner_text() == "100 %"
-
-
-def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
-    page = watched.open(PAGE)
-    first, _, nodes = begun_with(page)
-    batches = sorted(map(int, first["deviations"]))
-    assert len(batches) > 1
-    for batch in (batches[0] // 2, round(np.sqrt(batches[0] * batches[1])), 2 * batches[-1]):
-        page.fill("[name=batch]", str(batch))
-        assert told_s(page) == pytest.approx(step_s(first, batch, nodes), rel=0.005)
 
 
 def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_it(watched):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import ten_steps
 
 import make_horovod
+import ten_steps
 from nodewise.strategies import STRATEGIES
 
 TOLERANCE = 1e-5

@@ -9,7 +9,6 @@ import yaml
 from mistakes import user_error
 from nodewise.study.config import read_config
 
-ALL = sorted(path.stem for path in Path("config").glob("*.yaml"))
 GOOD = {
     "name": "tiny",
     "title": "A tiny study",
@@ -46,27 +45,6 @@ def changed(where: str, value: object):
     return tree
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_configurations_of_the_project_are_sound(name):
-    config = read_config(Path("config") / f"{name}.yaml")
-    assert config.name == name
-    ids = [cell.id for cell in config.cells()]
-    assert len(ids) == len(set(ids))
-    assert bool(ids) != bool(config.records)
-
-
-def test_the_reference_run_launches_thrice_and_times_enough_steps_of_large_models():
-    cells = read_config(Path("config/reference.yaml")).cells()
-    points: dict[str, set[int]] = {}
-    for cell in cells:
-        points.setdefault(cell.id.rpartition("/")[0], set()).add(cell.seed)
-    assert {len(seeds) for seeds in points.values()} == {3}
-    for model, steps in {"densenet121": 20, "resnet50": 20, "bert_base": 10}.items():
-        of_model = [cell for cell in cells if cell.model == model]
-        assert {cell.nodes for cell in of_model} == {1, 2, 3}
-        assert all((cell.extent.steps or 0) >= steps for cell in of_model)
-
-
 def test_every_product_of_the_axes_is_a_cell(tmp_path):
     config = read(tmp_path, GOOD)
     cells = config.cells()
@@ -80,6 +58,10 @@ def test_every_product_of_the_axes_is_a_cell(tmp_path):
     nodes = [cell.nodes for cell in cells if cell.repeat == 0]
     assert nodes not in (sorted(nodes), sorted(nodes, reverse=True))
     assert cells == read(tmp_path, GOOD).cells()
+    # Experiments are measured one after the other.
+    two = dict.fromkeys(("second", "first"), GOOD["experiments"]["steps"])
+    names = [cell.experiment for cell in read(tmp_path, GOOD | {"experiments": two}).cells()]
+    assert names == ["second"] * len(cells) + ["first"] * len(cells)
 
 
 def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
@@ -116,13 +98,6 @@ def test_own_models_are_trained_like_the_others(tmp_path):
     assert (build, load) == ("nets/other.py:make", "mine.data:load")
     assert dataset.startswith("own_mine_data_load_")
     assert found["third"][0] == dataset
-
-
-def test_experiments_are_measured_one_after_the_other(tmp_path):
-    two = dict.fromkeys(("second", "first"), GOOD["experiments"]["steps"])
-    cells = read(tmp_path, GOOD | {"experiments": two}).cells()
-    names = [cell.experiment for cell in cells]
-    assert names == ["second"] * (len(cells) // 2) + ["first"] * (len(cells) // 2)
 
 
 STEPS = "experiments.steps"

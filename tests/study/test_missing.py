@@ -1,7 +1,6 @@
 """Missing results are listed with their reasons and are tried again only on request."""
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +12,7 @@ from nodewise.core.errors import UserError
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
-from nodewise.study.config import Config, check_files_exist, read_config
+from nodewise.study.config import Config, check_files_exist
 from nodewise.study.estimate import Machine
 from nodewise.study.plan import plan, report
 
@@ -139,8 +138,3 @@ def test_what_is_named_and_not_there_is_said_before_anything_runs(build, dataset
     line = user_error(check_files_exist, own)
     assert line.startswith("experiments.steps: ")
     assert said in line
-
-
-def test_every_study_of_the_project_declares_what_is_there():
-    for config in Path("config").glob("*.yaml"):
-        check_files_exist(read_config(config))

@@ -12,11 +12,9 @@ import make_records as make
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
 from nodewise.study import plan
-from nodewise.study.config import Config, read_config
+from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine
 
-# This study shows committed records and measures nothing.
-PUBLISHED = Path("config/published.yaml")
 MACHINE = Machine(REFERENCE_S, cores=2)
 
 
@@ -75,11 +73,16 @@ def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, 
     assert "describe-model" not in plan.report(both, planned, MACHINE)
 
 
-@pytest.mark.parametrize("config", sorted({*Path("config").glob("*.yaml")} - {PUBLISHED}), ids=str)
-def test_every_study_of_the_project_can_be_planned(config):
-    declared = read_config(config)
-    planned = plan.plan(declared, Path("nowhere"), MACHINE)
-    assert len(planned) == len(declared.cells())
+@pytest.mark.parametrize("path", sorted(Path("config").glob("*.yaml")), ids=str)
+def test_every_study_of_the_project_is_sound_and_can_be_planned(path):
+    config = read_config(path)
+    check_files_exist(config)
+    ids = [cell.id for cell in config.cells()]
+    assert config.name == path.stem
+    assert len(ids) == len(set(ids))
+    assert bool(ids) != bool(config.records)
+    planned = plan.plan(config, Path("nowhere"), MACHINE)
+    assert len(planned) == len(ids)
     # models of the project, not of a user
     described = [one for one in planned if not one.cell.build]
     assert all(one.estimate is not None and one.estimate.cell_s > 0 for one in described)

@@ -10,7 +10,8 @@ import make_records as make
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256, write_text
-from nodewise.results.manifest import read_manifest
+from nodewise.core.schema import read_json
+from nodewise.results.manifest import Manifest
 from nodewise.results.record import read_record
 from nodewise.study.config import Config
 from nodewise.study.missing import CALIBRATION
@@ -77,7 +78,7 @@ def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(pr
         copy = project / OUT / file.relative_to(project / RESULTS / "records")
         assert copy.read_bytes() == file.read_bytes()
         read_record(copy)
-    manifest = read_manifest(project / OUT / "manifest.json")
+    manifest = read_json(Manifest, project / OUT / "manifest.json")
     records = [read_record(file) for file in measured]
     assert manifest.machine == records[0].provenance.cpu
     assert manifest.commits == ["0" * 40]

@@ -66,9 +66,6 @@ def cases(program: str) -> list[Any]:
     ]
 
 
-# --- commands ---
-
-
 @pytest.mark.parametrize("words", cases("nodewise"))
 def test_nodewise_takes_every_command_of_the_documents(words):
     name, *arguments = words
@@ -132,9 +129,6 @@ def words_and_numbers(line: str) -> tuple[str, list[float]]:
     return " ".join(re.sub(number, "", line).split()), numbers
 
 
-# --- files ---
-
-
 # Links between pages of the site are checked when the site is built.
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent != RUN.parent], ids=str)
 def test_links_lead_to_files_and_headings(path):
@@ -165,8 +159,6 @@ def test_every_benchmark_is_explained_and_no_other():
     assert named == {path.name for path in Path("bench").glob("*.py")}
 
 
-# --- keys of a configuration ---
-
 MODELS: dict[str, type[Frozen]] = {
     "Top level": Config,
     "`data`": Data,
@@ -182,39 +174,26 @@ MODELS: dict[str, type[Frozen]] = {
 }
 
 
-def sections() -> dict[str, list[list[str]]]:
-    """Return the rows of each section's table, with the header first."""
-    found = re.split(r"^## (.+)$", CONFIG.read_text(), flags=re.MULTILINE)[1:]
-    return {
-        name: [
-            [cell.strip() for cell in row.strip("|").split(" | ")]
-            for row in text.splitlines()
-            if row.startswith("|") and not row.startswith("|--")
-        ]
-        for name, text in zip(found[::2], found[1::2], strict=True)
-    }
-
-
 def rows() -> Iterator[tuple[str, str, str, list[str]]]:
     """Yield section, strategy (for options, else empty), key, and the other cells of every row."""
-    for section, (head, *table) in ((name, t) for name, t in sections().items() if t):
-        strategies = head[0] == "strategy"
-        for row in table:
-            plain = [cell.strip("| `") for cell in row]
-            yield section, plain[0] if strategies else "", plain[strategies], row[1 + strategies :]
+    for text in re.split(r"^## ", CONFIG.read_text(), flags=re.MULTILINE)[1:]:
+        section, of_strategies = text.splitlines()[0], "\n| strategy |" in text
+        for line in re.findall(r"^\| `.*", text, re.MULTILINE):
+            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+            strategy, key = cells[0] if of_strategies else "", cells[of_strategies]
+            yield section, strategy.strip("`"), key.strip("`"), cells[1 + of_strategies :]
 
 
 ROWS = list(rows())
 
 
-def field(section: str, strategy: str, key: str) -> FieldInfo:
-    """Return the field in the code that a documented key belongs to."""
-    model: type[Any] = STRATEGIES[strategy].options if strategy else MODELS[section]
-    *parents, last = key.split(".")
-    for parent in parents:
-        (model,) = _models(model.model_fields[parent].annotation)
-    found: FieldInfo = model.model_fields[last]
-    return found
+def fields(model: type[Frozen]) -> dict[str, FieldInfo]:
+    """Return the fields of a model, and those of models in it under names such as `node.cpu`."""
+    known = dict(model.model_fields)
+    for name, one in model.model_fields.items():
+        for nested in _models(one.annotation):
+            known |= {f"{name}.{key}": field for key, field in fields(nested).items()}
+    return known
 
 
 def _models(annotation: Any) -> list[type[Frozen]]:
@@ -225,22 +204,13 @@ def _models(annotation: Any) -> list[type[Frozen]]:
     return []
 
 
-def leaves(model: type[Frozen]) -> Iterator[str]:
-    for name, one in model.model_fields.items():
-        nested = _models(one.annotation)
-        yield from (
-            (f"{name}.{leaf}" for each in nested for leaf in leaves(each)) if nested else [name]
-        )
-
-
 @pytest.mark.parametrize("section", MODELS)
 def test_every_key_of_a_configuration_is_documented_and_no_other(section):
-    named = {key for at, _, key, _ in ROWS if at == section}
-    model = MODELS[section]
-    if model is Emulated:
-        # for example `node`, documented as `node.cpu`
-        whole = set(model.model_fields) - set(leaves(model))
-        assert named - whole == set(leaves(model))
+    named, model = {key for at, _, key, _ in ROWS if at == section}, MODELS[section]
+    known = set(fields(model))
+    if model is Emulated:  # whose keys such as `node.cpu` are documented here
+        parents = {key.rpartition(".")[0] for key in known}
+        assert known - parents <= named <= known
     else:
         assert named == set(model.model_fields)
 
@@ -255,7 +225,8 @@ def test_every_option_of_a_strategy_is_documented_and_no_other():
     [pytest.param(*row, id=f"{row[0]} {row[1]} {row[2]}") for row in ROWS],
 )
 def test_documented_defaults_and_limits_are_those_of_the_code(section, strategy, key, cells):
-    one, allowed, said = field(section, strategy, key), cells[1], cells[2]
+    one = fields(STRATEGIES[strategy].options if strategy else MODELS[section])[key]
+    allowed, said = cells[1:3]
     default = one.get_default(call_default_factory=True)
     kind = TypeAdapter(Annotated[one.annotation, *one.metadata, None])
     if one.is_required() or key == "kind":

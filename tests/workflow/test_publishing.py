@@ -10,12 +10,13 @@ import yaml
 
 import nodewise
 from nodewise.core.files import file_sha256
+from nodewise.core.schema import read_json
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES
 from nodewise.report.claims import read_claims
 from nodewise.results import comparisons, published
 from nodewise.results.columns import OVERHEAD
-from nodewise.results.manifest import MANIFEST, read_manifest
+from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.record import read_record
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
@@ -67,7 +68,7 @@ def test_the_committed_records_are_small():
 
 @pytest.mark.parametrize("path", sorted(RECORDS.rglob(MANIFEST)), ids=str)
 def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
-    manifest = read_manifest(path)
+    manifest = read_json(Manifest, path)
     records = [read_record(one) for one in path.parent.rglob("repeat~*.json")]
     assert {manifest.machine} == {one.provenance.cpu for one in records}
     assert manifest.commits == sorted({str(one.provenance.commit) for one in records})
@@ -81,7 +82,7 @@ def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
 
 
 def test_every_published_point_of_the_reference_run_was_launched_three_times():
-    manifests = [read_manifest(path) for path in RECORDS.rglob(MANIFEST)]
+    manifests = [read_json(Manifest, path) for path in RECORDS.rglob(MANIFEST)]
     (reference,) = [one for one in manifests if one.study == "reference"]
     assert reference.experiments
     assert all(one.launches == evidence.LAUNCHES * one.points for one in reference.experiments)

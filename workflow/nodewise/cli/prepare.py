@@ -122,22 +122,14 @@ def describe_model(
     described, `nodewise measure` says before it starts if a batch does not fit
     this machine.
     """
-    from nodewise.core.cell import SAVED_MODEL
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.schema import json_text
     from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
-    from nodewise.models.registry import check_project, registry
     from nodewise.study.single import Options, cell_of
 
-    own = ":" in name or name.endswith(SAVED_MODEL)
-    if not own:
-        check_project()
-        # Report a wrong name before TensorFlow is loaded, which takes seconds.
-        if name not in registry():
-            raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
     try:
         cell = cell_of(Options("single", name, 1, 1, dataset))
-        path = out or (OWN_DESCRIPTIONS if own else DESCRIPTIONS) / f"{cell.model}.json"
+        path = out or (OWN_DESCRIPTIONS if cell.build else DESCRIPTIONS) / f"{cell.model}.json"
         check_writable(path)
         described = _described(cell, manifest)
     # Any exception may occur: the user's code runs, called by TensorFlow and Keras.

@@ -132,15 +132,13 @@ def publish(
 
 
 @app.command("models")
-def list_models(
-    batch: Annotated[int, Option(min=1, help="Batch per worker, for the FLOP per byte.")] = 64,
-) -> None:
+def list_models() -> None:
     """List the models: parameters, payload and operations.
 
     All are counted from layers and shapes, a multiply-add as 2 FLOP. FLOP/B are
-    operations of training per byte of a gradient.
+    operations of training a batch of 64 per byte of a gradient.
 
-    Example: nodewise models --batch 128
+    Example: nodewise models
     """
     from nodewise.core.units import write_number
     from nodewise.models.facts import facts
@@ -157,7 +155,7 @@ def list_models(
             "parameters": f"{model.total:,}",
             "payload": write_number(model.payload_bytes, "B"),
             "MFLOP forward": f"{model.flops_per_example / 1e6:,.3f}",
-            f"FLOP/B, batch {batch}": f"{batch * model.flops_per_payload_byte:,.0f}",
+            "FLOP/B, batch 64": f"{64 * model.flops_per_payload_byte:,.0f}",
         }
         for name, (entry, model) in known.items()
     )

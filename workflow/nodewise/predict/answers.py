@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_number, write_plain
 from nodewise.predict.fit import TAILS, interval_of
-from nodewise.predict.law import Floats
 from nodewise.predict.options import MANY, MANY_EXAMPLES
+from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve
 

@@ -10,8 +10,8 @@ import pandas as pd
 import sympy
 
 from nodewise.core.intervals import median_error, pooled_factors
-from nodewise.predict.fit import Fit, fit
-from nodewise.predict.law import At, Law, Parameter, S, n, positive
+from nodewise.predict.fit import Fit, fit, interval_of
+from nodewise.predict.law import Law, Parameter, S, n, positive
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.parts_law import LINK, alpha, beta
 from nodewise.predict.points import Points
@@ -195,11 +195,12 @@ def _all_reduces(blocks: list[tuple[int, AllReduce]], share: float) -> AllReduce
     spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
     noise = spread * [median_error(count) for count in points["launches"]]
     at = points["nodes"], 0, points["payload_bytes"]
-    fitted = fit(ConsecutiveAllReduces(), Points.of(*at, points["seconds"], noise=noise))
+    measured = Points.of(*at, points["seconds"], noise=noise)
+    fitted = fit(ConsecutiveAllReduces(), measured)
     factors = pooled_factors([own.to_numpy() for _, own in launches])
     observed = points.assign(low=points["seconds"] / factors, high=points["seconds"] * factors)
-    law = observed[["nodes", "payload_bytes"]].assign(seconds=fitted.evaluate(At.of(*at)))
-    law["low"], law["high"] = fitted.evaluate_interval(At.of(*at))
+    law = observed[["nodes", "payload_bytes"]].assign(seconds=fitted.evaluate(measured))
+    law["low"], law["high"] = interval_of(fitted.draw(measured))
     return AllReduces(
         fitted,
         typed(

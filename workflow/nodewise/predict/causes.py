@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
 
 BYTES, MESSAGES, STRAGGLERS = "exchange by bytes", "exchange by messages", "stragglers"
@@ -174,37 +174,10 @@ class Setup:
         return {name: share for name, share in frequent.items() if share and name not in absent}
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a remedy changes.
-
-    Attributes:
-        batch: factor of the examples per device and step.
-        link: factor of the time that bytes take, other than in the wrong interface.
-        payload: factor of the bytes of a gradient.
-        exchanges: factor of the exchanges per step.
-        without: a cause that is removed.
-        servers: number of servers; None: as many as now.
-        devices: number of devices; None: as many as now.
-    """
-
-    batch: float = 1.0
-    link: float = 1.0
-    payload: float = 1.0
-    exchanges: float = 1.0
-    without: str = ""
-    servers: int | None = None
-    devices: int | None = None
-
-
-_NO_CHANGE = Change()
-
-
 class _Step(NamedTuple):
     """A step with what is usual. Arrays are (1 + DRAWS,).
 
     Attributes:
-        change: what a remedy changes.
         devices, inside, nodes: all devices, those in each node, and the nodes.
         expected: examples of a device that were expected, relative to the reference's.
         slow: seconds of computing with usual waiting.
@@ -213,7 +186,6 @@ class _Step(NamedTuple):
         parts: seconds by cause; "compute" is what computing takes if it scales.
     """
 
-    change: Change
     devices: int
     inside: int
     nodes: int
@@ -283,7 +255,6 @@ class Steps:
         cause: str,
         compute_s: Floats,
         devices: int,
-        change: Change = _NO_CHANGE,
         *,
         reference: bool = False,
     ) -> dict[str, Floats]:
@@ -293,46 +264,44 @@ class Steps:
             cause: what happens besides what is usual.
             compute_s: time of computing on the reference.
             devices: number of devices.
-            change: what a remedy changes.
             reference: whether this is the reference. A cause spares it on one device, or if the
                 number in question is of the same devices.
         """
-        step = self._usual(compute_s, devices, change, reference=reference)
+        step = self._usual(compute_s, devices, reference=reference)
         spared = reference and (devices == 1 or self.setup.no_network) and cause != INPUT
-        if cause == BYTES or spared or change.without == cause:
+        if cause == BYTES or spared:
             return step.parts
         added = _ADDED[cause](self, step)
         return step.parts | (added if isinstance(added, dict) else {cause: added})
 
-    def _usual(self, compute_s: Floats, devices: int, change: Change, *, reference: bool) -> _Step:
+    def _usual(self, compute_s: Floats, devices: int, *, reference: bool) -> _Step:
         """Return a step with what is usual on such a cluster."""
         inside, nodes = self.setup.layout(devices, reference=reference)
         slower, sent, latencies = self.draws.parts(inside, nodes)
         misread, first = self.setup.misread, self.setup.posted[0].devices
         expected = first / devices if misread else self.examples(devices)
-        compute = compute_s * change.batch * expected
+        compute = compute_s * expected
         slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(devices))
-        exchanges = change.exchanges / self.setup.accumulate
-        sent *= self._payload * change.payload * change.link * exchanges
+        sent *= self._payload / self.setup.accumulate
+        latencies /= self.setup.accumulate
         several_nodes = self.setup.layout(self.setup.posted[-1].devices)[1] > 1
         bytes_s, question = sent.sum(axis=0), sent[1 if several_nodes else 0]
-        send = np.maximum(bytes_s + latencies * exchanges, 1e-12)
+        send = np.maximum(bytes_s + latencies, 1e-12)
         seen = 1 - self.draws.hidden * np.minimum(slow, send) / send
         parts = {
             "compute": compute,
             STRAGGLERS: slow - compute,
             BYTES: bytes_s * seen,
-            MESSAGES: latencies * exchanges * seen,
+            MESSAGES: latencies * seen,
         }
-        return _Step(change, devices, inside, nodes, expected, slow, bytes_s, question, parts)
+        return _Step(devices, inside, nodes, expected, slow, bytes_s, question, parts)
 
 
 def _messages(steps: Steps, step: _Step) -> Floats:
     """Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes."""
     tensors = steps.setup.tensors or 100 * np.exp(0.8 * steps.other)
     latency = (0.5e-3 if step.nodes > 1 else 0.1e-3) * np.exp(0.7 * steps.size)
-    exchanges = step.change.exchanges / steps.setup.accumulate
-    sent = tensors * latency * np.log2(2 * step.devices) / 2 * exchanges
+    sent = tensors * latency * np.log2(2 * step.devices) / 2 / steps.setup.accumulate
     return np.asarray(step.parts[MESSAGES] + sent)
 
 
@@ -340,7 +309,7 @@ def _servers(steps: Steps, step: _Step) -> dict[str, Floats]:
     """The port of each server carries the gradients and parameters of all that send to it."""
     senders = np.where(steps.other > 0, step.devices, max(step.nodes, 2))
     some = np.where(steps.chance < 0.5, 1, np.where(steps.chance < 0.75, 2, senders))
-    known = step.change.servers or max(steps.setup.servers or 0, 0)
+    known = max(steps.setup.servers or 0, 0)
     servers = np.minimum(known or some, senders)
     count = step.nodes if step.nodes > 1 else step.inside
     once = step.question / (2 * (1 - 1 / max(count, 2)))
@@ -354,13 +323,13 @@ def _input(steps: Steps, step: _Step) -> Floats:
     rate = (last / first) ** np.where(steps.chance < _SATURATED, 0.0, steps.share)
     sources = step.nodes / steps.setup.layout(first, reference=True)[1]
     rate *= np.where(steps.storage < _SHARED_STORAGE, 1.0, sources)
-    examples = step.devices * step.expected * step.change.batch / first
+    examples = step.devices * step.expected / first
     return np.asarray(np.maximum(0.0, steps.first_s * examples / rate - step.total))
 
 
 def _short(steps: Steps, step: _Step) -> Floats:
     """Some ms of each step, or a share of the reference's, do not shrink with its examples."""
-    whole = step.compute / step.expected / step.change.batch
+    whole = step.compute / step.expected
     return np.asarray(5e-3 * np.exp(0.8 * steps.size) + whole * steps.share * (1 - step.expected))
 
 
@@ -395,7 +364,7 @@ _ADDED: Mapping[str, Callable[[Steps, _Step], Floats | dict[str, Floats]]] = {
     NO_OVERLAP: _no_overlap,
     ALONE: _alone,
     # The link in use is 3 to 100 times slower than the one that is there.
-    LINK: lambda steps, step: step.question / step.change.link * (3 * 33**steps.share - 1),
+    LINK: lambda steps, step: step.question * (3 * 33**steps.share - 1),
     STRAGGLERS: lambda steps, step: (
         step.parts[STRAGGLERS]
         + 0.12 * np.exp(0.8 * steps.size) * np.log2(step.devices) * step.compute

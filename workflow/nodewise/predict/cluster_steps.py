@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.predict.cluster_links import Link, between_nodes, constants, within_node
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times

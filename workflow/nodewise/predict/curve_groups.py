@@ -57,8 +57,9 @@ class CurveGroup:
         names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s", "noise"]
         names += _PARTS if parts else ()
         values = self.rows[names].to_numpy(float).T
-        axes, known = values[:4], dict(zip(names[4:], values[4:], strict=True))
-        return Points.of(*axes, model=self.rows["curve"].to_numpy(str), link=self.link, **known)
+        measured = dict(zip(names[4:], values[4:], strict=True))
+        model = self.rows["curve"].to_numpy(str)
+        return Points.of(*values[:4], model=model, link=self.link, **measured)
 
 
 def curves_of(group: CurveGroup) -> list[Curve]:

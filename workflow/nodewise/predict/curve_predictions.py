@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.answers import FAR, Answers, Job
-from nodewise.predict.fit import DRAWS, TAILED, Fit
-from nodewise.predict.law import At, Floats
+from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.points import Floats, Points
 from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
 from nodewise.predict.similar_curves import NOISE, SimilarCurves, published_alone
 from nodewise.results.curves import Curve
@@ -104,17 +104,18 @@ class CurvePredictions:
             factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
             other = (np.arange(DRAWS) % 2)[:, None] * np.log(factor)
             return np.asarray(batch / np.exp(np.vstack([value, drawn + other])))
-        fitted, at = self._fits[curve.name], At.of(nodes, batch, curve.payload)
-        batches, place = np.unique(batch, return_inverse=True)
-        one_node = At.of(np.ones_like(batches), batches, curve.payload)
-        drawn = fitted.draw(at, curve.name, curve.link)
+        fitted = self._fits[curve.name]
+        points, one_node = (
+            Points.of(n, batch, curve.payload, model=curve.name, link=curve.link)
+            for n in (nodes, np.ones_like(nodes))
+        )
+        drawn = fitted.draw(points)
         # a wider interval must not make a step faster than on one node
-        alone = fitted.draw(one_node, curve.name, curve.link)[:, place]
+        alone = fitted.draw(one_node)
         chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
         wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
         drawn = np.maximum(wider, np.minimum(drawn, alone))
-        value = fitted.evaluate(at, curve.name, curve.link)
-        return np.maximum(np.vstack([value, drawn]), 0.0)
+        return np.vstack([fitted.evaluate(points), drawn])
 
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
@@ -122,8 +123,7 @@ class CurvePredictions:
         """Return equally likely times of another measurement; as `steps`, with its noise."""
         steps = self.steps(curve, nodes, batch, hosts)
         if curve.name not in self._published:
-            chance = np.random.default_rng(len(steps)).standard_t(TAILED, steps[1:].shape)
-            steps[1:] *= np.exp(self._fits[curve.name].noise * chance)
+            steps[1:] = self._fits[curve.name].add_noise(steps[1:])
         return steps
 
     def noise(self, curve: Curve) -> float:

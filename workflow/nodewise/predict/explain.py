@@ -12,9 +12,9 @@ import numpy as np
 
 from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
-from nodewise.predict.causes import CAUSES, Change, Setup, Steps, total
+from nodewise.predict.causes import CAUSES, Setup, Steps, total
 from nodewise.predict.cluster_steps import draw_weights
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
 CERTAIN = 0.9
@@ -175,50 +175,74 @@ def _measure(setup: Setup, rows: list[dict[str, Any]]) -> str:
     return MEASUREMENTS[next(asked)]
 
 
-def _changes(setup: Setup) -> Iterator[tuple[str, Change, str]]:
-    """Yield possible remedies, and the cause that each is for; "" is for all."""
-    yield "four times the batch per device", Change(batch=4.0), ""
-    yield "exchange every 8th step (accumulate or average)", Change(exchanges=1 / 8), ""
+class _Remedy(NamedTuple):
+    """What may help.
+
+    Attributes:
+        name: what to do.
+        factors: factors of the seconds of causes, for each example.
+        cause: the cause that it is for; "" is for all.
+        removes: whether it leaves nothing but what is usual.
+        devices: the number of devices; None: as many as now.
+    """
+
+    name: str
+    factors: Mapping[str, float] = {}
+    cause: str = ""
+    removes: bool = False
+    devices: int | None = None
+
+
+def _possible_remedies(setup: Setup) -> Iterator[_Remedy]:
+    """Yield possible remedies."""
+    sent = [c.BYTES, c.SERVERS, c.SPARSE, c.NO_OVERLAP]
+    exchange = [*sent, c.LINK, c.MESSAGES]
+    fewer = dict.fromkeys(exchange, 1 / 8)
+    yield _Remedy("four times the batch per device", dict.fromkeys([*exchange, c.SHORT], 1 / 4))
+    yield _Remedy("exchange every 8th step (accumulate or average)", fewer)
     if setup.training.bytes_each == (4.0,):
-        yield "gradients in 16 bits", Change(payload=0.5), ""
-    yield "a link four times as fast", Change(link=0.25), ""
+        yield _Remedy("gradients in 16 bits", dict.fromkeys([*sent, c.LINK], 1 / 2))
+    yield _Remedy("a link four times as fast", dict.fromkeys(sent, 1 / 4))
     inside, nodes = setup.layout(setup.posted[-1].devices)
     if nodes > 1 and inside > 1:
-        yield f"only the {inside} devices of one node", Change(devices=inside), ""
+        yield _Remedy(f"only the {inside} devices of one node", devices=inside)
     if nodes > 1:
-        yield f"{nodes} servers", Change(servers=nodes), c.SERVERS
+        servers = {c.SERVERS: max(setup.servers or 1, 1) / nodes}
+        yield _Remedy(f"{nodes} servers", servers, c.SERVERS)
     for name, cause in CAUSES.items():
         if cause.remedy:
-            yield cause.remedy, Change(without=name), name
+            yield _Remedy(cause.remedy, cause=name, removes=True)
 
 
 def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
     """Yield the remedies that bring something."""
     last = steps.setup.posted[-1]
-    for name, change, cause in _changes(steps.setup):
-        chosen = {one: row for one, row in judged.items() if cause in ("", one)}
+    for remedy in _possible_remedies(steps.setup):
+        chosen = {one: row for one, row in judged.items() if remedy.cause in ("", one)}
         likely = sum(float(row.weights.sum()) for row in chosen.values())
         if likely < _LEAST_LIKELY:
             continue
         weights = np.concatenate([row.weights for row in chosen.values()])
-        gains = [_gain(steps, one, row.compute_s, change) for one, row in chosen.items()]
+        gains = [_gain(steps, one, row.compute_s, remedy) for one, row in chosen.items()]
         gain, *ends = _quantile(np.concatenate(gains), weights, (0.5, 0.05, 0.95))
         value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
         if gain > _LEAST_GAIN:
             yield {
-                "name": name, "for": cause or None, "likely": likely, "value": value,
+                "name": remedy.name, "for": remedy.cause or None, "likely": likely, "value": value,
                 "low": min(ends), "high": max(ends), "unit": UNITS[last.clock], "gain": gain,
             }  # fmt: skip
 
 
-def _gain(steps: Steps, cause: str, compute_s: Floats, change: Change) -> Floats:
+def _gain(steps: Steps, cause: str, compute_s: Floats, remedy: _Remedy) -> Floats:
     """Return the factor of examples per second that a remedy brings."""
     first, last = steps.setup.posted[0].devices, steps.setup.posted[-1].devices
-    devices = change.devices or last
-    reference = devices == first < last
-    after = steps.parts(cause, compute_s, devices, change, reference=reference)
+    devices = remedy.devices or last
+    after = steps.parts(
+        c.BYTES if remedy.removes else cause, compute_s, devices, reference=devices == first < last
+    )
+    after = {name: part * remedy.factors.get(name, 1.0) for name, part in after.items()}
     before = steps.parts(cause, compute_s, last)
-    examples = devices * steps.examples(devices) / (last * steps.examples(last)) * change.batch
+    examples = devices * steps.examples(devices) / (last * steps.examples(last))
     return np.asarray(total(before) / total(after) * examples)
 
 

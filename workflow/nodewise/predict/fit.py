@@ -16,38 +16,34 @@ random noise added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import INTERVAL
-from nodewise.predict.law import At, Floats, Law
-from nodewise.predict.parts_law import PartsLaw
-from nodewise.predict.points import Label, Labels, Line, Points, lines_of
+from nodewise.predict.law import Law
+from nodewise.predict.points import Floats, Points
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
-ROUNDS = 3
-FAR_OCTAVES = 0.5
-"""Batches further apart than this say nothing about each other's deviation from c₀ + c₁·b."""
 TAILED = 5.0  # degrees of freedom of the t distribution of residuals
-_DEVIATION = "compute_deviation_s"  # deviation of a batch from the line c₀ + c₁·b
+_ROUNDS = 2  # how often the coefficients are estimated, and then the noise
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
-_PARTS = ("compute_s", "wait_s", "communicate_s")
+_PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
 _PART_FLOOR = 0.05  # share of the step below which a part cannot be told from 0
-_PART_NOISE = 2.0  # expected noise of parts relative to whole steps: fewer steps are measured
+_PART_NOISE = 2.0  # noise of parts relative to that of steps: fewer steps are measured
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degrees of freedom
 _OPEN = 1.0  # width of the default prior, as a share of the step: bounds unidentified terms
-_SIGNED = 5.0  # standard deviations that a signed coefficient may lie below its prior
 _LEAST = 1e-3  # a law's times are at least this share of the observed time
+_MOVE = 1e-6  # step of finite differences, as a share of the training step
 _AT_BOUND = 1e-7  # a term this close to its bound, as a share of the step, is at it
 
-Coefficient = tuple[str, Label]
-"""The name of a parameter, and the label of the model, link or line that its value belongs to."""
+Coefficient = tuple[str, str]
+"""The name of a parameter, and the label of the model or link that its value belongs to."""
 
 
 class Prior(NamedTuple):
@@ -88,12 +84,12 @@ class Fit:
     def _index(self) -> dict[Coefficient, int]:
         return {coefficient: i for i, coefficient in enumerate(self.coefficients)}
 
-    def value(self, name: str, label: Label) -> float:
+    def value(self, name: str, label: str) -> float:
         """Return the value of a coefficient; NaN if the fit has none with this label."""
         i = self._index.get((name, label))
         return float(self.values[i]) if i is not None else np.nan
 
-    def interval(self, name: str, label: Label) -> tuple[float, float]:
+    def interval(self, name: str, label: str) -> tuple[float, float]:
         """Return the 90 % interval of a coefficient; NaN if the fit has none with this label."""
         i = self._index.get((name, label))
         if i is None:
@@ -101,125 +97,31 @@ class Fit:
         low, high = interval_of(self.draws[:, i]).tolist()
         return low, high
 
-    def identified(self, name: str, label: Label) -> bool:
+    def identified(self, name: str, label: str) -> bool:
         """Return whether the points determine a coefficient's term to within ±15 % of a step."""
         i = self._index.get((name, label))
         low, high = self.interval(name, label)
         return i is not None and bool((high - low) * self.sizes[i] < 2 * _UNCLEAR)
 
-    def evaluate(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
-        """Return step times in seconds, (points,).
+    def values_at(self, theta: Floats, points: Points) -> dict[str, Floats]:
+        """Return the value of each parameter at points, (…, points), for θ of (…, coefficients).
 
-        Args:
-            at: where to evaluate, (points,).
-            model: label of the model of each point, or one for all.
-            link: label of the link of each point, or one for all.
+        A model or link without coefficients gets 0.
         """
-        return self._steps_s(self.values_at(self.values, at, model, link), at)
+        return _gather(self.law, theta, coefficient_rows(self.law, self._index, points))
 
-    def draw(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
-        """Return equally likely step times in seconds, (draws, points).
+    def evaluate(self, points: Points) -> Floats:
+        """Return step times in seconds, (points,)."""
+        return self.law.seconds(self.values_at(self.values, points), points)["step"]
 
-        A batch that was not measured gets a random deviation from c₀ + c₁·b, as large as those of
-        the measured batches. The deviation is smaller if a measured batch is near.
-        """
-        values = self.values_at(self.draws, at, model, link)
-        if _DEVIATION in values:
-            one_node = At(np.ones_like(at.nodes), at.batch, at.payload)
-            alone = self.evaluate(one_node, model, link)
-            for curve, points, _, batches in self._unmeasured(at, model, link):
-                apart = np.abs(np.log2(at.batch[points][:, None] / batches))
-                far = apart.min(axis=1, initial=FAR_OCTAVES) / FAR_OCTAVES
-                random = self.random_shares(*curve)[:, None] * alone[points] * far
-                values[_DEVIATION][:, points] += random
-        return self._steps_s(_never_below_0(values, at), at)
+    def draw(self, points: Points) -> Floats:
+        """Return equally likely step times in seconds by the law, (draws, points)."""
+        return self.law.seconds(self.values_at(self.draws, points), points)["step"]
 
-    def evaluate_interval(
-        self, at: At, model: ArrayLike = "", link: ArrayLike = ""
-    ) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of the law's step time, (points,) each.
-
-        This is the interval of the law itself, not of another measurement. NaN without draws.
-        """
-        low, high = interval_of(self.draw(at, model, link))
-        return low, high
-
-    def observed_interval(
-        self, at: At, model: ArrayLike = "", link: ArrayLike = ""
-    ) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of another measurement, (points,) each."""
-        drawn = self.draw(at, model, link)
+    def add_noise(self, drawn: Floats) -> Floats:
+        """Return equally likely times of another measurement, for draws of the law's times."""
         chance = np.random.default_rng(len(self.points)).standard_t(TAILED, drawn.shape)
-        low, high = interval_of(drawn * np.exp(self.noise * chance))
-        return low, high
-
-    def random_shares(self, model: str, link: str) -> Floats:
-        """Return random deviations from c₀ + c₁·b of batches far from all measured ones, (draws,).
-
-        The deviations are shares of a one-node step. Their standard deviation is the root mean
-        square of the fitted deviations. All unmeasured batches of a curve share the same
-        deviation in a draw, so that none of them looks fastest by chance.
-        """
-        fitted = [i for i, (name, _) in enumerate(self.coefficients) if name == _DEVIATION]
-        if not (fitted and len(self.draws)):
-            return np.zeros(len(self.draws))
-        spread = np.sqrt(np.mean((self.draws[:, fitted] * self.sizes[fitted]) ** 2))
-        rng = np.random.default_rng(list("|".join((model, link)).encode()))
-        return np.asarray(spread * rng.standard_normal(len(self.draws)))
-
-    def values_at(
-        self, theta: Floats, at: At, model: ArrayLike = "", link: ArrayLike = ""
-    ) -> dict[str, Floats]:
-        """Return the value of each parameter at points, (points,) or (draws, points).
-
-        For batches that were not measured, the deviation from c₀ + c₁·b per example is interpolated
-        over the logarithm of the batch. Beyond the measured batches it is that of the nearest one.
-
-        Args:
-            theta: coefficients, (coefficients,) or (draws, coefficients).
-            at: where to evaluate, (points,).
-            model: label of the model of each point, or one for all.
-            link: label of the link of each point, or one for all.
-        """
-        rows = coefficient_rows(self.law, self._index, *_labels(at, model, link), at)
-        values = _gather(self.law, theta, rows)
-        if _DEVIATION in values:
-            for _, points, measured, batches in self._unmeasured(at, model, link):
-                asked = np.log(at.batch[points])
-                for i, one in zip(measured, np.eye(len(batches)), strict=True):
-                    weight = np.interp(asked, np.log(batches), one / batches) * at.batch[points]
-                    values[_DEVIATION][..., points] += theta[..., i, None] * weight
-        return _never_below_0(values, at)
-
-    def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
-        return np.asarray(self.law.step_s(values, at), dtype=np.float64)
-
-    def _unmeasured(
-        self, at: At, model: ArrayLike, link: ArrayLike
-    ) -> list[tuple[tuple[str, str], NDArray[np.intp], list[int], Floats]]:
-        """Return each curve that has points with unmeasured batches.
-
-        Returns:
-            Per curve its model and link, the indices of these points, and the indices of the
-            deviations of its measured batches together with these batches, in ascending order.
-        """
-        lines, of = lines_of(*_labels(at, model, link), at.batch)
-        measured: dict[tuple[str, str], list[tuple[float, int]]] = {}
-        for (name, line), i in self._index.items():
-            if name == _DEVIATION and isinstance(line, Line):
-                measured.setdefault((line.model, line.link), []).append((line.batch, i))
-        unknown: dict[tuple[str, str], list[int]] = {}
-        for place, line in enumerate(lines):
-            if (_DEVIATION, line) not in self._index:
-                unknown.setdefault((line.model, line.link), []).append(place)
-        found = []
-        for curve, places in unknown.items():
-            known = sorted(measured.get(curve, []))
-            batches = np.array([batch for batch, _ in known], dtype=np.float64)
-            found.append(
-                (curve, np.flatnonzero(np.isin(of, places)), [i for _, i in known], batches)
-            )
-        return found
+        return np.asarray(drawn * np.exp(self.noise * chance))
 
 
 def interval_of(drawn: Floats) -> Floats:
@@ -229,288 +131,233 @@ def interval_of(drawn: Floats) -> Floats:
     return np.asarray(np.quantile(drawn, TAILS, axis=0))
 
 
-def fit(
-    law: Law,
-    points: Points,
-    *,
-    priors: Priors | None = None,
-    draws: int = DRAWS,
-    rounds: int = ROUNDS,
-) -> Fit:
+def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
     """Fit a law to points of any number of models and links.
 
     Args:
         law: the law, the same for all points.
-        points: one or more points. Each line may have any numbers of nodes.
+        points: one or more points. Each model may have any numbers of nodes.
         priors: what is known of coefficients, such as the bandwidth of a link.
         draws: number of equally likely sets of coefficients to draw. 0 is faster. The draws are
             reproducible: the same points give the same draws.
-        rounds: how often the coefficients are estimated, and then the noise. With 1 they are those
-            of the expected noise, which is faster.
 
     Raises:
-        ValueError: there are no points.
+        ValueError: there are no points, or they are not finite.
         UserError: the solver did not converge. The message names the curves.
     """
     if not len(points):
         raise ValueError("nothing to fit")
+    axes = (points.nodes, points.batch, points.payload, points.step_s)
+    if not np.isfinite(axes).all() or not (points.step_s > 0).all():
+        raise ValueError("points need finite axes and step times above 0")
     problem = _Problem(law, points, priors or {})
     try:
-        theta, noise = problem.solve(rounds)
-        drawn = problem.draw(theta, noise, draws)
+        scaled, noise = problem.solve()
+        drawn = problem.draw(scaled, noise, draws)
     except (RuntimeError, np.linalg.LinAlgError) as error:
         raise UserError(
             f"curve {', '.join(np.unique(points.model))}: no fit was found "
             f"({str(error).rstrip('.')}); check that its times are right"
         ) from error
-    return Fit(law, problem.coefficients, theta, drawn, float(noise[0]), problem.sizes, points)
+    sizes = problem.sizes
+    values, drawn = scaled / sizes, drawn / sizes
+    return Fit(law, problem.coefficients, values, drawn, float(noise[0]), sizes, points)
 
 
 class _Problem:
     """The least squares problem of a law and points. Rows: whole steps, then parts, then priors.
 
-    Kinds of observations have a noise each: kind 0 is the whole step, the others are `_PARTS`.
+    Coefficients are scaled: each is the share of the step that its term takes.
     """
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
-        self.law, self.points, self.at = law, points, points.at
+        self.law, self.points = law, points
         self.coefficients = coefficients_of(law, points)
         index = {c: i for i, c in enumerate(self.coefficients)}
-        self.rows = coefficient_rows(law, index, points.model, points.link, self.at)
-        names = ("step_s", *_PARTS) if isinstance(law, PartsLaw) else ("step_s",)
-        self.masks = {name: np.isfinite(getattr(points, name)) for name in names}
+        self.rows = coefficient_rows(law, index, points)
+        columns = {"step_s": "step"} | (_PARTS if "compute" in law.formulas() else {})
+        self.masks = {of: np.isfinite(getattr(points, name)) for name, of in columns.items()}
         self.point = np.concatenate([np.flatnonzero(mask) for mask in self.masks.values()])
-        self.kind = np.repeat(np.arange(len(names)), [m.sum() for m in self.masks.values()])
-        self.observed = np.concatenate([getattr(points, name)[m] for name, m in self.masks.items()])
-        self.floor = np.where(self.kind > 0, _PART_FLOOR * points.step_s[self.point], 0.0)
+        observed = [getattr(points, name)[self.masks[of]] for name, of in columns.items()]
+        self.kind = np.repeat(np.arange(len(observed)), [len(each) for each in observed])
+        self.floor = _PART_FLOOR * points.step_s[self.point] * (self.kind > 0)
+        self.observed = np.concatenate(observed) + self.floor
         parameters = {p.name: p for p in law.parameters}
-        self.parameters = [parameters[name] for name, _ in self.coefficients]
-        self.sizes = self._find_sizes()
-        self._set_priors(priors)
-        free = sum(p.shrink is None for p in self.parameters)
-        share = max(len(self.observed) - free, 0) / len(self.observed)
-        self.freedom = share * np.bincount(self.kind, minlength=len(names))
-        """Residual degrees of freedom of each kind; `shrink` coefficients count as none."""
+        of_coefficients = [parameters[name] for name, _ in self.coefficients]
+        self.sizes = np.ones(len(of_coefficients))
+        self.sizes = self._find_sizes([p.unit == "1" for p in of_coefficients])
+        self.mean, self.lower = np.zeros((2, len(of_coefficients)))
+        self.spread = np.array([p.shrink or _OPEN for p in of_coefficients])
+        for coefficient, prior in priors.items():
+            if (i := index.get(coefficient)) is not None:
+                self.mean[i], self.spread[i], self.lower[i] = np.array(prior) * self.sizes[i]
+        free = sum(p.shrink is None for p in of_coefficients)
+        share = max(1 - free / len(self.observed), 0.0)
+        self.freedom = share * np.bincount(self.kind, minlength=len(observed))
+        known = points.noise[np.isfinite(points.noise)]
+        noise = float(max(np.median(known), 0.002)) if len(known) else _NOISE
+        self.expected_noise = noise * np.where(np.arange(len(observed)) > 0, _PART_NOISE, 1.0)
 
-    def _find_sizes(self) -> Floats:
+    def _find_sizes(self, unitless: list[bool]) -> Floats:
         """Return the share of the step that each coefficient's term takes at a value of 1.
 
         This is the mean over the points that depend on the coefficient. If none does, points on
-        one node are evaluated on two. The derivative is not taken at 0, where products of
-        coefficients vanish, but at values that depend on the sizes: hence two rounds.
+        one node count as on two. The derivative is not taken at 0, where products of coefficients
+        vanish, but at values that depend on the sizes: hence two rounds.
         """
-        typical = float(np.median(self.points.step_s))
-        sizes = np.array([1.0 if p.unit == "1" else 1 / typical for p in self.parameters])
-        two = At(np.maximum(self.at.nodes, 2.0), self.at.batch, self.at.payload)
-        for _ in range(2):
-            means = []
-            for at in (self.at, two):
-                slopes = self._slopes(0.3 / sizes, sizes, at, ["step_s"])[1][0]
-                shares = np.abs(slopes) / self.points.step_s
-                total, touched = (
-                    np.bincount(self.rows.ravel(), each.ravel(), len(sizes))
-                    for each in (shares, shares > 0)
-                )
-                means.append(total / np.maximum(touched, 1))
-            alone, on_two = means
-            sizes = np.where(alone > 0, alone, np.where(on_two > 0, on_two, sizes))
+        at = self.points
+        two = Points.of(np.maximum(at.nodes, 2), at.batch, at.payload)
+        sizes = np.where(unitless, 1.0, 1 / np.median(at.step_s))
+        for points in (two, at, two, at):
+            shares = np.abs(self._slopes(0.3, sizes, points)["step"]) / at.step_s
+            total, touched = (
+                np.bincount(self.rows.ravel(), each.ravel(), len(sizes))
+                for each in (shares, shares > 0)
+            )
+            sizes = np.where(total > 0, sizes * total / np.maximum(touched, 1), sizes)
         return sizes
 
-    def _slopes(
-        self, theta: Floats, sizes: Floats, at: At, names: list[str]
-    ) -> tuple[list[Floats], list[Floats]]:
-        """Return times (points,) and derivatives (parameters, points) by finite differences.
+    def _slopes(self, scaled: Floats | float, sizes: Floats, points: Points) -> dict[str, Floats]:
+        """Return derivatives of times by scaled coefficients, (parameters, points).
 
         A point depends on only one coefficient of each parameter, so all coefficients of a
-        parameter are perturbed at once.
+        parameter are moved at once, by finite differences.
         """
-        step = (1e-6 / sizes)[self.rows]
         count = len(self.rows)
-        perturbed = np.tile(theta[self.rows], (count + 1, 1, 1))
-        perturbed[np.arange(count) + 1, np.arange(count)] += step
-        values = {p.name: perturbed[:, i] for i, p in enumerate(self.law.parameters)}
-        shape = (count + 1, len(at.nodes))
-        times = [np.broadcast_to(getattr(self.law, name)(values, at), shape) for name in names]
-        return [each[0] for each in times], [(each[1:] - each[0]) / step for each in times]
+        moved = np.tile((scaled + np.zeros_like(sizes))[self.rows], (count + 1, 1, 1))
+        moved[np.arange(count) + 1, np.arange(count)] += _MOVE
+        moved /= sizes[self.rows]
+        values = {p.name: moved[:, i] for i, p in enumerate(self.law.parameters)}
+        times = self.law.seconds(values, points)
+        shape = (count + 1, len(points))
+        both = {name: np.broadcast_to(times[name], shape) for name in self.masks}
+        return {name: (each[1:] - each[0]) / _MOVE for name, each in both.items()}
 
-    def _set_priors(self, priors: Priors) -> None:
-        """Set mean, precision and lower bound of each coefficient."""
-        shares = [_OPEN if p.shrink is None else p.shrink for p in self.parameters]
-        self.precision = self.sizes / np.array(shares)
-        self.mean = np.zeros(len(shares))
-        self.lower = np.array([-_SIGNED if p.signed else 0.0 for p in self.parameters])
-        self.lower /= self.precision
-        for i, coefficient in enumerate(self.coefficients):
-            if coefficient in priors:
-                self.mean[i], spread, self.lower[i] = priors[coefficient]
-                self.precision[i] = 1 / spread
+    def _modelled(self, scaled: Floats) -> Floats:
+        """Return the times of observations by the law."""
+        values = _gather(self.law, scaled / self.sizes, self.rows)
+        times = self.law.seconds(values, self.points)
+        modelled = np.concatenate([times[name][mask] for name, mask in self.masks.items()])
+        least = _LEAST * (self.observed - self.floor)
+        return np.asarray(np.maximum(modelled, least) + self.floor)
 
-    def _linearise(self, theta: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return residuals (rows,) and their derivatives (rows, coefficients)."""
-        times, slopes = self._slopes(theta, self.sizes, self.at, [*self.masks])
-        masks = self.masks.values()
-        modelled = np.concatenate([t[m] for t, m in zip(times, masks, strict=True)])
-        modelled = np.maximum(modelled, _LEAST * self.observed) + self.floor
-        slope = np.concatenate([s[:, m] for s, m in zip(slopes, masks, strict=True)], axis=1)
-        deviation = noise[self.kind]
-        jacobian = np.zeros((len(self.observed), len(theta)))
-        rows = np.arange(len(self.observed))
-        for columns, of_parameter in zip(self.rows[:, self.point], slope, strict=True):
-            jacobian[rows, columns] = of_parameter / modelled / deviation
-        residuals = np.log(modelled / (self.observed + self.floor)) / deviation
-        prior = self.precision * (theta - self.mean)
-        return (
-            np.concatenate([residuals, prior]),
-            np.vstack([jacobian, np.diag(self.precision)]),
-        )
+    def residuals(self, scaled: Floats, noise: Floats) -> Floats:
+        """Return residuals of observations and priors, (rows,)."""
+        logs = np.log(self._modelled(scaled) / self.observed)
+        return np.concatenate([logs / noise[self.kind], (scaled - self.mean) / self.spread])
 
-    def _loss(self, squares: Floats) -> Floats:
-        """Return the loss of squared residuals and two derivatives, (3, rows); see scipy.
+    def jacobian(self, scaled: Floats, noise: Floats) -> Floats:
+        """Return the derivatives of residuals, (rows, coefficients)."""
+        slopes = self._slopes(scaled, self.sizes, self.points)
+        slope = np.concatenate([slopes[name][:, m] for name, m in self.masks.items()], axis=1)
+        slope /= self._modelled(scaled) * noise[self.kind]
+        jacobian = np.zeros((len(self.observed), len(scaled)))
+        jacobian[np.arange(len(self.observed)), self.rows[:, self.point]] = slope
+        return np.vstack([jacobian, np.diag(1 / self.spread)])
 
-        It is that of a t distribution for observations, and the square for priors.
-        """
-        found = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
-        if self.freedom.any():
-            some = slice(len(self.observed))  # priors come after them
-            near = TAILED + squares[some]
-            found[0, some] = (TAILED + 1) * np.log(near / TAILED)
-            found[1, some] = (TAILED + 1) / near
-            found[2, some] = -(TAILED + 1) / near**2
-        return found
+    def solve(self) -> tuple[Floats, Floats]:
+        """Return the scaled coefficients and the noise."""
+        equal = 0.5 / max(1, len(self.law.parameters))
+        scaled = np.where(self.mean > 0, self.mean, equal)
+        noise = self.expected_noise
+        for _ in range(_ROUNDS):
+            scaled = self._minimise(scaled, noise)
+            noise = self._noise(scaled)
+        return scaled, noise
 
-    def _expected_noise(self) -> Floats:
-        """Return the expected noise of each kind of observation."""
-        known = self.points.noise[np.isfinite(self.points.noise)]
-        whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
-        return np.array([whole, *[_PART_NOISE * whole] * (len(self.masks) - 1)])
-
-    def _start(self) -> Floats:
-        """Return start values: known means, or equal shares of the step for all terms."""
-        equal = np.maximum(0.5 / self.sizes / max(1, len(self.law.parameters)), self.lower)
-        signed = np.array([p.signed for p in self.parameters])
-        start = np.where(self.mean > 0, self.mean, np.where(signed, 0.0, equal))
-        return np.maximum(start, self.lower + _AT_BOUND / self.sizes)
-
-    def solve(self, rounds: int) -> tuple[Floats, Floats]:
-        """Return the coefficients and the noise of each kind."""
-        theta, noise = self._start(), self._expected_noise()
-        for _ in range(rounds):
-            theta = self._minimise(theta, noise)
-            noise = self._noise(theta, noise)
-        return theta, noise
-
-    def _noise(self, theta: Floats, noise: Floats) -> Floats:
-        """Return the noise of each kind around the law with coefficients θ."""
-        logs = self._linearise(theta, noise)[0][: len(self.observed)] * noise[self.kind]
-        prior = _NOISE_FREEDOM * self._expected_noise() ** 2
-        for _ in range(10):  # the weights of residuals depend on the noise
-            squares = self._loss_weights(logs / noise[self.kind]) * logs**2
-            found = np.bincount(self.kind, squares, len(noise)) + prior
-            noise = np.sqrt(found / (self.freedom + _NOISE_FREEDOM))
-        return noise
-
-    def _loss_weights(self, residuals: Floats) -> Floats:
-        """Return the weights of observations with these residuals."""
-        weights: Floats = self._loss(residuals**2)[1]
-        return weights
-
-    def _minimise(self, theta: Floats, noise: Floats) -> Floats:
-        """Return the coefficients with the least loss at a noise of each kind, from a start θ."""
-
-        @lru_cache(maxsize=1)
-        def linearised(x: bytes) -> tuple[Floats, Floats]:
-            """Compute residuals and derivatives of the same coefficients once."""
-            return self._linearise(np.frombuffer(x), noise)
-
-        def residuals(x: Floats) -> Floats:
-            return linearised(x.tobytes())[0]
-
-        def jacobian(x: Floats) -> Floats:
-            return linearised(x.tobytes())[1]
-
+    def _minimise(self, start: Floats, noise: Floats) -> Floats:
+        """Return the scaled coefficients with the least loss."""
         found: Floats = least_squares(
-            residuals,
-            np.maximum(theta, self.lower + _AT_BOUND / self.sizes),
-            jacobian,
+            self.residuals,
+            np.maximum(start, self.lower + _AT_BOUND),
+            self.jacobian,
+            args=(noise,),
             bounds=(self.lower, np.inf),
-            x_scale=1 / self.precision,
+            x_scale=self.spread,
             loss=self._loss,  # type: ignore[arg-type]
             xtol=1e-7,
             ftol=1e-8,
             gtol=1e-8,
             max_nfev=200,
         ).x
-        near = (found - self.lower) * self.sizes < _AT_BOUND
-        return np.where(near, self.lower, found)
+        return np.where(found - self.lower < _AT_BOUND, self.lower, found)
 
-    def draw(self, theta: Floats, noise: Floats, draws: int) -> Floats:
-        """Return equally likely coefficients, (draws, coefficients).
+    def _loss(self, squares: Floats) -> Floats:
+        """Return the loss of squared residuals and two derivatives, (3, rows); see scipy.
+
+        It is that of a t distribution for observations, and the square for priors.
+        """
+        loss = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
+        if self.freedom.any():
+            near = TAILED + squares[: len(self.observed)]
+            weight = (TAILED + 1) / near
+            loss[:, : len(near)] = (TAILED + 1) * np.log(near / TAILED), weight, -weight / near
+        return loss
+
+    def _noise(self, scaled: Floats) -> Floats:
+        """Return the noise of each kind around the law with these coefficients."""
+        noise = self.expected_noise
+        logs = np.log(self._modelled(scaled) / self.observed)
+        for _ in range(10):  # the weights of residuals depend on the noise
+            squares = self._weights(logs / noise[self.kind]) * logs**2
+            total = np.bincount(self.kind, squares, len(noise))
+            prior = _NOISE_FREEDOM * self.expected_noise**2
+            noise = np.sqrt((total + prior) / (self.freedom + _NOISE_FREEDOM))
+        return noise
+
+    def _weights(self, residuals: Floats) -> Floats:
+        """Return the weights of observations with these residuals."""
+        weights: Floats = self._loss(residuals**2)[1]
+        return weights
+
+    def draw(self, scaled: Floats, noise: Floats, draws: int) -> Floats:
+        """Return equally likely scaled coefficients, (draws, coefficients).
 
         The noise is widened because an observation from a t distribution with ν degrees of freedom
         carries only (ν+1)/(ν+3) of the information that its weight suggests.
         """
         rng = np.random.default_rng([30917, len(self.points)])
         tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self.freedom.any() else 1.0
-        residuals, matrix = self._linearise(theta, tailed * noise)
+        residuals = self.residuals(scaled, tailed * noise)
+        matrix = self.jacobian(scaled, tailed * noise)
         count = len(self.observed)
         weight = np.ones(len(residuals))
-        weight[:count] = self._loss_weights(residuals[:count] * tailed) ** 0.5
+        weight[:count] = self._weights(residuals[:count] * tailed) ** 0.5
         matrix, residuals = matrix * weight[:, None], residuals * weight
         freedom = self.freedom + _NOISE_FREEDOM
-        found = np.empty((draws, len(theta)))
-        # the problem in y = (θ − lower)·precision ≥ 0, reduced to a square matrix
-        q, r = np.linalg.qr(matrix / self.precision)
-        right = matrix @ (theta - self.lower) - residuals
+        found = np.empty((draws, len(scaled)))
+        # the problem in y = (scaled − lower)/spread ≥ 0, reduced to a square matrix
+        q, r = np.linalg.qr(matrix * self.spread)
+        right = matrix @ (scaled - self.lower) - residuals
         for row in found:
-            wider = np.sqrt(freedom / rng.chisquare(freedom))
             chance = rng.standard_normal(len(right))
-            chance[:count] *= wider[self.kind]
+            chance[:count] *= np.sqrt(freedom / rng.chisquare(freedom))[self.kind]
             row[:] = nnls(r, q.T @ (right + chance))[0]
-        drawn: Floats = self.lower + found / self.precision
-        return drawn
+        return np.asarray(self.lower + found * self.spread)
 
 
 def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
     """Return the coefficients of a law for points: one per parameter and label."""
-    lines, _ = points.lines
-    return tuple(
-        (p.name, label)
-        for p in law.parameters
-        for label in sorted({line.label(p.scope) for line in lines}, key=str)
-    )
+    labels = {scope: np.unique(getattr(points, scope)).tolist() for scope in ("model", "link")}
+    return tuple((p.name, label) for p in law.parameters for label in labels[p.scope])
 
 
 def coefficient_rows(
-    law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
+    law: Law, index: Mapping[Coefficient, int], points: Points
 ) -> NDArray[np.intp]:
     """Return the index of the coefficient for each parameter and point, (parameters, points).
 
     An index of −1 means that there is no such coefficient; its value counts as 0.
     """
-    lines, of = lines_of(model, link, at.batch)
-    found = [
-        [index.get((p.name, line.label(p.scope)), -1) for line in lines] for p in law.parameters
-    ]
-    return np.array(found, dtype=np.intp)[:, of]
+    rows = []
+    for parameter in law.parameters:
+        labels, place = np.unique(getattr(points, parameter.scope), return_inverse=True)
+        known = [index.get((parameter.name, label), -1) for label in labels.tolist()]
+        rows.append(np.array(known, dtype=np.intp)[place])
+    return np.array(rows)
 
 
 def _gather(law: Law, theta: Floats, rows: NDArray[np.intp]) -> dict[str, Floats]:
     """Return the values of each parameter at points, (…, points), for θ of (…, coefficients)."""
     padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
     return {p.name: padded[..., rows[i]] for i, p in enumerate(law.parameters)}
-
-
-def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
-    shape = at.nodes.shape
-    return (
-        np.broadcast_to(np.asarray(model, str), shape),
-        np.broadcast_to(np.asarray(link, str), shape),
-    )
-
-
-def _never_below_0(values: dict[str, Floats], at: At) -> dict[str, Floats]:
-    """Return `values` with deviations limited so that computing never takes less than 0 s."""
-    if _DEVIATION not in values:
-        return values
-    line = values["compute_fixed_s"] + values["compute_per_example_s"] * at.batch
-    return values | {_DEVIATION: np.maximum(values[_DEVIATION], -line)}

@@ -28,13 +28,13 @@ from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.quantities import Finite
 
 _DIGITS = 5
-_COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
+_COMPUTE = ("compute_fixed_s", "compute_per_example_s")
 
 
 class Coefficient(Frozen):
     """A coefficient: fitted `value`, ends of its 90 % interval, and equally likely values.
 
-    `of` is the curve, the cluster, or the batch of a curve that it belongs to. `told` says whether
+    `of` is the curve or the cluster that it belongs to. `told` says whether
     the measurements determine it; see `Fit.identified`. `step_share` is the share of a step that
     its term takes at a value of 1.
     """
@@ -74,12 +74,12 @@ class FittedCurves(Frozen):
         except UserError as error:
             raise ValueError(str(error)) from None
         points = CurveGroup(law, curves[0].link, imported_points(curves)).points()
-        named = {(name, str(label)): (name, label) for name, label in coefficients_of(law, points)}
-        if sorted((c.name, c.of) for c in self.coefficients) != sorted(named):
+        coefficients = tuple((c.name, c.of) for c in self.coefficients)
+        if sorted(coefficients) != sorted(coefficients_of(law, points)):
             raise ValueError(f"the coefficients are not those of {law.name}")
         return Fit(
             law=law,
-            coefficients=tuple(named[c.name, c.of] for c in self.coefficients),
+            coefficients=coefficients,
             values=np.array([c.value for c in self.coefficients]),
             draws=np.array([c.draws for c in self.coefficients]).T,
             noise=self.noise,
@@ -91,7 +91,7 @@ class FittedCurves(Frozen):
 class FitFile(Frozen):
     """The content of a fit.json."""
 
-    version: Literal[3] = 3
+    version: Literal[4] = 4
     made_by: str
     kind: Literal["fitted"] = "fitted"
     source: str
@@ -256,7 +256,7 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
         coefficients.append(
             Coefficient(
                 name=name,
-                of=str(label),
+                of=label,
                 unit=unit,
                 meaning=parameters[name].meaning,
                 value=float(fitted.values[i]),

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
-from nodewise.predict.fit import Fit, Priors, fit
-from nodewise.predict.law import LAWS, Floats
+from nodewise.predict.fit import Fit, Priors, fit, interval_of
+from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
-from nodewise.predict.points import Points
+from nodewise.predict.points import Floats, Points
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
 
@@ -55,7 +55,7 @@ def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[pd.DataF
         for line, held in asked.rows.groupby(_LINE):
             alone = replace(rest, rows=lines[line]).points(parts=False)
             for name in baselines():
-                fitted = fit(LAWS[name](), alone, draws=0, rounds=1)
+                fitted = fit(LAWS[name](), alone, draws=0)
                 tables.append(_trials(fitted, replace(asked, rows=held), scenario, own=False))
     return tables
 
@@ -98,8 +98,8 @@ def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
 
 def _trials(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> pd.DataFrame:
     points = asked.points(parts=False)
-    predicted = fitted.evaluate(points.at, points.model, points.link)
-    low, high = fitted.observed_interval(points.at, points.model, points.link)
+    predicted = fitted.evaluate(points)
+    low, high = interval_of(fitted.add_noise(fitted.draw(points)))
     return asked.rows[[*ABOUT, "batch_per_worker", "nodes"]].assign(
         source=asked.rows["kind"],
         observed_s=asked.rows["step_time_s"],
@@ -116,13 +116,8 @@ def _trials(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> pd.D
 
 def _trained(fitted: Points, asked: Points) -> list[str]:
     """Return for each point the node counts its line was fitted to, and its own: "1, 2, 3 → 4"."""
-    lines, of = fitted.lines
-    counts = {
-        line: ", ".join(f"{n:g}" for n in np.unique(fitted.nodes[of == place]))
-        for place, line in enumerate(lines)
-    }
-    asked_lines, of_asked = asked.lines
-    return [
-        f"{counts[asked_lines[place]]} → {n:g}"
-        for place, n in zip(of_asked, asked.nodes, strict=True)
-    ]
+    told = []
+    for model, batch, nodes in zip(asked.model, asked.batch, asked.nodes, strict=True):
+        counts = np.unique(fitted.nodes[(fitted.model == model) & (fitted.batch == batch)])
+        told.append(f"{', '.join(f'{n:g}' for n in counts)} → {nodes:g}")
+    return told

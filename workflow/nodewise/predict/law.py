@@ -22,31 +22,31 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-import numpy as np
 import sympy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sympy import Expr, Symbol
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
-from nodewise.predict.functions import FUNCTIONS
+from nodewise.predict.points import Floats, Points
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 if TYPE_CHECKING:
     import pandas as pd
 
 L = TypeVar("L", bound="Law")
-Scope = Literal["model", "link", "line"]
+Scope = Literal["model", "link"]
 
 n, b, S = sympy.symbols("n b S", nonnegative=True)
 """Nodes; batch per worker, in examples; payload, in bytes."""
 AXES: Mapping[str, Symbol] = {"nodes": n, "batch": b, "payload": S}
 PARTS: Mapping[str, Symbol] = {
-    part: Symbol(f"t_{part}", nonnegative=True)
-    for part in ("compute", "input", "wait", "communicate")
+    "slowest": Symbol("m_n", nonnegative=True),
+    **{
+        part: Symbol(f"t_{part}", nonnegative=True)
+        for part in ("compute", "input", "wait", "communicate")
+    },
 }
-"""Symbols of the parts of a step. Later parts and the step itself may use them in formulas."""
+"""Symbols of formulas that later ones and the step itself may use: m_n, and the parts of a step."""
 
 
 def in_order(*terms: Expr) -> Expr:
@@ -56,12 +56,12 @@ def in_order(*terms: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A coefficient of a law. It is at least 0 unless it is `signed`.
+    """A coefficient of a law, at least 0.
 
-    `scope` says which points share one value: those of a `model` (trained one way), those over a
-    `link` (one cluster), or only those of a `line` (one batch of one curve). `shrink` sets a weak
-    prior at 0 for effects that are usually absent: it is the expected size of the coefficient's
-    term, as a share of the step. None means no such prior. Formulas use `symbol`.
+    `scope` says which points share one value: those of a `model` (trained one way) or those over a
+    `link` (one cluster). `shrink` sets a weak prior at 0 for effects that are usually absent: it is
+    the expected size of the coefficient's term, as a share of the step. None means no such prior.
+    Formulas use `symbol`.
     """
 
     letter: str
@@ -70,12 +70,11 @@ class Parameter:
     scope: Scope
     description: str
     shrink: float | None = None
-    signed: bool = False
 
     @property
     def symbol(self) -> Symbol:
         """The symbol of the coefficient in formulas."""
-        return Symbol(self.letter, real=True) if self.signed else positive(self.letter)
+        return positive(self.letter)
 
     @property
     def meaning(self) -> str:
@@ -86,30 +85,6 @@ class Parameter:
 def positive(letter: str) -> Symbol:
     """Return a symbol for a number that is at least 0."""
     return Symbol(letter, nonnegative=True)
-
-
-@dataclass(frozen=True)
-class At:
-    """The points at which a law is evaluated, as arrays of equal or broadcastable shape.
-
-    `nodes` is n ≥ 1, `batch` is b in examples per worker, and `payload` is S in bytes.
-    """
-
-    nodes: Floats
-    batch: Floats
-    payload: Floats
-
-    @classmethod
-    def of(cls, nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike) -> "At":
-        """Return the points as float arrays of one shape.
-
-        Raises:
-            ValueError: a number of nodes is below 1.
-        """
-        arrays = np.broadcast_arrays(*(np.asarray(x, float) for x in (nodes, batch, payload)))
-        if np.any(arrays[0] < 1):
-            raise ValueError("a step needs at least one node")
-        return cls(*arrays)
 
 
 Value = Any
@@ -145,8 +120,6 @@ class Law:
     Attributes:
         name: name of the law. Exchanges refer to it, and curves in their column `collective`.
         aliases: other names that curves may use for it.
-        link_known_by: source of the priors on the link: the ring all-reduces of a calibration
-            (`rings`) or the rate of the link (`rate`); see `known_links`.
         alone: in words, what one node does in addition to plain training.
         title: name in tables and charts.
         source: publication of the formula.
@@ -156,7 +129,6 @@ class Law:
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
-    link_known_by: ClassVar[Literal["rings", "rate"] | None] = None
     alone: ClassVar[str] = ""
     title: ClassVar[str]
     source: ClassVar[str]
@@ -190,47 +162,46 @@ class Law:
         return {**AXES, **coefficients, **{f.name: symbol_of(f) for f in fields(cls)}}
 
     @classmethod
-    def steps_to(cls, formula: str) -> tuple[list[tuple[Symbol, Expr]], Expr]:
-        """Return the parts that a formula uses, in order of evaluation, and the formula itself."""
-        parts: list[tuple[Symbol, Expr]] = []
-        expression = sympy.sympify(getattr(cls, formula))
-        wanted = expression.free_symbols
+    def formulas(cls) -> dict[str, Expr]:
+        """Return the formulas of the parts that the step uses, in order, then that of the step."""
+        formulas = {"step": sympy.sympify(cls.step)}
+        wanted = formulas["step"].free_symbols
         for name, symbol in reversed(list(PARTS.items())):
             if symbol in wanted:
-                part = sympy.sympify(getattr(cls, name))
-                parts.insert(0, (symbol, part))
-                wanted = wanted | part.free_symbols
-        return parts, expression
+                formulas = {name: sympy.sympify(getattr(cls, name)), **formulas}
+                wanted = wanted | formulas[name].free_symbols
+        return formulas
 
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return step times in seconds, in the broadcast shape of `p` and `at`."""
-        return self._seconds("step", p, at)
+    def seconds(self, values: Values, points: Points) -> dict[str, Floats]:
+        """Return the seconds of the step and of its parts, by name of the formula.
 
-    def evaluate(self, p: Values, nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike) -> Floats:
-        """Return step times in seconds, in the broadcast shape of the arguments."""
-        return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
-
-    def _seconds(self, formula: str, p: Values, at: At) -> Value:
-        known: dict[str, Value] = {**p, **vars(at), **vars(self)}
+        The shape of each broadcasts with the values and the points.
+        """
+        known: dict[str, Value] = {**values, **vars(self), **vars(points)}
         # mypy mistakes the class for an instance, which is unhashable in some dataclasses
-        for name, arguments, function in _compiled(type(self), formula):  # type: ignore[arg-type]
+        functions = _compiled(type(self))  # type: ignore[arg-type]
+        for name, arguments, function in functions:
             known[name] = function(*(known[argument] for argument in arguments))
-        return known[formula] + 0.0 * at.nodes
+        return {name: known[name] + 0.0 * points.nodes for name, _, _ in functions}
+
+    def evaluate(
+        self, values: Values, nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike
+    ) -> Floats:
+        """Return step times in seconds, in the broadcast shape of the arguments."""
+        return self.seconds(values, Points.of(nodes, batch, payload))["step"]
 
 
 @cache
-def _compiled(law: type[Law], formula: str) -> list[tuple[str, list[str], Callable[..., Value]]]:
-    """Return the parts that a formula uses and the formula itself, as functions of arrays.
+def _compiled(law: type[Law]) -> list[tuple[str, list[str], Callable[..., Value]]]:
+    """Return each formula of a law: its name, the names of its arguments, and its function.
 
-    Each has its name, the names of its arguments (earlier parts are among them) and the function.
+    Names of earlier formulas are among the arguments.
     """
-    parts, expression = law.steps_to(formula)
     names = {symbol: name for name, symbol in {**law.symbols(), **PARTS}.items()}
-    titled = [(names[symbol], part) for symbol, part in parts]
     compiled = []
-    for name, each in [*titled, (formula, expression)]:
-        used = sorted(each.free_symbols, key=str)
-        function = sympy.lambdify(used, each, [FUNCTIONS, "numpy"])
+    for name, formula in law.formulas().items():
+        used = sorted(formula.free_symbols, key=str)
+        function = sympy.lambdify(used, formula, "numpy")
         compiled.append((name, [names[symbol] for symbol in used], function))
     return compiled
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nodewise.core.units import counted
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import Floats
+from nodewise.predict.points import Floats
 from nodewise.results.curves import Curve
 
 SETUP_S = 60.0

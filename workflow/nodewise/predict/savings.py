@@ -12,7 +12,7 @@ import pandas as pd
 
 from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit, interval_of
-from nodewise.predict.law import At, Floats
+from nodewise.predict.points import Floats, Points
 
 NODES = tuple(range(1, 11))
 
@@ -30,10 +30,10 @@ def saving_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
         seconds = line.set_index("nodes")["step_time_s"].sort_index().astype(float)
         if 1 in seconds.index and len(seconds) > 1:
             observed = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
-            at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
-            step_s = fitted.evaluate(at, first["curve"], group.link)
-            drawn = np.vstack([step_s, fitted.draw(at, first["curve"], group.link)])
-            saved = np.asarray(1 - drawn / (at.nodes * drawn[:, :1]))
+            at = first["batch_per_worker"], float(line["payload_bytes"].median())
+            points = Points.of(NODES, *at, model=first["curve"], link=group.link)
+            drawn = np.vstack([fitted.evaluate(points), fitted.draw(points)])
+            saved = np.asarray(1 - drawn / (points.nodes * drawn[:, :1]))
             if model not in best or observed.iloc[-1] > best[model][0].iloc[-1]:
                 best[model] = observed, int(first["batch_per_worker"]), saved
     if not best:

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import exchanges_where
 from nodewise.predict.fit import DRAWS, TAILS, fit
-from nodewise.predict.law import Floats, Law, Parameter, b, positive
-from nodewise.predict.points import Points
+from nodewise.predict.law import Law, Parameter, b, positive
+from nodewise.predict.points import Floats, Points
 from nodewise.results.csv_file import Number, read_table
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"

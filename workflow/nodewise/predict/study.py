@@ -10,12 +10,11 @@ import pandas as pd
 
 from nodewise.predict import bottleneck, judge, optimum, savings
 from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit import DRAWS, Fit, interval_of
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import relative_error
-from nodewise.predict.law import At, Parameter
-from nodewise.predict.parts_law import PartsLaw
-from nodewise.predict.points import Label, Line
+from nodewise.predict.law import Parameter
+from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import KnownSteps
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
@@ -64,12 +63,12 @@ def fitted_tables(
     """
     laws = {each.key: each.law for each in steps if each.law and each.law.target}
     rows: dict[str, list[Any]] = {name: [] for name in FITTED}
-    for one in found:
-        rows["fits"] += fit_rows(one.group, one.fit)
-        rows["predictions"] += prediction_rows(one.group, one.fit)
-        rows["diagnosis"] += diagnosis_rows(one.group, one.fit)
-        rows["optima"] += optimum.optima_rows(one.group, one.fit, laws, NODES)
-        rows["savings"] += savings.saving_rows(one.group, one.fit)
+    for group, fitted in found:
+        rows["fits"] += fit_rows(group, fitted)
+        rows["predictions"] += prediction_rows(group, fitted)
+        rows["diagnosis"].append(bottleneck.diagnose(group.fitted.rows, fitted, fitted.points))
+        rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
+        rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [each.row() for each in steps]
     return {name: _table(rows[name], name) for name in FITTED}
 
@@ -118,7 +117,6 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     of_curve: dict[Any, dict[Any, Any]] = curves[[*_SHARED]].to_dict("index")
     rows = []
     for name, label in fitted.coefficients:
-        curve, batch = (label.model, label.batch) if isinstance(label, Line) else (label, None)
         low, high = fitted.interval(name, label)
         rows.append(
             {
@@ -126,9 +124,8 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "data_origin": first["data_origin"],
                 "link": group.link,
                 "study": first["study"],
-                **of_curve.get(curve, _SHARED),
+                **of_curve.get(label, _SHARED),
                 "strategy": first["strategy"],
-                "batch_per_worker": batch,
                 "law": group.law.name,
                 "settings": json.dumps(vars(group.law)),
                 "parameter": name,
@@ -155,7 +152,7 @@ def _unit(group: CurveGroup, parameter: Parameter) -> str:
     return UNKNOWN_PAYLOAD if parameter.unit == "s/B" and unknown.any() else parameter.unit
 
 
-def _note(group: CurveGroup, fitted: Fit, name: str, label: Label) -> str:
+def _note(group: CurveGroup, fitted: Fit, name: str, label: str) -> str:
     """Return a note: whether the coefficient is poorly determined, and which points were left out.
 
     The note is empty if neither applies.
@@ -182,34 +179,26 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
         fitted_s = line[line["fitted"]].set_index("nodes")["step_time_s"]
         crowded = line[~line["fitted"]].set_index("nodes")["step_time_s"]
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
-        at = At.of(nodes, about["batch_per_worker"], about["payload_bytes"])
-        table = _predicted(group, fitted, at, str(about["curve"])).assign(**about)
+        at = about["batch_per_worker"], about["payload_bytes"]
+        points = Points.of(nodes, *at, model=str(about["curve"]), link=group.link)
+        table = _predicted(fitted, points).assign(**about)
         table["beyond"] = ~(table["nodes"] <= (fitted_s.index.max() if len(fitted_s) else 0))
         for scenario, observed in ((ALL_POINTS, fitted_s), (OVERSUBSCRIBED, crowded)):
-            points = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
+            rows = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
             if scenario == OVERSUBSCRIBED:
-                points = points.dropna(subset="observed_s")
-            points["error"] = relative_error(points["fitted_s"], points["observed_s"])
-            tables.append(points)
+                rows = rows.dropna(subset="observed_s")
+            rows["error"] = relative_error(rows["fitted_s"], rows["observed_s"])
+            tables.append(rows)
     return tables
 
 
-def _predicted(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
-    low, high = fitted.evaluate_interval(at, curve, group.link)
+def _predicted(fitted: Fit, points: Points) -> pd.DataFrame:
+    low, high = interval_of(fitted.draw(points))
     times = {
-        "nodes": at.nodes.astype(int),
-        "fitted_s": fitted.evaluate(at, curve, group.link),
+        "nodes": points.nodes.astype(int),
+        "fitted_s": fitted.evaluate(points),
         "low_s": low,
         "high_s": high,
     }
-    parts = bottleneck.law_parts(fitted, at, curve, group.link)
+    parts = bottleneck.law_parts(fitted, points)
     return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
-
-
-def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[pd.DataFrame]:
-    """Return rows of `diagnosis` for the fitted points; none if the law has no parts."""
-    if not isinstance(group.law, PartsLaw):
-        return []
-    points = group.fitted.points(parts=False)
-    parts = bottleneck.law_parts(fitted, points.at, points.model, points.link)
-    return [bottleneck.diagnose(group.fitted.rows, parts, group.law)]

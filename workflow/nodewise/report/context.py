@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from nodewise.core.cell import node_in_words
 from nodewise.core.errors import UserError
+from nodewise.core.schema import read_json
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
@@ -27,7 +28,7 @@ from nodewise.report.titles import experiment_titles, short_title, title_of_stra
 from nodewise.results import queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
-from nodewise.results.manifest import MANIFEST, Manifest, read_manifest
+from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import read_tables
@@ -279,7 +280,7 @@ def read_context(
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
         changes=read_changes(results / CHANGES),
-        manifests=[read_manifest(file) for file in config.beside_records(MANIFEST)],
+        manifests=[read_json(Manifest, file) for file in config.beside_records(MANIFEST)],
     )
 
 

@@ -50,11 +50,10 @@ _UNITS = {
 _FITS = [
     Column("law", "Formula"),
     Column("meaning", "Coefficient", wide=True),
-    BATCH,
     Column("written", "Value"),
     Column("note", "Notes", wide=True),
 ]
-_SHARED_FITS = [Column("link", "Shared by", wide=True), *(one for one in _FITS if one is not BATCH)]
+_SHARED_FITS = [Column("link", "Shared by", wide=True), *_FITS]
 
 
 @dataclass(frozen=True)
@@ -216,8 +215,7 @@ def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any
 def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
     """Return the coefficients of laws as a table.
 
-    The coefficients of one curve have a column for the batch. With `shared`, for coefficients that
-    several curves share, there is a column for the link instead.
+    With `shared`, for coefficients that several curves share, there is a column for the link.
     """
     rows = fits.to_dict("records")
     for row in rows:

@@ -8,16 +8,15 @@ from markupsafe import Markup
 from sympy import Expr, Symbol
 from sympy.printing.mathml import MathMLPresentationPrinter
 
-from nodewise.predict.functions import ExpectedMaximum
-from nodewise.predict.law import LAWS, Law
+from nodewise.predict.law import LAWS, PARTS, Law
 from nodewise.report.html import text
 
 _AXES = {
     "n": ("1", "nodes that train"),
     "b": ("1", "batch per worker, in examples"),
     "S": ("B", "payload: bytes of one gradient"),
+    PARTS["slowest"].name: ("1", "mean of the largest of n standard normal values"),
 }
-_FUNCTIONS = (ExpectedMaximum,)
 _STEP = Symbol("t")
 
 
@@ -70,8 +69,9 @@ def law_source(name: str) -> Markup:
 
 def _formulas(law: type[Law]) -> list[tuple[Symbol, Expr]]:
     """Return the symbol and the expression of the step time and of each part that it uses."""
-    parts, step = law.steps_to("step")
-    return [(_STEP, step), *parts]
+    formulas = law.formulas()
+    step = formulas.pop("step")
+    return [(_STEP, step), *((PARTS[name], formula) for name, formula in formulas.items())]
 
 
 def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
@@ -86,15 +86,14 @@ def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
 def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:
     """Return the symbols that occur in the expressions, with their meanings and units.
 
-    Symbols are axes, coefficients, settings or functions without a closed form.
+    Symbols are axes, coefficients and settings.
     """
     about = dict(_AXES)
     about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
     about |= {
         f.metadata["letter"]: (f.metadata["unit"], f.metadata["description"]) for f in fields(law)
     }
-    about |= {one.letter: (one.unit, one.description) for one in _FUNCTIONS}
-    used = set().union(*(_with_letters(one).free_symbols for one in expressions))
+    used = set().union(*(one.free_symbols for one in expressions))
     letters = {symbol.name for symbol in used}
     return [
         (Symbol(letter), meaning if unit == "1" else f"{meaning} ({unit})")
@@ -103,15 +102,8 @@ def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str
     ]
 
 
-def _with_letters(expression: Expr) -> Expr:
-    """Replace functions without a closed form by their letters."""
-    for one in _FUNCTIONS:
-        expression = expression.replace(one, lambda *_, of=one: Symbol(of.letter))
-    return expression
-
-
 def _math(expression: Expr) -> Markup:
-    """Return an expression as MathML; functions without a closed form are written as letters."""
+    """Return an expression as MathML."""
     written = _Printer().doprint(expression)
     # `&InvisibleTimes;` is not defined in XML, and SymPy writes minus signs as hyphens
     plain = written.replace("&InvisibleTimes;", "&#8290;").replace("<mo>-</mo>", "<mo>−</mo>")
@@ -160,8 +152,3 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
             text_of = self.dom.createTextNode
             element.appendChild(text_of(part) if isinstance(part, str) else part)
         return element
-
-    def _letter(self, expr: Expr) -> Any:  # noqa: ANN401
-        return self._print(Symbol(expr.letter))
-
-    _print_ExpectedMaximum = _letter  # noqa: N815

@@ -6,7 +6,6 @@ from typing import Any
 
 from sympy import Expr, jscode
 
-from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum
 from nodewise.predict.law import LAWS, PARTS, Law
 from nodewise.predict.parts_law import PartsLaw
 
@@ -14,7 +13,6 @@ _SCRIPT = """\
 /* Generated from the formulas in workflow/nodewise/predict/laws. Seconds, bytes, examples. */
 "use strict";
 (() => {{
-{functions}
   const laws = {{
 {laws}
   }};
@@ -36,10 +34,8 @@ def laws_script() -> str:
 
     It has the laws that split a step into parts (`PartsLaw`).
     """
-    functions = (ExpectedMaximum,)
     shown = [law for law in LAWS.values() if issubclass(law, PartsLaw)]
     return _SCRIPT.format(
-        functions="\n".join(f"  const {one.__name__} = {one.javascript};" for one in functions),
         laws="\n".join(f"    {json.dumps(law.name)}: {_function(law)}," for law in shown),
         alone=json.dumps({law.name: law.alone for law in shown if law.alone}),
     )
@@ -67,5 +63,4 @@ def _known(law: type[Law], name: str) -> str:
 
 
 def _written(expression: Expr) -> str:
-    written = jscode(expression, user_functions={name: name for name in FUNCTIONS}, order="none")
-    return " ".join(str(written).split())
+    return " ".join(str(jscode(expression, order="none")).split())

@@ -1,12 +1,10 @@
 """The manifest of a folder of published records: its content, and how that was measured."""
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
 from nodewise.core.cell import Frozen
-from nodewise.core.schema import read_json
 from nodewise.results.quantities import Count
 
 MANIFEST = "manifest.json"
@@ -42,12 +40,3 @@ class Manifest(Frozen):
     measured_s: float = Field(ge=0)
     experiments: list[PublishedExperiment]
     left_out: list[LeftOut]
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Read and check one manifest of published records.
-
-    Raises:
-        UserError: the file is missing, too large, not JSON, or does not fit.
-    """
-    return read_json(Manifest, path)

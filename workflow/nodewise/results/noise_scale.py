@@ -13,7 +13,6 @@ measurements only, nothing derived from them.
 import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.schema import read_json
 from nodewise.results.quantities import Count
 from nodewise.results.record import DataSource, Provenance, WeightsSource
 
@@ -90,12 +88,3 @@ def group_squares(
             total = total + exact
         mean = total / batches
         yield squares / batches, float(mean @ mean)
-
-
-def read_noise_scale(path: Path) -> NoiseScale:
-    """Read and check a file of `nodewise measure-noise-scale`.
-
-    Raises:
-        UserError: the file is missing, is not JSON, or does not fit the schema.
-    """
-    return read_json(NoiseScale, path)

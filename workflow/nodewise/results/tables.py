@@ -7,6 +7,7 @@ import pandas as pd
 
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
+from nodewise.core.schema import read_json
 from nodewise.results.cautions import SEVERAL_MACHINES, cautions_of_launches, join_cautions
 from nodewise.results.cell_rows import (
     axes,
@@ -32,7 +33,7 @@ from nodewise.results.columns import (
 from nodewise.results.curve_intervals import with_intervals
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
-from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
@@ -79,7 +80,7 @@ def build_tables(
         published_points(published),
         imported_points(imported),
     ]
-    noise_scales = [read_noise_scale(path) for path in noise_scale_paths]
+    noise_scales = [read_json(NoiseScale, path) for path in noise_scale_paths]
     _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
     return {
         "cells": cells,

@@ -45,7 +45,10 @@ class Options(NamedTuple):
     def command(self) -> str:
         """Return the command that repeats the measurement, without the names of hosts."""
         given = self._asdict()
-        given |= {name: _in_project(given[name]) for name in ("model", "dataset")}
+        for name in ("model", "dataset"):
+            file, colon, function = (given[name] or "").rpartition(":")
+            if "/" in file:
+                given[name] = project_path(Path(file)) + colon + function
         if "{" in self.cluster:
             given["cluster"] = json.dumps(_cluster(self).model_dump(mode="json"))
         words = ["nodewise", "measure"]
@@ -55,12 +58,6 @@ class Options(NamedTuple):
         return shlex.join(words)
 
 
-def _in_project(spec: str | None) -> str | None:
-    """Shorten the file in a spec with `project_path`; return other names unchanged."""
-    file, colon, function = (spec or "").rpartition(":")
-    return project_path(Path(file)) + colon + function if "/" in file else spec
-
-
 def cell_of(options: Options) -> Cell:
     """Return the cell that the options describe, as repeat 0.
 
@@ -68,12 +65,16 @@ def cell_of(options: Options) -> Cell:
         UserError: an option is wrong, or two options do not fit together; the message names it.
     """
     strategy = STRATEGIES.find(options.strategy)
-    cluster, trained = _cluster(options), _trained(options)
-    given = _strategy_options(options.option)
+    cluster, trained, given = _cluster(options), _trained(options), _strategy_options(options)
     steps = _STEPS if options.epochs is options.steps is None else options.steps
+    # other options of the strategy, another cluster or another extent make another cell
+    variant, experiment = None, "single_run"
+    if given:
+        asked = "_".join(sorted(options.option))
+        words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{asked}".lower())
+        variant = with_digest(words[:_NAME], asked)
     try:
         extent = Extent(steps=steps, epochs=options.epochs)
-        experiment = "single_run"  # another cluster or extent makes another cell
         if cluster.kind != "local" or extent != Extent(steps=_STEPS):
             content = f"{cluster.label} {extent}"
             experiment = with_digest(f"{experiment}_{cluster.kind}"[:_NAME], content)
@@ -83,7 +84,7 @@ def cell_of(options: Options) -> Cell:
             study="nodewise",
             experiment=experiment,
             strategy=options.strategy,
-            variant=_variant(options),
+            variant=variant,
             **strategy.fields(checked, "sharded"),
             cluster=cluster,
             batch=options.batch,
@@ -113,24 +114,15 @@ def _yaml(option: str, text: str) -> Any:  # noqa: ANN401
         raise UserError(f"{option}: {text!r} cannot be read as YAML") from error
 
 
-def _strategy_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+def _strategy_options(options: Options) -> dict[str, Any]:
     """Parse the options of a strategy from texts `name=value`. Values are read as YAML."""
     parsed: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in options.option:
         name, equals, value = pair.partition("=")
         if not equals or name in parsed:
             raise UserError(f"--option {pair}: give each option once, as name=value")
         parsed[name] = _yaml(f"--option {name}", value)
     return parsed
-
-
-def _variant(options: Options) -> str | None:
-    """Return a unique name for the strategy with its options; None if no options were given."""
-    if not options.option:
-        return None
-    given = "_".join(sorted(options.option))
-    words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{given}".lower())
-    return with_digest(words[:_NAME], given)
 
 
 def _cluster(options: Options) -> ClusterSettings:

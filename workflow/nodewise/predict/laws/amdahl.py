@@ -20,7 +20,7 @@ class Amdahl(Law):
         "computing capabilities, AFIPS Spring Joint Computer Conference, 1967"
     )
     parameters = (
-        Parameter("p", "parallel_s", "s", "line", "of one node's step, what further nodes share"),
-        Parameter("q", "serial_s", "s", "line", "of one node's step, what stays serial"),
+        Parameter("p", "parallel_s", "s", "model", "of one node's step, what further nodes share"),
+        Parameter("q", "serial_s", "s", "model", "of one node's step, what stays serial"),
     )
     step = p + q * n

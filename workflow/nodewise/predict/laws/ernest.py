@@ -23,8 +23,8 @@ class Ernest(Law):
         "analytics, NSDI 2016"
     )
     parameters = (
-        Parameter("theta_0", "constant_s", "s", "line", "what does not depend on nodes"),
-        Parameter("theta_1", "log_s", "s", "line", "a level of a tree, times log₂e"),
-        Parameter("theta_2", "per_node_s", "s", "line", "what every node adds"),
+        Parameter("theta_0", "constant_s", "s", "model", "what does not depend on nodes"),
+        Parameter("theta_1", "log_s", "s", "model", "a level of a tree, times log₂e"),
+        Parameter("theta_2", "per_node_s", "s", "model", "what every node adds"),
     )
     step = theta_0 + theta_1 * sympy.log(n) + theta_2 * n

@@ -44,7 +44,6 @@ class ParameterServer(PartsLaw):
 
     name = "server"
     aliases = ("parameter_server",)
-    link_known_by = "rate"
     alone = "with its servers"
     title = "Parameter server"
     source = (

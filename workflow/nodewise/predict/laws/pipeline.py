@@ -33,7 +33,6 @@ class GPipe(PartsLaw):
     )
 
     name = "gpipe"
-    link_known_by = "rate"
     alone = "training one micro-batch after the other"
     title = "Pipeline (GPipe)"
     source = (

@@ -36,7 +36,6 @@ class RingAllReduce(AllReduce):
     """
 
     name = "ring"
-    link_known_by = "rings"
     title = "Ring all-reduce"
     source = (
         "P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of "

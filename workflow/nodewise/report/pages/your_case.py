@@ -8,11 +8,11 @@ import pandas as pd
 
 from nodewise.predict.cluster_links import between_nodes
 from nodewise.predict.devices import DEVICES, SOURCES
-from nodewise.predict.fit import FAR_OCTAVES, Fit
+from nodewise.predict.fit import Fit
 from nodewise.predict.fit_queries import full_fit, with_trials
-from nodewise.predict.law import LAWS, At, Floats
+from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import PartsLaw, baselines
-from nodewise.predict.points import Line
+from nodewise.predict.points import Floats, Points
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves
 from nodewise.report.page import Page
@@ -47,7 +47,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     kinds = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
-        "far_octaves": FAR_OCTAVES,
         "presets": offered,
         "links": [
             (name, f"{8e-6 * between_nodes(name).ways[0][1]:.4g}", f"{1e3 * latency_s:.4g}")
@@ -66,8 +65,8 @@ def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, A
 
     Curves with the most nodes and batches come first. Only laws that split a step into parts have
     presets. In a preset, `curve` is the key of the curve, which is part of the page's URL, and
-    `title` its label. `one_core` says whether each of its nodes has one core. `values` and
-    `deviations` are as `_coefficients` returns them, and `draws` as `_draws` does.
+    `title` its label. `one_core` says whether each of its nodes has one core. `values` are the
+    coefficients of the curve and of its link, and `draws` as `_draws` returns them.
     """
     one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
@@ -95,12 +94,13 @@ def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
     batches = sorted(int(batch) for batch in rows["batch_per_worker"].unique())
     nodes = sorted(int(n) for n in rows["nodes"].unique())
     payload = float(rows["payload_bytes"].median())
-    begin = At.of([nodes[-1]], batches[len(batches) // 2], payload)
+    at = [nodes[-1]], batches[len(batches) // 2], payload
+    begin = Points.of(*at, model=curve.name, link=curve.link)
     return {
         "curve": curve.name,
         "law": fitted.law.name,
         "settings": vars(fitted.law),
-        **_coefficients(fitted, curve, lambda i: float(fitted.values[i])),
+        "values": _coefficients(fitted, curve, lambda i: float(fitted.values[i])),
         "draws": _draws(fitted, curve, begin),
         "payload": payload,
         "batches": batches,
@@ -108,36 +108,25 @@ def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[str, dict[str, Any]]:
-    """Return what `of` returns for each coefficient of a curve, given its index in the fit.
+def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[str, Any]:
+    """Return what `of` returns for each coefficient of a curve and its link, by name.
 
-    `values` has the coefficients of the curve and of its link, by name. `deviations` has, by batch,
-    how far the time of computing is off the straight line over batches.
+    `of` takes the index of a coefficient in the fit.
     """
-    values: dict[str, Any] = {}
-    deviations: dict[str, Any] = {}
-    for i, (name, label) in enumerate(fitted.coefficients):
-        if isinstance(label, Line):
-            if (label.model, label.link) == (curve.name, curve.link):
-                deviations[f"{label.batch:g}"] = of(i)
-        elif label in (curve.name, curve.link):
-            values[name] = of(i)
-    return {"values": values, "deviations": deviations}
+    labels = (curve.name, curve.link)
+    return {name: of(i) for i, (name, label) in enumerate(fitted.coefficients) if label in labels}
 
 
-def _draws(fitted: Fit, curve: Curve, begin: At) -> dict[str, Any]:
-    """Return up to `_DRAWS` of the equally likely draws of a curve's coefficients.
+def _draws(fitted: Fit, curve: Curve, begin: Points) -> dict[str, Any]:
+    """Return up to `_DRAWS` of the equally likely draws of a curve's coefficients, by name.
 
     All draws are sorted by their step time at the calculator's first setting and then picked at
-    even distances, so that the interval there is that of all draws. The keys are those of
-    `_coefficients`. `off` is how far batches far from the measured ones are off the straight line,
-    as a share of a step on one node.
+    even distances, so that the interval there is that of all draws.
     """
-    order = np.argsort(fitted.draw(begin, curve.name, curve.link)[:, 0])
+    order = np.argsort(fitted.draw(begin)[:, 0])
     evenly = np.linspace(0, len(order) - 1, min(_DRAWS, len(order)))
     chosen = order[evenly.round().astype(int)]
-    found = _coefficients(fitted, curve, lambda i: _counts(fitted.draws[chosen, i]))
-    return found | {"off": _counts(fitted.random_shares(curve.name, curve.link)[chosen])}
+    return _coefficients(fitted, curve, lambda i: _counts(fitted.draws[chosen, i]))
 
 
 def _counts(values: Floats) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Import TensorBoard event files, as written by Keras, PyTorch and others.
 
+Each value of the scalar that is the rate of training is a repeat.
+
 TensorFlow's own reader is not used, because what follows the records never loads TensorFlow.
 
 Format: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto and
@@ -8,19 +10,17 @@ https://www.tensorflow.org/tutorials/load_data/tfrecord.
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import training_rates
+from nodewise.results.training_rates import RateLog
 
 MOST_BYTES = 500_000_000
 _LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
@@ -28,38 +28,20 @@ _CHECKSUM_BYTES = 4
 _FORMS = {1: "<f", 2: "<d"}  # of the bytes of a tensor, by its type
 
 
-class TensorBoard:
-    """Importer of the scalar that is the rate of training. Each value is a repeat."""
+def _scalars(path: Path) -> dict[str, list[str]]:
+    """Return the values of all scalars by their tags.
 
-    def sniff(self, path: Path) -> bool:
-        """Return whether the file has the usual name of event files."""
-        return ".tfevents." in path.name
-
-    def read(self, path: Path) -> pd.DataFrame:
-        """Return one row per value: examples per second if there are any, else steps per second.
-
-        Raises:
-            UserError: the file is damaged, it has no rate of training, or several, or a rate is
-                not a positive number.
-        """
-        logged: dict[str, list[str]] = defaultdict(list)
-        for tag, value in _scalars(path):
-            logged[tag].append(str(value))
-        return training_rates(path, logged)
-
-
-IMPORTERS.add("tensorboard", TensorBoard())
-
-
-def _scalars(path: Path) -> Iterator[tuple[str, float]]:
-    """Yield the tags and the values of all scalars."""
+    Raises:
+        UserError: the file is damaged.
+    """
+    scalars: dict[str, list[str]] = defaultdict(list)
     content, at = read_bytes(path, MOST_BYTES), 0
     while at < len(content):
         try:
             length, _ = _LENGTH.unpack_from(content, at)
             start = at + _LENGTH.size
             if start + length > len(content):
-                return  # incomplete: the program that writes it was killed or is still running
+                break  # incomplete: the program that writes it was killed or is still running
             event = event_class().FromString(content[start : start + length])
         except (struct.error, DecodeError) as error:
             raise UserError(f"{path}: is not an event file ({error})") from None
@@ -67,12 +49,14 @@ def _scalars(path: Path) -> Iterator[tuple[str, float]]:
         for value in event.summary.value:
             tensor = value.tensor
             form = _FORMS.get(tensor.dtype, "")
+            numbers = [*tensor.float_val, *tensor.double_val]
             if value.HasField("simple_value"):
-                yield value.tag, value.simple_value
+                numbers = [value.simple_value]
             elif form and len(tensor.tensor_content) == struct.calcsize(form):
-                yield value.tag, struct.unpack(form, tensor.tensor_content)[0]
-            elif len(numbers := [*tensor.float_val, *tensor.double_val]) == 1:
-                yield value.tag, numbers[0]
+                numbers = [*struct.unpack(form, tensor.tensor_content)]
+            if len(numbers) == 1:
+                scalars[value.tag].append(str(numbers[0]))
+    return scalars
 
 
 _TYPES = descriptor_pb2.FieldDescriptorProto
@@ -106,3 +90,6 @@ def event_class() -> Any:  # noqa: ANN401 (a class that is made here)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Event"))
+
+
+IMPORTERS.add("tensorboard", RateLog(lambda path: ".tfevents." in path.name, _scalars))
