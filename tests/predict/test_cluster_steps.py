@@ -29,7 +29,8 @@ def certain(**means):
 
 NOTHING = {
     "devices_differ": -50.0, "nodes_differ": -50.0, "contention_within": 0.0,
-    "contention_between": 0.0, "latency_within": -50.0, "latency_between": -50.0, "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
+    "contention_between": 0.0, "latency_within": -50.0, "latency_between": -50.0,
+    "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
 }  # fmt: skip
 
 
