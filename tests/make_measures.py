@@ -7,8 +7,7 @@ from pathlib import Path
 PACKAGE = Path("workflow/nodewise")
 MEASURING = [
     *("core/cell.py", "models/training.py", "models/user_model.py", "models/registry.py"),
-    *("models/contents.py", "models/fit_options.py"),
-    *("models/cut.py", "models/layers.py", "models/graph_flops.py"),
+    *("models/contents.py", "models/fit_options.py", "models/cut.py", "models/graph_flops.py"),
     *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
 ]

@@ -1,7 +1,5 @@
 """A generated folder is replaced as a whole; files that were not generated are never touched."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,36 +38,10 @@ def test_a_failed_run_leaves_the_old_folder_and_nothing_else(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.fixture
-def dead():
-    """Return the id of a process that has ended."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, dead):
-    for age in ("new", "old"):
-        (tmp_path / f".out.{dead}.{age}" / "half").mkdir(parents=True)
-    (tmp_path / "out").mkdir()
-    write(tmp_path / "out", {"a.md": ""})
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_a_run_killed_while_folders_were_renamed_has_its_old_folder_back(tmp_path, dead):
-    write(tmp_path / "out", {"a.md": "old"})
-    (tmp_path / "out").rename(tmp_path / f".out.{dead}.old")
-    with pytest.raises(KeyboardInterrupt), replaced(tmp_path / "out"):
-        raise KeyboardInterrupt
-    assert files_of(tmp_path / "out") == {"a.md": "old"}
-
-
-def test_two_runs_at_once_do_not_disturb_each_other(tmp_path, monkeypatch):
+def test_two_runs_at_once_do_not_disturb_each_other(tmp_path):
     with replaced(tmp_path / "out") as new:
         write_files(new, {"a.md": "first"})
-        with monkeypatch.context() as context:
-            context.setattr(os, "getpid", os.getppid)
-            write(tmp_path / "out", {"b.md": "second"})
+        write(tmp_path / "out", {"b.md": "second"})
         assert files_of(tmp_path / "out") == {"b.md": "second"}
         write_files(new, {"c.md": "first"})
     assert files_of(tmp_path / "out") == {"a.md": "first", "c.md": "first"}

@@ -34,11 +34,6 @@ def error_of(spec: str) -> str:
     return user_error(call)
 
 
-def test_a_file_s_function_is_called():
-    write("mine/some.py", "def build():\n    return 42\n")
-    assert Function(parse_spec("mine/some.py:build"))() == 42
-
-
 def test_a_module_s_function_is_called_and_the_project_folder_is_searched():
     write("mypackage_a/__init__.py", "")
     write("mypackage_a/inner.py", "def build():\n    return 7\n")
@@ -65,15 +60,6 @@ def test_a_file_is_kept_relative_to_the_project_so_that_a_record_can_name_it(tmp
     TypeAdapter(Spec).validate_python(place.text)
 
 
-def test_a_file_outside_of_the_project_is_allowed_because_the_user_named_it(tmp_path, monkeypatch):
-    write("elsewhere/some.py", "def build():\n    return 3\n")
-    (tmp_path / "project").mkdir()
-    monkeypatch.chdir(tmp_path / "project")
-    place = parse_spec("../elsewhere/some.py:build")
-    assert place.text == "../elsewhere/some.py:build"
-    assert Function(place)() == 3
-
-
 def test_no_code_of_the_user_runs_while_a_spec_is_checked():
     write("some.py", "open('trace', 'w').close()\n\ndef build(): ...\n")
     parse_spec("some.py:build")
@@ -84,7 +70,6 @@ def test_no_code_of_the_user_runs_while_a_spec_is_checked():
     ("spec", "said"),
     [
         ("some.py", "must be path/to/file.py:function or package.module:function"),
-        (":build", "must be path/to/file.py:function"),
         ("some.py:a-b", "must be path/to/file.py:function"),
         ("missing.py:build", "there is no file missing.py"),
         ("some.txt/x:build", "'x' is not a Python file (.py)"),
@@ -110,10 +95,7 @@ def test_what_is_wrong_is_said_in_one_line(spec, said):
         ("def build():\n    x = 1\n    return x / 0\n", "ZeroDivisionError: division by zero (m"),
         ("import nowhere_d\n\ndef build(): ...\n", "No module named 'nowhere_d' (mine/some.py:1)"),
         ("import sys\n\ndef build():\n    sys.exit(3)\n", "SystemExit: 3 (mine/some.py:4)"),
-        ("def build():\n    raise BaseException('no')\n", "BaseException: no (mine/some.py:2)"),
-        ("def build(size):\n    return size\n", "missing 1 required positional argument"),
         ("import json\n\ndef build():\n    json.loads('{')\n", "(mine/some.py:4)"),
-        ("def build():\n    raise ValueError\n", "ValueError: (no message) (mine/some.py:2)"),
         ("def build():\n    raise ValueError('a\\nb\\nc')\n", "ValueError: a (mine/some.py:2)"),
     ],
 )

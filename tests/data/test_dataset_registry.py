@@ -34,6 +34,13 @@ def files(entry):
     return [file for release in entry.releases for file in release.files_needed()]
 
 
+def in_file(**change):
+    """Return a change of the first file of an entry."""
+    (release,) = make_datasets.entry()["releases"]
+    first, *others = release["files"]
+    return {"releases": [release | {"files": [first | change, *others]}]}
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -46,36 +53,22 @@ def files(entry):
         ({"releases": [{"format": "idx", "files": []}]}, "each role exactly once"),
         ({"releases": make_datasets.entry()["releases"] * 2}, "same name"),
         ({"title": "two\nlines"}, "title"),
+        (in_file(name="../train.gz"), "name"),
+        (in_file(name=".hidden"), "name"),
+        (in_file(name="test-labels.gz"), "same name"),
+        (in_file(role="train_labels"), "each role exactly once"),
+        (in_file(content_sha256="abc"), "content_sha256"),
+        (in_file(content_bytes=0), "content_bytes"),
+        (in_file(folder="../x"), "folder"),
+        (in_file(urls=["ftp://example.org/a.gz"]), "urls"),
+        (in_file(urls=["https://user@example.org/a.gz"]), "without a user name"),
     ],
 )
 def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
     path = make_datasets.write_registry(tmp_path / "r.yaml", make_datasets.entry() | change)
     line = user_error(read_registry, path)
     assert told in line
-    assert str(path) in line
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("name", "../train.gz"),
-        ("name", ".hidden"),
-        ("name", "test-labels.gz"),  # the name of another file in the entry
-        ("role", "train_labels"),  # the role of another file in the entry
-        ("content_sha256", "abc"),
-        ("content_bytes", 0),
-        ("folder", "../x"),
-        ("urls", ["ftp://example.org/a.gz"]),
-        ("urls", ["https://user:secret@example.org/a.gz"]),
-    ],
-)
-def test_a_wrong_file_is_refused(tmp_path, key, value):
-    sample = make_datasets.entry()
-    sample["releases"][0]["files"][0][key] = value
-    with pytest.raises(UserError, match="sample") as caught:
-        read_registry(make_datasets.write_registry(tmp_path / "r.yaml", sample))
-    assert "\n" not in str(caught.value)
-    assert "secret" not in str(caught.value)
+    assert f"{path}: sample" in line
 
 
 def test_an_unknown_dataset_is_answered_by_those_that_are_known():

@@ -5,6 +5,30 @@ import tensorflow as tf
 from keras import layers, ops
 
 
+class Net(keras.Model):
+    """Two dense layers."""
+
+    def __init__(self, units=8, out=1):
+        super().__init__()
+        self.inner, self.out = layers.Dense(units, activation="tanh"), layers.Dense(out)
+
+    def call(self, x):
+        return self.out(self.inner(x))
+
+
+def functional(kind):
+    """Return a model of the class `kind` that is a graph of two dense layers."""
+    x = keras.Input((8,))
+    return kind(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+
+
+def squares(model, x, y):
+    """Return the mean squared error and its gradients."""
+    with tf.GradientTape() as tape:
+        error = tf.reduce_mean(tf.square(y - model(x, training=True)))
+    return error, tape.gradient(error, model.trainable_variables)
+
+
 class Small(layers.Layer):
     def call(self, x, training=False):
         if training:
@@ -26,11 +50,6 @@ def regularized():
     return model
 
 
-class Falling(keras.optimizers.schedules.LearningRateSchedule):
-    def __call__(self, step):
-        return 0.1 / (1.0 + 0.2 * ops.cast(step, "float32"))
-
-
 class Signs(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         rate = ops.cast(learning_rate, variable.dtype)
@@ -42,39 +61,12 @@ class Logarithmic(keras.losses.Loss):
         return ops.mean(ops.log(1.0 + ops.square(y_true - y_pred)), axis=-1)
 
 
-class Largest(keras.metrics.Metric):
-    def __init__(self):
-        super().__init__(name="largest")
-        self.largest = self.add_variable((), "zeros")
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        found = ops.max(ops.abs(y_true - y_pred))
-        self.largest.assign(ops.maximum(self.largest, found))
-
-    def result(self):
-        return self.largest
-
-
-class Scaled(layers.Layer):
-    def __init__(self, start):
-        super().__init__()
-        self.start = start
-
-    def build(self, shape):
-        self.scale = self.add_weight(
-            shape=shape[-1:], initializer=lambda s, dtype: ops.full(s, 2.0)
-        )
-
-    def call(self, x):
-        return self.start + x * self.scale
-
-
 def unregistered():
-    """A schedule, optimizer, loss, metric and layer of one's own, none of which could be saved."""
+    """An optimizer and a loss of one's own, neither of which could be saved."""
     model = keras.Sequential(
-        [keras.Input((8,)), Scaled(0.1), layers.Dense(8, activation="tanh"), layers.Dense(1)]
+        [keras.Input((8,)), layers.Dense(8, activation="tanh"), layers.Dense(1)]
     )
-    model.compile(Signs(Falling()), Logarithmic(), metrics=[Largest()])
+    model.compile(Signs(0.1), Logarithmic())
     return model
 
 
@@ -120,29 +112,6 @@ def unseeded():
     return model
 
 
-class Sampling(layers.Layer):
-    def __init__(self):
-        super().__init__()
-        self.seed_generator = keras.random.SeedGenerator(5)
-
-    def call(self, inputs):
-        mean, log_variance = inputs
-        added = -0.5 * ops.mean(1 + log_variance - ops.square(mean) - ops.exp(log_variance))
-        self.add_loss(0.1 * added)
-        drawn = keras.random.normal(ops.shape(mean), seed=self.seed_generator)
-        return mean + ops.exp(0.5 * log_variance) * drawn
-
-
-def variational():
-    """A variational autoencoder: it draws random numbers, and adds a loss."""
-    x = keras.Input((8,))
-    hidden = layers.Dense(8, activation="tanh")(x)
-    drawn = Sampling()([layers.Dense(2)(hidden), layers.Dense(2)(hidden)])
-    model = keras.Model(x, layers.Dense(8)(layers.Dense(8, activation="tanh")(drawn)))
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    return model
-
-
 class Growing(layers.Layer):
     def __init__(self):
         super().__init__()
@@ -182,33 +151,22 @@ def ragged():
     return model
 
 
-class Own(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.inner, self.out = layers.Dense(8, activation="tanh"), layers.Dense(1)
-
-    def call(self, x):
-        return self.out(self.inner(x))
-
+class OwnLoss(Net):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return ops.mean(ops.square(y - y_pred)) + 0.1 * ops.mean(ops.abs(y_pred))
 
 
 def own_loss():
     """A compute_loss of its own."""
-    model = Own()
+    model = OwnLoss()
     model.compile(keras.optimizers.SGD(0.1))
     return model
 
 
-class OwnStep(keras.Model):
+class OwnStep(Net):
     def __init__(self):
-        super().__init__()
-        self.inner, self.out = layers.Dense(16, activation="tanh"), layers.Dense(8)
+        super().__init__(16, 8)
         self.tracker = keras.metrics.Mean(name="loss")
-
-    def call(self, x):
-        return self.out(self.inner(x))
 
     @property
     def metrics(self):
@@ -242,12 +200,8 @@ class Accumulating(keras.Model):
         ]
 
     def train_step(self, data):
-        x, y = data
-        with tf.GradientTape() as tape:
-            error = tf.reduce_mean(tf.square(y - self(x, training=True)))
-        for total, gradient in zip(
-            self.sums, tape.gradient(error, self.trainable_variables), strict=True
-        ):
+        error, gradients = squares(self, *data)
+        for total, gradient in zip(self.sums, gradients, strict=True):
             total.assign_add(gradient)
         self.steps.assign_add(1)
         tf.cond(tf.equal(self.steps % 2, 0), self.apply_sums, lambda: None)
@@ -262,8 +216,7 @@ class Accumulating(keras.Model):
 
 def accumulating():
     """A train_step that adds up gradients, and applies them in a branch every second time."""
-    x = keras.Input((8,))
-    model = Accumulating(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    model = functional(Accumulating)
     model.compile(keras.optimizers.SGD(0.05))
     return model
 
@@ -271,22 +224,17 @@ def accumulating():
 class Decorated(keras.Model):
     @tf.function
     def train_step(self, data):
-        x, y = data
-        with tf.GradientTape() as tape:
-            error = tf.reduce_mean(tf.square(y - self(x, training=True)))
-        weights = self.trainable_variables
+        error, gradients = squares(self, *data)
         factor = 1.0
         for _ in tf.range(2):
             factor *= 0.5
-        gradients = [factor * gradient for gradient in tape.gradient(error, weights)]
-        self.optimizer.apply(gradients, weights)
+        self.optimizer.apply([factor * one for one in gradients], self.trainable_variables)
         return {"error": error}
 
 
 def decorated():
     """A train_step that is a tf.function itself, written in Python that TensorFlow converts."""
-    x = keras.Input((8,))
-    model = Decorated(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    model = functional(Decorated)
     model.compile(keras.optimizers.SGD(0.2))
     return model
 
@@ -294,11 +242,9 @@ def decorated():
 class Guided(keras.Model):
     def train_step(self, data):
         x, y = data
-        with tf.GradientTape() as tape:
-            predicted = self(x, training=True)
-            loss = tf.reduce_mean(tf.square(y - predicted))
-        weights = self.trainable_variables
-        self.optimizer.apply(tape.gradient(loss, weights), trainable_variables=weights)
+        loss, gradients = squares(self, x, y)
+        self.optimizer.apply(gradients, trainable_variables=self.trainable_variables)
+        predicted = self(x)
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(loss)
@@ -310,8 +256,7 @@ class Guided(keras.Model):
 
 def nested_logs():
     """A train_step as in Keras' guide: its logs have a dict of all compiled metrics."""
-    x = keras.Input((8,))
-    model = Guided(x, layers.Dense(1)(layers.Dense(8, activation="tanh")(x)))
+    model = functional(Guided)
     metrics = ["mae", keras.metrics.R2Score(class_aggregation=None)]
     model.compile(keras.optimizers.SGD(0.1), metrics=metrics)
     return model
@@ -336,22 +281,12 @@ def drawn():
     return model
 
 
-class Unseen(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.out = layers.Dense(1)
-
-    def call(self, x):
-        return self.out(x)
-
+class Unseen(Net):
     def train_step(self, data):
-        x, y = data
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(y - self(x, training=True)))
-        weights = self.trainable_variables
-        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+        error, gradients = squares(self, *data)
+        for weight, gradient in zip(self.trainable_variables, gradients, strict=True):
             weight.assign_sub(0.1 * gradient)
-        return {"error": loss}  # fit shows its own loss, which is 0 here
+        return {"error": error}  # fit shows its own loss, which is 0 here
 
 
 def unseen():
@@ -424,24 +359,15 @@ def inner_models():
     return model
 
 
-class Autoencoder(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.encoder, self.decoder = layers.Dense(4, activation="tanh"), layers.Dense(8)
-
-    def call(self, x):
-        return self.decoder(self.encoder(x))
-
+class Autoencoder(Net):
     def train_step(self, x):
-        with tf.GradientTape() as tape:
-            error = tf.reduce_mean(tf.square(self(x, training=True) - x))
-        weights = self.trainable_variables
-        self.optimizer.apply_gradients(zip(tape.gradient(error, weights), weights, strict=True))
+        error, gradients = squares(self, x, x)
+        self.optimizer.apply(gradients, self.trainable_variables)
         return {"error": error}
 
 
 def x_alone():
     """Inputs without targets: a train_step gets x alone, which is in no tuple."""
-    model = Autoencoder()
+    model = Autoencoder(4, 8)
     model.compile(keras.optimizers.SGD(0.1))
     return model

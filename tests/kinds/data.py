@@ -50,11 +50,6 @@ def weighted_sums():
     return (x, summed(x), abs(numbers(seed=3))), None
 
 
-def signs():
-    x = numbers(8)
-    return (x, summed(x) > 0), None
-
-
 def same():
     x = numbers(8)
     return (x, x), None
@@ -80,22 +75,10 @@ def one_hot():
     return (numbers(8), np.eye(3, dtype="float32")[integers(3)]), None
 
 
-def labels():
-    return (numbers(8), integers(2, 5).astype("bool")), None
-
-
 def weighted():
     """Return weights as class_weight would have them."""
     y = integers(3)
     return (numbers(8), y, (1.0 + 2.0 * y).astype("float32")), None
-
-
-def ignored():
-    return (numbers(5, 4), integers(4, 5) - 1), None
-
-
-def tokens():
-    return (numbers(5, 4), integers(300, 5)), None
 
 
 def series():
@@ -107,20 +90,8 @@ def pictures():
     return (numbers(8, 8, 1), integers(3)), None
 
 
-def large_pictures():
-    return (numbers(32, 32, 1), integers(3)), None
-
-
-def pixels():
-    return (numbers(8, 8, 1), integers(3, 8, 8).astype("uint8")), None
-
-
 def words():
     return (integers(20, 6).astype("int32"), integers(3, seed=3)), None
-
-
-def padded():
-    return (integers(4, 6).astype("int32"), integers(3)), None
 
 
 def padded_tokens():
@@ -128,12 +99,6 @@ def padded_tokens():
     lengths = 1 + integers(6, seed=3)
     ids[[[place >= length for place in range(6)] for length in lengths]] = 0
     return (ids.astype("int32"), integers(3, 6)), None
-
-
-def word_per_word():
-    ids = integers(20, 6)
-    ids[:, 4:] *= integers(2, 2, seed=3)
-    return (ids.astype("int32"), integers(20, 6)), None
 
 
 def hub():
@@ -170,8 +135,3 @@ def two_inputs():
 
 def pairs():
     return ((numbers(8), numbers(8, seed=3)), integers(2)), None
-
-
-def table():
-    size = 5 + 2 * numbers(3)
-    return ({"size": size, "kind": integers(4, 1)}, size[:, :1]), None

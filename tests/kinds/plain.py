@@ -35,25 +35,12 @@ def regression():
     return compiled(model, SGD(0.1, momentum=0.9, global_clipnorm=0.5), metrics=["mae"])
 
 
-def binary():
-    """A sigmoid output."""
-    model = network(units=16, out=layers.Dense(1, "sigmoid"), activation="relu")
-    return compiled(model, optimizers.RMSprop(0.01), "binary_crossentropy", metrics=["accuracy"])
-
-
 def one_hot():
     """One-hot labels, and an optimizer with weight decay and exclusions from it."""
     optimizer = optimizers.AdamW(0.01, weight_decay=0.1)
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
     return compiled(network(units=16, out=3), optimizer, loss)
-
-
-def multi_label():
-    """Several labels per example."""
-    model, metric = network(out=layers.Dense(5, "sigmoid")), keras.metrics.AUC(multi_label=True)
-    loss = keras.losses.BinaryFocalCrossentropy()
-    return compiled(model, optimizers.Nadam(0.01), loss, metrics=[metric])
 
 
 def class_weight():
@@ -88,18 +75,6 @@ def own_mean():
     return compiled(network(), loss=lambda y, predicted: ops.mean(ops.square(y - predicted)))
 
 
-def ignored():
-    """Labels that do not count."""
-    model = keras.Sequential([keras.Input((5, 4)), layers.Dense(6, "tanh"), layers.Dense(3)])
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
-    return compiled(model, loss=loss)
-
-
-def last_batch():
-    """A last batch that is not full: its examples are left over, as with `drop_remainder`."""
-    return compiled(network())
-
-
 # --- optimizers ---
 
 
@@ -129,13 +104,6 @@ def two_optimizers():
 # --- types of numbers ---
 
 
-def bfloat16():
-    """Computed in bfloat16, on weights in float32."""
-    policy = keras.DTypePolicy("mixed_bfloat16")
-    model = network(units=16, dtype=policy, out=layers.Dense(1, dtype="float32"))
-    return compiled(model, SGD(0.01))
-
-
 def bfloat16_weights():
     """Weights in bfloat16, of 8 bits."""
     return compiled(network(units=16, dtype="bfloat16", out=layers.Dense(1, dtype="bfloat16")))
@@ -147,13 +115,6 @@ def half():
     model = network(units=16, dtype=policy, out=layers.Dense(1, dtype=policy))
     model.dtype_policy = policy
     return compiled(model, SGD(0.01))
-
-
-def loss_scaling():
-    """float16 with a scaled loss."""
-    policy = keras.DTypePolicy("mixed_float16")
-    model = network(units=16, dtype=policy, out=layers.Dense(1, dtype="float32"))
-    return compiled(model, optimizers.LossScaleOptimizer(SGD(0.01), initial_scale=1024.0))
 
 
 # --- layers ---
@@ -188,13 +149,6 @@ def dropout():
     return classifier(network(*between, units=16, out=3, activation="relu"))
 
 
-def frozen_dropout():
-    """Dropout in a frozen model: its weights stay, its random numbers go on."""
-    frozen = keras.Sequential([keras.Input((8,)), layers.Dense(16, "tanh"), layers.Dropout(0.5)])
-    frozen.trainable = False
-    return classifier(keras.Sequential([frozen, layers.Dense(3)]))
-
-
 def augmented():
     """Pictures that the model itself changes at random."""
     changed = layers.RandomFlip("horizontal"), layers.RandomTranslation(0.2, 0.2)
@@ -212,43 +166,10 @@ def frozen():
     return compiled(model, SGD(rates, momentum=0.9), {"size": "mse"})
 
 
-def lora():
-    """A layer that is fine-tuned by LoRA, beside one that is frozen."""
-    tuned = layers.Dense(16, activation="tanh", name="tuned")
-    model = network(tuned, units=16, out=3, name="frozen")
-    model.get_layer("frozen").trainable = False
-    model.get_layer("tuned").enable_lora(2)
-    return classifier(model)
-
-
 def stateful(batch):
     """A recurrent layer that goes on in the next batch: its batch size is fixed."""
     x, recurrent = keras.Input(batch_shape=(batch, 5, 3)), layers.LSTM(6, stateful=True)
     return compiled(keras.Sequential([x, recurrent, layers.Dense(1)]))
-
-
-def segmentation():
-    """A small U-Net: one label per pixel."""
-    picture = keras.Input((8, 8, 1))
-    large = layers.Conv2D(4, 3, padding="same", activation="relu")(picture)
-    small = layers.Conv2D(8, 3, padding="same", activation="relu")(layers.MaxPooling2D()(large))
-    back = layers.Conv2DTranspose(4, 2, strides=2)(small)
-    outputs = layers.Conv2D(3, 1)(layers.Concatenate()([large, back]))
-    return classifier(keras.Model(picture, outputs), metrics=["accuracy"])
-
-
-def application():
-    """A model of keras.applications, with random weights, fine-tuned; its statistics stay.
-
-    Normalized by statistics of a few examples, it multiplies a rounding by millions in six steps.
-    """
-    inside = keras.applications.MobileNet(
-        (32, 32, 1), alpha=0.25, include_top=False, weights=None, pooling="avg"
-    )
-    for layer in inside.layers:
-        if isinstance(layer, layers.BatchNormalization):
-            layer.trainable = False
-    return classifier(keras.Sequential([inside, layers.Dense(3)]), SGD(0.01))
 
 
 # --- words ---
@@ -264,29 +185,9 @@ def embedding():
     return classifier(sequence(layers.Flatten(), mask_zero=False), optimizers.Adam(0.01))
 
 
-def tokens():
-    """One label per token, a tuple of metrics, labels of any size."""
-    inside = layers.LSTM(8, return_sequences=True), layers.Dense(300)
-    return classifier(keras.Sequential([keras.Input((5, 4)), *inside]), metrics=["accuracy"])
-
-
 def masked():
     """Sentences of several lengths: a mask goes through an LSTM up to one label per word."""
     return classifier(sequence(layers.LSTM(5, return_sequences=True)))
-
-
-def masked_input():
-    """Sentences of several lengths with one label each: a mask ends inside of the model."""
-    return classifier(sequence(layers.GRU(5)))
-
-
-def attention():
-    """A block of a transformer with masks: embeddings, attention, normalized layers."""
-    words = keras.Input((6,), dtype="int32")
-    x = layers.Embedding(20, 8, mask_zero=True)(words)
-    x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4)(x, x))
-    x = layers.LayerNormalization()(x + layers.Dense(8, activation="gelu")(x))
-    return classifier(keras.Model(words, layers.Dense(20)(x)))
 
 
 def hub():
@@ -329,14 +230,3 @@ def siamese():
 
     model = keras.Model((left, right), distance([encoder(left), encoder(right)]))
     return compiled(model, loss=contrastive)
-
-
-def adapted():
-    """Columns of a table: one is normalized, one is looked up; both layers were adapted."""
-    (columns, _), _ = data.table()
-    normalized, looked_up = layers.Normalization(), layers.IntegerLookup(output_mode="one_hot")
-    normalized.adapt(columns["size"])
-    looked_up.adapt(columns["kind"])
-    inputs = {"size": keras.Input((3,)), "kind": keras.Input((1,), dtype="int64")}
-    x = layers.Concatenate()([normalized(inputs["size"]), looked_up(inputs["kind"])])
-    return compiled(keras.Model(inputs, layers.Dense(1)(layers.Dense(8, activation="tanh")(x))))

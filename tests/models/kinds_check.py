@@ -43,7 +43,7 @@ CLIPS = {
     "gradient_accumulation_steps do not go together": {"averaged"},
     "ema_overwrite_frequency do not go together": {"ema_scaled"},
     "clip each replica's gradient": {"regression", "two_optimizers"},
-    "look for an overflow in each replica's gradient": {"half", "loss_scaling"},
+    "look for an overflow in each replica's gradient": {"half"},
     "in a tf.function or a branch of its own": {"accumulating", "decorated"},
     "returns one number for a batch": {"own_mean"},
 }
@@ -61,7 +61,7 @@ REFUSED = {
         },
         "compute_loss of your own": {"own_loss"},
         "one input, one output, one loss": {
-            *("adapted", "frozen", "hub", "mean_of_weights", "ragged", "sample_weights", "siamese"),
+            *("frozen", "hub", "mean_of_weights", "ragged", "sample_weights", "siamese"),
             "two_inputs",
         },
         "losses that layers add": {"regression"},
@@ -70,15 +70,15 @@ REFUSED = {
         },
         "is not allowed": {
             *("augmented", "own_variable", "regularized", "spectral", "stateful"),
-            *("synchronized", "text", "unseeded", "variational"),
+            *("synchronized", "text", "unseeded"),
         },
-        "needs whole layers": {"ema_scaled", "half", "loss_scaling", "two_optimizers"},
+        "needs whole layers": {"ema_scaled", "half", "two_optimizers"},
         "use_ema needs the weights": {"averaged", "ema"},
         "class weights and callbacks": {"callbacks", "class_weight"},
     },
     "async_sgd": {
         "several optimizers": {"gan", "inner_models", "two_optimizers"},
-        "scales the loss": {"ema_scaled", "half", "loss_scaling"},
+        "scales the loss": {"ema_scaled", "half"},
         "averages weights": {"averaged", "ema"},
         "is synchronized, which only mirrored": {"synchronized"},
         "changes weights other than by its optimizer": {"spectral"},

@@ -10,17 +10,21 @@ from functools import cache
 import keras
 import pytest
 import tensorflow as tf
-from keras import layers, ops
+from keras import layers
 from tensorflow.compat.v1 import profiler
 
 import kinds
 from mistakes import user_error
-from nodewise.core.errors import UserError
 from nodewise.models import graph_flops
 from nodewise.models import registry as models
-from nodewise.models.describe import COUNTED_BATCHES, architecture_of, describe, zeros_spec
+from nodewise.models.describe import (
+    COUNTED_BATCHES,
+    architecture_of,
+    describe,
+    layers_of,
+    zeros_spec,
+)
 from nodewise.models.facts import DESCRIPTIONS, facts
-from nodewise.models.layers import layers_of
 from nodewise.models.registry import registry
 
 WITHIN = 0.05
@@ -66,31 +70,6 @@ def test_the_count_is_that_of_the_profiler(name):
     assert counted == pytest.approx(sum(profiled(built(name))), rel=WITHIN)
 
 
-def test_a_frozen_backbone_is_trained_at_the_price_of_a_forward_pass():
-    densenet, resnet = facts("densenet121"), facts("resnet50")
-    assert 1 < densenet.training_flops_per_example / densenet.flops_per_example < 1.01
-    assert 2.9 < resnet.training_flops_per_example / resnet.flops_per_example < 3
-
-
-def test_one_trained_encoder_layer_of_twelve_costs_its_share():
-    bert = facts("bert_base")
-    backward = bert.training_flops_per_example / bert.flops_per_example - 1
-    assert 1.5 / 12 < backward < 2 / 12
-
-
-def test_layers_of_an_inner_model_have_its_name_and_are_wired_to_the_outer_ones():
-    described = {layer.name: layer for layer in facts("resnet50").layers}
-    names = list(described)
-    assert described["backbone/conv1_pad"].inputs == [names[1]]
-    assert described[names[1]].kind == "Rescaling"
-    assert described[names[-2]].kind == "GlobalMaxPooling2D"
-    assert described[names[-2]].inputs == ["backbone/conv5_block3_out"]
-    assert described["backbone/conv2_block1_add"].inputs == [
-        "backbone/conv2_block1_0_bn",
-        "backbone/conv2_block1_3_bn",
-    ]
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_the_committed_description_is_what_the_model_is_today(name):
     keras.utils.clear_session()  # Names of layers are numbered from 1 again.
@@ -110,33 +89,28 @@ def attention(**options):
     return keras.Model([query, value], layers.MultiHeadAttention(4, 8, **options)(query, value))
 
 
-def branches(merge):
+def branches():
     x = keras.Input((16, 16, 8))
-    return keras.Model(x, merge()([layers.Conv2D(8, 1)(x), layers.Conv2D(8, 3, padding="same")(x)]))
+    return keras.Model(x, layers.Conv2D(8, 1)(x) + layers.Conv2D(8, 3, padding="same")(x))
 
 
 SMALL = {
     "convolution": lambda: picture(layers.Conv2D(12, 3, strides=2, padding="same", use_bias=False)),
-    "dense": lambda: keras.Sequential([keras.Input((40,)), layers.Dense(30), layers.Dense(9)]),
-    "maximum pooling": lambda: picture(layers.MaxPooling2D(3, 2)),
-    "global pooling": lambda: picture(layers.Conv2D(8, 3), layers.GlobalAveragePooling2D()),
-    "rescaling": lambda: picture(layers.Rescaling(0.5, offset=1.0)),
+    "pooling": lambda: picture(layers.MaxPooling2D(3, 2), layers.GlobalAveragePooling2D()),
     "batch normalisation": lambda: picture(layers.Conv2D(8, 3), layers.BatchNormalization()),
     "layer normalisation": lambda: keras.Sequential(
         [keras.Input((7, 40)), layers.Dense(30), layers.LayerNormalization()]
     ),
-    "sum": lambda: branches(layers.Add),
-    "concatenation": lambda: branches(layers.Concatenate),
+    "sum": branches,
     "attention": attention,
     "attention with dropout": lambda: attention(dropout=0.1),
-    "softmax": lambda: keras.Sequential([keras.Input((40,)), layers.Dense(30, "softmax")]),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_kind_of_layer_is_counted_as_the_profiler_does(name):
     model = SMALL[name]()
-    counted = sum(layer.flops for layer in layers_of(model, "small"))
+    counted = sum(layer.flops for layer in layers_of(model))
     assert counted > 0
     assert counted == pytest.approx(sum(profiled(model)), rel=WITHIN)
 
@@ -144,9 +118,7 @@ def test_every_kind_of_layer_is_counted_as_the_profiler_does(name):
 EXACT = {  # forward and, as part of a trained model, in training
     "dense": (layers.Dense(30), 30 * (2 * 40 + 1), 3 * 30 * 2 * 40 + 2 * 30),
     "relu": (layers.ReLU(), 40, 80),
-    "tanh": (layers.Activation("tanh"), 40, 80),
     "softmax": (layers.Softmax(), 200, None),
-    "linear": (layers.Activation("linear"), 0, 0),
     "dropout": (layers.Dropout(0.5), 0, 0),
     "flatten": (layers.Flatten(), 0, 0),
 }
@@ -156,23 +128,15 @@ EXACT = {  # forward and, as part of a trained model, in training
 def test_operations_are_counted_exactly(name):
     layer, forward, training = EXACT[name]
     model = keras.Sequential([keras.Input((40,)), layers.Dense(40), layer])
-    described = layers_of(model, "small")[-1]
+    described = layers_of(model)[-1]
     assert described.flops == forward
     assert training is None or described.training_flops == training
-
-
-def test_integers_take_no_floating_point_operations():
-    ids = keras.Input((7,), dtype="int32")
-    vectors = layers.Embedding(11, 4)(ids + 1)
-    described = layers_of(keras.Model(ids, vectors), "small")
-    assert [layer.kind for layer in described] == ["InputLayer", "Add", "Embedding"]
-    assert sum(layer.flops for layer in described) == 0
 
 
 def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
     model = keras.Sequential([keras.Input((40,)), *(layers.Dense(40) for _ in range(4))])
     model.layers[0].trainable = model.layers[2].trainable = False
-    described = layers_of(model, "small")[1:]
+    described = layers_of(model)[1:]
     times = [round(layer.training_flops / layer.flops) for layer in described]
     assert times == [1, 2, 2, 3]  # frozen; first trained; frozen on the way back; trained
     assert [layer.state for layer in described] == ["frozen", "trained", "frozen", "trained"]
@@ -184,7 +148,7 @@ def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
 def test_recurrent_layers_count_every_time_step():
     steps, width, units = 12, 4, 8
     model = keras.Sequential([keras.Input((steps, width)), layers.LSTM(units), layers.Dense(1)])
-    _, lstm, _ = layers_of(model, "mine")
+    _, lstm, _ = layers_of(model)
     products = steps * 2 * (width + units) * 4 * units
     assert products < lstm.flops < 1.4 * products  # The rest is element-wise operations.
     assert 2 < lstm.training_flops / lstm.flops < 3.5
@@ -199,12 +163,6 @@ def test_a_loop_of_unknown_length_is_said_to_be_counted_once():
     counted = graph_flops.count(halved.get_concrete_function(tf.TensorSpec([7])).graph)
     assert counted.flops == 7
     assert counted.uncounted == {graph_flops.UNKNOWN_LOOP}
-
-
-def test_an_operation_of_keras_without_weights_is_counted():
-    x = keras.Input((8, 4))
-    (_, product) = layers_of(keras.Model(x, ops.matmul(x, ops.ones((4, 2)))), "mine")
-    assert product.flops == 8 * 2 * 2 * 4
 
 
 @pytest.mark.parametrize("name", ["fashion_cnn", "mnist_cnn"])
@@ -258,38 +216,17 @@ def test_a_layer_that_is_used_twice_is_counted_twice():
     x, shared = keras.Input((8,)), layers.Dense(8, name="shared")
     model = keras.Model(x, shared(shared(x)))
     model.compile("sgd", "mse")
-    with pytest.raises(UserError, match="shared: is used more than once"):
-        layers_of(model, "mine")
     batches = [(tf.TensorSpec((examples, 8)), tf.TensorSpec((examples, 8))) for examples in (4, 8)]
     described = architecture_of(model, "mine", ["text"], batches)
     assert described.total == 72
     assert described.flops_per_example == 2 * 8 * (2 * 8 + 1)
 
 
-def described(model, shape=(8,)):
-    model.compile("sgd", "mse")
-    batches = [(tf.TensorSpec((n, *shape)), tf.TensorSpec((n, 1))) for n in (4, 8)]
-    return architecture_of(model, "mine", ["text"], batches)
-
-
-def test_a_train_step_of_one_s_own_is_counted_itself():
-    class Twice(keras.Model):
-        def train_step(self, data):
-            super().train_step(data)
-            return super().train_step(data)
-
-    x = keras.Input((8,))
-    outputs = layers.Dense(1)(layers.Dense(32)(x))
-    once, twice = described(keras.Model(x, outputs)), described(Twice(x, outputs))
-    assert twice.training_flops_per_example > 1.8 * once.training_flops_per_example
-    assert twice.flops_per_example == pytest.approx(once.flops_per_example, rel=WITHIN)
-
-
 def test_two_outputs_without_anything_in_common_are_described():
     x = keras.Input((8,))
     model = keras.Model(x, [layers.Dense(1)(x), layers.Dense(1)(x)])
     model.compile("sgd", ["mse", "mse"])
-    assert architecture_of(model, "mine", ["text"]).stages == 1
+    assert architecture_of(model, "mine", ["text"], []).stages == 1
 
 
 def test_ragged_rows_are_said_to_be_counted_with_one_value():
@@ -301,17 +238,12 @@ def test_ragged_rows_are_said_to_be_counted_with_one_value():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("first", "said"),
     [
-        (
-            lambda: keras.Sequential([keras.Input((8,)), layers.Dense(1, trainable=False)]),
-            "mine: no layer is trained",
-        ),
-        (
-            lambda: keras.Sequential([keras.Input(batch_shape=(32, 8)), layers.Dense(1)]),
-            "mine: its batch size is fixed to 32, and batches of several sizes are needed",
-        ),
+        (keras.Input((8,)), "mine: no layer is trained"),
+        (keras.Input(batch_shape=(32, 8)), "mine: its batch size is fixed to 32, and batches of"),
     ],
 )
-def test_what_cannot_be_described_is_told_in_one_line(make, said):
-    assert said in user_error(described, make())
+def test_what_cannot_be_described_is_told_in_one_line(first, said):
+    model = keras.Sequential([first, layers.Dense(1, trainable=False)])
+    assert said in user_error(architecture_of, model, "mine", ["text"], [])

@@ -115,12 +115,6 @@ def test_every_model_of_the_registry_is_tested():
 
 
 @pytest.mark.slow
-def test_frozen_layers_of_densenet_are_all_but_the_last_two():
-    backbone = models.load("densenet121").build().get_layer("backbone")
-    assert [layer.name for layer in backbone.layers if layer.trainable] == ["bn", "relu"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "package"), [("densenet121", "densenet"), ("resnet50", "resnet")])
 def test_pixels_are_scaled_as_the_pretrained_weights_want_them(name, package):
     import keras
@@ -252,30 +246,6 @@ def test_bert_with_weights_of_a_file_computes_what_the_paper_says(bert, tmp_path
     wanted = reference(tensors, classifier, ids, sizes.depth, sizes.heads)
     np.testing.assert_allclose(model(ids).numpy(), wanted, rtol=1e-4, atol=1e-4)
     assert np.abs(untouched - wanted).max() > 0.1
-
-
-def test_bert_ignores_padding(bert):
-    sizes = tiny(bert)
-    short, long = bert.bert(sizes, 12), bert.bert(sizes, 24)
-    short.set_weights([w + rng.normal(0, 0.3, w.shape) for w in short.get_weights()])
-    long.set_weights(short.get_weights())
-    ids = review_ids(5, 24, used=9)
-    logits = short(ids[:, :12]).numpy()
-    np.testing.assert_allclose(long(ids).numpy(), logits, atol=1e-5)
-    ids[:, 9] = 7  # With one more word it is another review.
-    assert np.abs(long(ids).numpy() - logits).max() > 1e-3
-
-
-def test_bert_drops_out_in_its_trained_parts_only(bert):
-    import keras
-
-    model = bert.bert(tiny(bert), 12)
-    ids = review_ids(4, 12, used=12)
-    below = keras.Model(model.input, model.get_layer("layer_1_output_norm").output)
-    assert np.array_equal(below(ids, training=True), below(ids, training=False))
-    assert not np.array_equal(model(ids, training=True), model(ids, training=False))
-    rates = [layer.rate for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
-    assert rates == [0.1] * 3  # after attention, after the inner layer, before the classifier
 
 
 @pytest.mark.slow

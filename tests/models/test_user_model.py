@@ -14,6 +14,7 @@ from keras import layers
 
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.models import fit_options, user_model
+from nodewise.models.fit_options import FitOptions
 from nodewise.strategies import parts
 from nodewise.strategies.api import Job
 from nodewise.strategies.replica import Replica
@@ -71,13 +72,11 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
     ("body", "said"),
     [
         ("return None", "mine.py:build: must return a keras.Model, not nothing"),
-        ("return 3", "mine.py:build: must return a keras.Model, not a int"),
         (
             "return keras.Sequential([keras.Input((4,)), layers.Dense(3)])",
             "mine.py:build: the model is not compiled; call model.compile(optimizer=…, loss=…)",
         ),
         ("raise ValueError('no such\\nthing')", "mine.py:build: ValueError: no such (mine.py:"),
-        ("return layers.Dense(3)(1, 2, 3)", "mine.py:build: "),
         (
             "model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])\n"
             "model.compile('sgd', 'mse', run_eagerly=True)\n"
@@ -116,12 +115,6 @@ def test_a_model_trains_as_it_was_compiled(building):
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_what_goes_wrong_in_a_step_is_told_with_the_user_s_function(building):
-    build = building(COMPILED.format(loss="CategoricalCrossentropy"))
-    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
-    assert said.startswith("mine.py:build: ValueError: ")
-
-
 OWN_STEP = """
 class Own(keras.Model):
     def train_step(self, data):
@@ -132,23 +125,23 @@ return model
 """
 
 
-def test_what_goes_wrong_in_a_train_step_is_told_with_its_line(building):
-    build = building(OWN_STEP)
-    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
-    assert said == "mine.py:build: NameError: name 'undefined' is not defined (mine.py:9)"
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (COMPILED.format(loss="CategoricalCrossentropy"), "ValueError: "),
+        (OWN_STEP, "NameError: name 'undefined' is not defined (mine.py:9)"),
+    ],
+)
+def test_what_goes_wrong_in_a_step_is_told_with_its_line(building, body, said):
+    build = building(body)
+    text = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
+    assert text.startswith(f"mine.py:build: {said}")
 
 
 def test_what_goes_wrong_in_a_test_step_is_told_too(building):
     model = building(COMPILED.format(loss="CategoricalCrossentropy"))()
     batch = tf.ones((8, 4)), tf.ones((8,), tf.int64)
     assert refusal(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
-
-
-def test_what_goes_wrong_in_a_train_step_that_is_a_function_of_tensorflow_is_told(building):
-    decorated = OWN_STEP.replace("    def train", "    @tf.function\n    def train")
-    build = building("import tensorflow as tf\n" + decorated)
-    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
-    assert said.startswith("mine.py:build: NameError: name 'undefined' is not defined")
 
 
 FITTED = """
@@ -158,21 +151,15 @@ return model, {options}
 """
 
 
-# as sklearn's compute_class_weight and numpy's unique return them
-NUMPY_WEIGHTS = "{'class_weight': dict(zip(np.array([0.0, 1.0]), np.array([1.0, 5.0], 'float32')))}"
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ("3", "must return a model, or a model and a dict of class_weight and callbacks"),
-        ("{'epochs': 3}", "'epochs' is not allowed, only class_weight and callbacks are"),
+        ("{'epochs': 3}", "the only arguments of fit that are followed"),
         ("{'class_weight': 'balanced'}", "class_weight must be a dict of class numbers and weig"),
-        ("{'class_weight': {0: float('nan')}}", "class_weight must be a dict of class numbers"),
         ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
         ("{'callbacks': [print]}", "builtin_function_or_method is not supported; allowed"),
         ("{'callbacks': keras.callbacks.EarlyStopping()}", "EarlyStopping is not supported"),
-        ("{'callbacks': [keras.callbacks.LambdaCallback()]}", "LambdaCallback is not supported"),
         (
             "{'callbacks': [type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()]}",
             "Mine.on_batch_end is not supported; allowed are",
@@ -212,15 +199,10 @@ def test_class_weights_become_the_sample_weights_of_fit(y):
     spy = Spy()
     spy.compile(run_eagerly=True)
     spy.fit(np.zeros((len(y), 1)), y, class_weight=weights, batch_size=8, shuffle=False, verbose=0)
-    found = fit_options.weighted((tf.zeros((len(y), 1)), tf.constant(y)), weights)
+    found = fit_options.weighted((tf.zeros((len(y), 1)), tf.constant(y)), FitOptions(weights))
     np.testing.assert_array_equal(found[2], spy.seen[2])
     np.testing.assert_array_equal(found[1], y)
     assert found[2].dtype == spy.seen[2].dtype
-
-
-def test_class_numbers_may_be_of_any_type_of_number(building):
-    build = building("import numpy as np\n" + FITTED.format(options=NUMPY_WEIGHTS))
-    assert build().fit_options.class_weight == {0: 1.0, 1: 5.0}
 
 
 MADE_AT_IMPORT = """
@@ -301,6 +283,8 @@ def saved(compiled=True, **layer):
 def test_a_saved_model_goes_on_as_it_was_saved(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = saved()
+    with pytest.raises(RefusedError, match="has the state of its optimizer, which this strategy"):
+        parts.check(user_model.building("saved.keras")())  # never lost silently
     replica = Replica(Job(0, 1, 8, 1, user_model.building("saved.keras"), batch=BATCH))
     assert int(replica.model.optimizer.iterations) == 1
     x, y = np.ones((8, 4), "float32"), np.ones(8)
@@ -314,14 +298,6 @@ def test_a_saved_model_goes_on_as_it_was_saved(tmp_path, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_state_of_a_saved_optimizer_is_never_lost_silently(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    saved()
-    model = user_model.building("saved.keras")()
-    with pytest.raises(RefusedError, match="has the state of its optimizer, which this strategy"):
-        parts.check(model)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -329,10 +305,6 @@ def test_the_state_of_a_saved_optimizer_is_never_lost_silently(tmp_path, monkeyp
         (
             {"activation": keras.layers.Lambda(lambda x: x)},
             "Keras cannot load it (Requested the deserialization of a `Lambda` layer",
-        ),
-        (
-            {"kernel_regularizer": type("Mine", (keras.regularizers.L2,), {})(0.1)},
-            "Keras cannot load it (Could not interpret regularizer",
         ),
     ],
 )

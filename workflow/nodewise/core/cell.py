@@ -293,22 +293,3 @@ class Cell(Feeding):
         """Readable id, unique within a study; also a relative path: `experiment/model/…`."""
         axes = f"batch~{self.batch}", f"nodes~{self.nodes}", f"repeat~{self.repeat}"
         return "/".join((self.experiment, self.model, self.strategy_name, *axes))
-
-
-_ID = re.compile(
-    r"(?P<experiment>[a-z][a-z0-9_]*)/(?P<model>[a-z][a-z0-9_]*)/(?P<strategy>[a-z][a-z0-9_]*)"
-    r"/batch~(?P<batch>[1-9]\d*)/nodes~(?P<nodes>[1-9]\d*)/repeat~(?P<repeat>0|[1-9]\d*)"
-)
-
-
-def parse_id(cell_id: str) -> dict[str, str | int]:
-    """Return the axes in a cell id: experiment, model, strategy, batch, nodes and repeat.
-
-    Raises:
-        ValueError: `cell_id` does not have the form of `Cell.id`.
-    """
-    match = _ID.fullmatch(cell_id)
-    if match is None:
-        raise ValueError(f"{cell_id!r} is not a cell id")
-    axes: dict[str, str | int] = dict(match.groupdict())
-    return axes | {key: int(axes[key]) for key in ("batch", "nodes", "repeat")}

@@ -58,7 +58,6 @@ class Exchange:
         content: what they send each other.
         holds: who holds the parameters, for readers.
         formula: `bytes_sent` of `traffic` for readers. n is the number of nodes, S the payload.
-        unknown: a sentence that says which symbol of the formula a job may not say.
         traffic: what nodes send in a step of a job.
         law: the name of the law of the step time; None if there is none.
         in_process: whether the nodes are devices of one process, without a network between them.
@@ -73,7 +72,6 @@ class Exchange:
     content: Content = "gradients"
     holds: str = "every worker"
     formula: str
-    unknown: str = ""
     traffic: Callable[[Job], Traffic]
     law: str | None = None
     in_process: bool = False
@@ -245,8 +243,6 @@ ALL_GATHER = Exchange(
     name="all-gather",
     content="compressed gradients",
     formula="(n − 1) · ρS",
-    unknown="The formula needs ρ, the size of a message as a share of S. With a threshold or "
-    "the largest entries it depends on the gradients.",
     traffic=_all_gather,
     law="compressed",
     plain_alone=lambda _: False,  # it encodes its gradient
@@ -257,7 +253,6 @@ ACTIVATIONS = Exchange(
     content="activations",
     holds="one stage on each node, a whole model per group",
     formula="2(p − 1) · a · b + 2(g − 1)/g · S/p",
-    unknown="The formula needs a, the bytes of an example at a cut, which records do not hold.",
     traffic=_stages,
     law="gpipe",
     plain_alone=lambda options: options.get("micro_batches", 1) == 1,

@@ -2,15 +2,13 @@
 
 import fcntl
 import os
-import re
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from errno import EEXIST
 from os import strerror
 from pathlib import Path, PurePosixPath
-
-import psutil
 
 from nodewise.core.errors import UserError
 
@@ -21,9 +19,9 @@ _MARK = ".nodewise"  # file in each generated folder; other folders are never re
 def replaced(folder: Path) -> Iterator[Path]:
     """Yield an empty folder next to `folder`; replace `folder` by it if the block succeeds.
 
-    The names of the folders next to it contain the id of this process. A killed run leaves either
-    the old or the new folder, and the next run removes what it left. Of two runs at the same time,
-    the last one to finish replaces the folder.
+    The new folder has a hidden name, `.NAME.TOKEN`, until then. A run that is killed leaves it
+    behind. Nothing reads it, so it may be removed. Of two runs at the same time, the last one to
+    finish replaces the folder.
 
     Raises:
         UserError: `folder` contains files that nodewise did not generate, or is the current folder.
@@ -35,19 +33,12 @@ def replaced(folder: Path) -> Iterator[Path]:
         raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
     if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
         raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")
-    new, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{age}") for age in ("new", "old"))
+    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.parent):
-            _clean_up(folder)
-            new.mkdir()
+        new.mkdir(parents=True)
         (new / _MARK).touch()
         yield new
-        with _locked(folder.parent):
-            if folder.exists():
-                folder.rename(old)
-            new.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        _swap(new, folder)
     except OSError as error:
         # errors of a full disk name no file, and those of a copy name the source first
         where = str(error.filename2 or error.filename or f"{folder}/")
@@ -57,28 +48,18 @@ def replaced(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, in which folders are renamed."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _swap(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`, and remove the old `folder`."""
+    old = new.with_name(f"{new.name}.old")
+    parent = os.open(folder.parent, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        fcntl.flock(parent, fcntl.LOCK_EX)  # another run may do the same
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
     finally:
-        os.close(descriptor)
-
-
-def _clean_up(folder: Path) -> None:
-    """Remove what killed runs left next to `folder`, and restore `folder` if it is missing."""
-    name = re.compile(rf"\.{re.escape(folder.name)}\.(\d+)\.(new|old)")
-    for leftover in folder.parent.iterdir():
-        match = name.fullmatch(leftover.name)
-        if match is None or (int(match[1]) != os.getpid() and psutil.pid_exists(int(match[1]))):
-            continue
-        if match[2] == "old" and not folder.exists():
-            leftover.rename(folder)
-        else:
-            shutil.rmtree(leftover, ignore_errors=True)
+        os.close(parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:

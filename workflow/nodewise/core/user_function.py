@@ -211,7 +211,11 @@ class Function:
         """
         self.parsed = parsed
         with user_errors(parsed):
-            self._module = _imported(parsed)
+            self._module = (
+                import_file(parsed.file, parsed.module)
+                if parsed.file
+                else importlib.import_module(parsed.module)
+            )
             self._function = getattr(self._module, parsed.function, None)
         self.made_at_import = dict(vars(self._module))
         if not callable(self._function):
@@ -248,15 +252,14 @@ def user_errors(parsed: ParsedSpec) -> Iterator[None]:
         sys.path.remove(folder)
 
 
-def _imported(parsed: ParsedSpec) -> ModuleType:
-    if parsed.file is None:
-        return importlib.import_module(parsed.module)
-    spec = importlib.util.spec_from_file_location(parsed.module, parsed.file.resolve())
+def import_file(file: Path, name: str) -> ModuleType:
+    """Import a Python file as a module of the given name, again at each call."""
+    spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
-        raise UserError(f"{parsed.file}: is not a Python file")
+        raise UserError(f"{file}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # as importlib's documentation says; dataclasses and Keras look up modules in sys.modules
-    sys.modules[parsed.module] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -95,6 +95,17 @@ def layers_in(layer: keras.Layer) -> list[keras.Layer]:
     return list(found.values())
 
 
+def graph_calls(model: keras.Model) -> list[Any]:
+    """Return the calls of a model's layers and inputs, in the order in which Keras runs them.
+
+    Layers also know calls in other graphs: each `Sequential.add` leaves one behind. Those are not
+    included.
+    """
+    # private: the public get_config() lists calls only if every layer can be serialized
+    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth  # noqa: SLF001 (get_config needs layers that can be serialized)
+    return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+
+
 def _distinct(layers: Iterable[keras.Layer], kind: type[Kept]) -> Iterable[Kept]:
     return {id(one): one for layer in layers for one in _kept(layer, kind)}.values()
 

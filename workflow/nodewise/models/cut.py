@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.core.units import counted
+from nodewise.models.contents import graph_calls
 from nodewise.models.graph_flops import count_training
-from nodewise.models.layers import graph_calls
 
 
 @dataclass(frozen=True)

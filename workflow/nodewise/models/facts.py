@@ -15,7 +15,7 @@ from nodewise.core.files import write_json
 from nodewise.core.schema import read_json
 from nodewise.core.user_function import own_model
 from nodewise.models.registry import registry
-from nodewise.results.model_description import Architecture, Memory
+from nodewise.results.model_description import Architecture
 
 DESCRIPTIONS = Path("data/models")
 OWN_DESCRIPTIONS = Path("results/models")
@@ -95,18 +95,15 @@ def refuse_own(path: Path, reason: str) -> None:
     write_json(path, {"refused": reason})
 
 
-def memory_of(cell: Cell) -> Memory | None:
-    """Return the memory needed to train a cell's model; None if it has not been measured.
+def description_of(cell: Cell) -> Architecture | None:
+    """Return the description of a cell's model; None if there is none.
 
     Raises:
         UserError: a description is invalid.
     """
     if cell.build:
-        described = read_own(own_description(cell))
-    else:
-        found = (DESCRIPTIONS / f"{cell.model}.json").is_file()
-        described = facts(cell.model) if found else None
-    return described.memory if described else None
+        return read_own(own_description(cell))
+    return facts(cell.model) if (DESCRIPTIONS / f"{cell.model}.json").is_file() else None
 
 
 def own_models(cells: Iterable[Cell]) -> dict[str, Cell]:

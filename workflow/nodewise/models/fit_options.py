@@ -5,7 +5,7 @@ TensorFlow.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -26,7 +26,7 @@ _CALLBACKS = (
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of `fit` for a user's model.
+    """Options of `fit` for a user's model; this project's models have none.
 
     Attributes:
         class_weight: weights by class number; 1 for classes that are not listed.
@@ -34,12 +34,9 @@ class FitOptions:
         place: the user's function that returned the options, if any.
     """
 
-    class_weight: Mapping[int, float]
-    callbacks: tuple[keras.callbacks.Callback, ...]
-    place: ParsedSpec | None
-
-
-NO_FIT_OPTIONS = FitOptions({}, (), None)
+    class_weight: Mapping[int, float] = field(default_factory=dict)
+    callbacks: tuple[keras.callbacks.Callback, ...] = ()
+    place: ParsedSpec | None = None
 
 
 def read(place: ParsedSpec, given: object) -> FitOptions:
@@ -49,76 +46,67 @@ def read(place: ParsedSpec, given: object) -> FitOptions:
         UserError: they are not valid options.
     """
     name = place.text
-    if not isinstance(given, dict):
+    if not isinstance(given, dict) or given.keys() - {"class_weight", "callbacks"}:
         raise UserError(
-            f"{name}: must return a model, or a model and a dict of class_weight and callbacks"
+            f"{name}: must return a model, or a model and a dict of class_weight and callbacks, "
+            "the only arguments of fit that are followed"
         )
-    for key in given:
-        if key not in ("class_weight", "callbacks"):
-            raise UserError(f"{name}: {key!r} is not allowed, only class_weight and callbacks are")
-    return FitOptions(
-        _class_weight(name, given.get("class_weight")),
-        _callbacks(name, given.get("callbacks")),
-        place,
-    )
-
-
-def of(model: keras.Model) -> FitOptions:
-    """Return the options of a model; this project's models have none."""
-    options: FitOptions = getattr(model, "fit_options", NO_FIT_OPTIONS)
-    return options
-
-
-def _class_weight(name: str, given: object) -> dict[int, float]:
     try:
-        return {} if given is None else _WEIGHTS.validate_python(given)
+        class_weight = _WEIGHTS.validate_python(given.get("class_weight") or {})
     except ValidationError as error:
         raise UserError(
             f"{name}: class_weight must be a dict of class numbers and weights, such as "
             "{0: 1.0, 1: 5.0}"
         ) from error
-
-
-def _callbacks(name: str, given: Any) -> tuple[keras.callbacks.Callback, ...]:  # noqa: ANN401
-    plain = keras.callbacks.Callback
-    callbacks = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    callbacks = given.get("callbacks") or []
+    callbacks = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
     for one in callbacks:
-        kind = type(one)
-        own = isinstance(one, plain) and not any(
-            base.__module__.startswith("keras.") for base in kind.__mro__ if base is not plain
-        )
-        not_called = [
-            method
-            for method in dir(plain)
-            if method.startswith("on_") and method not in _CALLED
-            if own and getattr(kind, method) is not getattr(plain, method)
-        ]
-        if not (own or isinstance(one, _OF_KERAS)) or not_called:
-            method = f".{not_called[0]}" if not_called else ""
-            raise UserError(
-                f"{name}: callbacks: {kind.__name__}{method} is not supported; {_CALLBACKS}"
-            )
-    return tuple(callbacks)
+        if problem := _not_supported(one):
+            raise UserError(f"{name}: callbacks: {problem} is not supported; {_CALLBACKS}")
+    return FitOptions(class_weight, callbacks, place)
 
 
-def weighted(batch: Any, class_weight: Mapping[int, float]) -> Any:  # noqa: ANN401
+def of(model: keras.Model) -> FitOptions:
+    """Return the options of a model."""
+    options: FitOptions = getattr(model, "fit_options", FitOptions())
+    return options
+
+
+def _not_supported(callback: object) -> str:
+    """Return the callback's class, or the method of it, that is not supported; empty if none."""
+    plain, kind = keras.callbacks.Callback, type(callback)
+    if isinstance(callback, _OF_KERAS):
+        return ""
+    bases = [base for base in kind.__mro__ if base is not plain]
+    if not isinstance(callback, plain) or any(one.__module__.startswith("keras.") for one in bases):
+        return kind.__name__
+    for method in dir(plain):
+        changed = getattr(kind, method) is not getattr(plain, method)
+        if method.startswith("on_") and method not in _CALLED and changed:
+            return f"{kind.__name__}.{method}"
+    return ""
+
+
+def weighted(batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
     """Return a batch with the sample weights that `fit` would derive from class weights.
 
     Args:
         batch: (x, y); y contains class numbers, (examples,) or (examples, 1), or one column per
             class.
-        class_weight: weights by class; if empty, the batch is returned unchanged.
+        options: the options; without class weights the batch is returned unchanged.
 
     Raises:
         UserError: the batch already has sample weights, or has other labels.
     """
+    class_weight = options.class_weight
     if not class_weight:
         return batch
+    name = options.place.text if options.place else "fit"
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     if sample_weight is not None:
-        raise UserError("class_weight and sample weights do not go together, as in fit")
+        raise UserError(f"{name}: class_weight and sample weights do not go together, as in fit")
     if not isinstance(y, tf.Tensor) or y.shape.rank not in (1, 2):
-        raise UserError("class_weight needs one label for each example, of a single output")
+        raise UserError(f"{name}: class_weight needs one label for each example, of one output")
     classes = y
     if y.shape.rank == 2:
         classes = y[:, 0] if y.shape[-1] == 1 else tf.argmax(y, axis=-1)

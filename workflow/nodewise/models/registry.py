@@ -12,7 +12,6 @@ contains
 """
 
 import ast
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_bytes
+from nodewise.core.user_function import import_file
 
 MODELS_DIR = Path("models")
 MOST_MODEL_BYTES = 1_000_000
@@ -72,25 +72,18 @@ def read_metadata(path: Path) -> ModelEntry:
     """
     try:
         TypeAdapter(Name).validate_python(path.stem)
-        found = _metadata(ast.parse(read_bytes(path, MOST_MODEL_BYTES), filename=str(path)))
-        return ModelEntry.model_validate(found)
+        values = [
+            statement.value
+            for statement in ast.parse(read_bytes(path, MOST_MODEL_BYTES)).body
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "METADATA"
+        ]
+        return ModelEntry.model_validate(ast.literal_eval(values[-1]) if values else {})
     except ValidationError as error:
         raise UserError(f"{path}: METADATA: {first_error(error)}") from error
     except SyntaxError as error:
         raise UserError(f"{path}:{error.lineno}: is not Python ({error.msg})") from error
     except ValueError as error:
         raise UserError(f"{path}: METADATA must be a dictionary of plain values") from error
-
-
-def _metadata(tree: ast.Module) -> object:
-    """Return the value of the last `METADATA = ...` in a module; an empty dict if there is none."""
-    values = [
-        statement.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign)
-        and [ast.unparse(target) for target in statement.targets] == ["METADATA"]
-    ]
-    return ast.literal_eval(values[-1]) if values else {}
 
 
 def title_of(model: str) -> str:
@@ -106,10 +99,4 @@ def weights_of(name: str) -> str | None:
 
 def load(name: str) -> ModuleType:
     """Import `models/<name>.py`. The docstring of this module lists its contents."""
-    path = MODELS_DIR / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"nodewise_model_{name}", path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path}: is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(MODELS_DIR / f"{name}.py", f"nodewise_model_{name}")

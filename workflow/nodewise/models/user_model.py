@@ -14,7 +14,7 @@ from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_model_spec, user_errors
 from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
-from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
+from nodewise.models.fit_options import FitOptions
 
 _COMPILE = "call model.compile(optimizer=…, loss=…) before you"
 
@@ -37,13 +37,13 @@ def building(spec: str) -> Callable[[], keras.Model]:
         if place.function:
             model, options = _built(imported())
         else:
-            model, options = _loaded(place), NO_FIT_OPTIONS
+            model, options = _loaded(place), FitOptions()
         _refuse_other_fit(place, model)
         train_step, test_step = model.train_step, model.test_step
 
         def blamed_train_step(batch: Any) -> Any:  # noqa: ANN401
             with user_errors(place):
-                return train_step(_weighted(place, batch, options))
+                return train_step(fit_options.weighted(batch, options))
 
         def blamed_test_step(batch: Any) -> Any:  # noqa: ANN401
             with user_errors(place):
@@ -83,16 +83,9 @@ def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
         )
 
 
-def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
-    try:
-        return fit_options.weighted(batch, options.class_weight)
-    except UserError as error:
-        raise UserError(f"{place.text}: {error}") from error
-
-
 def _built(function: Function) -> tuple[keras.Model, FitOptions]:
     """Return the model that a user's function returned, and its fit options."""
-    name, returned, options = function.parsed.text, function(), NO_FIT_OPTIONS
+    name, returned, options = function.parsed.text, function(), FitOptions()
     if isinstance(returned, tuple) and len(returned) == 2:
         returned, given = returned
         options = fit_options.read(function.parsed, given)

@@ -57,13 +57,10 @@ class Manifest(Frozen):
     """What was prepared: a file beside the manifest, or random weights for the given `reason`."""
 
     name: Name
-    title: str
     origin: Literal["official", "mirror", "random"]
     file: FileName | None = None
     sha256: Sha256 | None = None
     reason: str | None = None
-    licence: str
-    licence_url: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,6 @@ def prepare(
     entry = find_entry(Entry, registry, name)
     fetcher = Fetcher(name, cache, mirror)
     copy = out / entry.file.name
-    about = {"name": name} | entry.model_dump(include={"title", "licence", "licence_url"})
     check_writable(out / MANIFEST)
     (out / MANIFEST).unlink(missing_ok=True)
     copy.unlink(missing_ok=True)
@@ -114,12 +110,12 @@ def prepare(
         if error.corrupt or source == "official":
             raise error.as_user_error(name) from error
         log.warning("%s: random weights in place of pretrained ones: %s", name, error)
-        manifest = Manifest(origin="random", reason=str(error), **about)
+        manifest = Manifest(name=name, origin="random", reason=str(error))
     else:
         with atomic(copy) as temporary:
             shutil.copyfile(fetched.path, temporary)
         manifest = Manifest(
-            origin=fetched.origin, file=copy.name, sha256=file_sha256(copy), **about
+            name=name, origin=fetched.origin, file=copy.name, sha256=file_sha256(copy)
         )
     write_json(out / MANIFEST, manifest.model_dump(mode="json"))
     return manifest

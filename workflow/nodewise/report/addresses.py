@@ -1,7 +1,5 @@
 """Return the addresses of the site's pages and files, relative to its root."""
 
-from nodewise.core.cell import parse_id
-from nodewise.core.errors import UserError
 from nodewise.report.html import slug
 from nodewise.results.calibration import Calibration
 
@@ -35,12 +33,5 @@ def record_file(cell_id: str) -> str:
     """Return the address of a cell's record.
 
     Without its first part, `records/`, it is also the record's path in a folder of records.
-
-    Raises:
-        UserError: `cell_id` is not a valid cell id.
     """
-    try:
-        parse_id(cell_id)
-    except ValueError as error:
-        raise UserError(f"the cells table: {error}") from error
     return f"records/{cell_id}.json"

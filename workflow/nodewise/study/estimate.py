@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nodewise.core.cell import Cell
 from nodewise.core.exchanges import Job
 from nodewise.data.registry import find
-from nodewise.models.facts import facts, own_description, read_own
+from nodewise.models.facts import description_of
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import DATASETS
 
@@ -138,7 +138,7 @@ def work_of(cell: Cell) -> Work | None:
         UserError: a model of this project has no description, the dataset is not known, or a file
             is damaged.
     """
-    model = read_own(own_description(cell)) if cell.build else facts(cell.model)
+    model = description_of(cell)
     manifest = PREPARED / cell.dataset / "manifest.json"
     if model is None or (cell.load and not manifest.is_file()):
         return None

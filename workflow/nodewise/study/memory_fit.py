@@ -2,7 +2,7 @@
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
-from nodewise.models.facts import memory_of
+from nodewise.models.facts import description_of
 from nodewise.strategies import STRATEGIES
 
 SHARED_BYTES = 200_000_000
@@ -17,9 +17,9 @@ def worker_bytes(cell: Cell) -> int | None:
     """
     if STRATEGIES[cell.strategy].exchange_of(cell.options).splits_model:
         return None
-    memory = memory_of(cell)
+    described = description_of(cell)
     batch = cell.global_batch if cell.one_process else cell.batch
-    return None if memory is None else memory.peak_bytes(batch)
+    return described.memory.peak_bytes(batch) if described and described.memory else None
 
 
 def misfit(cell: Cell, free_bytes: int, workers: int) -> str | None:
