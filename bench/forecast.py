@@ -9,6 +9,10 @@ python bench/forecast.py results/published/tables [--write data/published/foreca
 """
 
 import argparse
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +50,9 @@ def judged(
             continue
         points = dict([case.given, *([more] if more else [])])
         asked = [(count, value) for count, value in case.others if count not in points]
+        if second is same_level:  # a second point says nothing about the other level
+            inside = case.cluster.devices_per_node
+            asked = [pair for pair in asked if (pair[0] <= inside) == (max(points) <= inside)]
         if not asked:
             continue
         draws = forecast_throughputs(
@@ -142,9 +149,44 @@ def own_errors(tables: Path) -> pd.Series:
             asked = [count for count in times if count > 1]
             if 1 in times and asked:
                 draws = forecast_throughputs(cluster, training, {1: batch / times[1]}, asked)
-                told = draws[0]
-                errors += [n * batch / v / times[n] - 1 for n, v in zip(asked, told, strict=True)]
+                errors += [
+                    n * batch / value / times[n] - 1
+                    for n, value in zip(asked, draws[0], strict=True)
+                ]
     return pd.Series(errors)
+
+
+def agreement() -> pd.DataFrame:
+    """Return what `forecast`, which knows the links, and `fit` with `predict` say of a case.
+
+    Given are all points but the one on the most devices.
+    """
+    known, asked, rows = [], [], []
+    for number, case in enumerate(cases(read_cases(CASES))):
+        *points, (most, _) = sorted([case.given, *case.others])
+        if len(points) < 2:
+            continue
+        about = {"curve": str(number), "batch_per_device": case.training.batch or 1}
+        asked.append(about | {"n_devices": most})
+        about |= {"devices_per_node": case.cluster.devices_per_node, "scaling": "weak"}
+        about |= {"quantity": "throughput", "unit": "examples/s"}
+        known += [about | {"n_devices": count, "value": value} for count, value in points]
+        draws = forecast_throughputs(case.cluster, case.training, dict(points), [most])[:, 0]
+        low, high = interval_of(draws[1:])
+        rows.append({"forecast": draws[0], "forecast_low": low, "forecast_high": high})
+    with tempfile.TemporaryDirectory() as folder:
+        known_csv, asked_csv, fit_json = (Path(folder) / name for name in ("known", "asked", "fit"))
+        pd.DataFrame(known).to_csv(known_csv, index=False)
+        pd.DataFrame(asked).to_csv(asked_csv, index=False)
+        nodewise("fit", known_csv, "-o", fit_json)
+        fitted = json.loads(nodewise("predict", fit_json, "--at", asked_csv, "--json"))
+    return pd.DataFrame(rows).join(pd.DataFrame(fitted)[["value", "low", "high"]])
+
+
+def nodewise(*arguments: str | Path) -> str:
+    """Run a command and return what it prints."""
+    command = [sys.executable, "-m", "nodewise", *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def main() -> None:
@@ -156,7 +198,7 @@ def main() -> None:
     givens: dict[str, Second | None] = {
         "one point": None,
         "and a whole node": whole_node,
-        "and twice the devices": same_level,
+        "and twice the devices, on the same level": same_level,
     }
     for title, second in givens.items():
         rows = all_judged(second)
@@ -164,6 +206,15 @@ def main() -> None:
         print(f"\nGiven {title}:\n{shown.round(3).to_string(index=False)}")
         if second is None and arguments.write:
             shown.round(4).to_csv(arguments.write, index=False)
+    both = agreement()
+    inside = both["forecast"].between(both["low"], both["high"])
+    inside &= both["value"].between(both["forecast_low"], both["forecast_high"])
+    apart = np.expm1(np.log(both["forecast"] / both["value"]).abs())
+    print(
+        f"\n`fit` and `forecast`, given all points but the last of {len(both)} cases: apart by "
+        f"{apart.median():.1%} in the median, {apart.quantile(0.9):.1%} at the 90th percentile; "
+        f"within each other's interval: {inside.mean():.0%}"
+    )
     if arguments.tables:
         off = own_errors(arguments.tables).abs()
         print(f"\nOur records: {len(off)}, median {off.median():.1%}, 90 % {off.quantile(0.9):.1%}")

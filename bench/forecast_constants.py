@@ -3,7 +3,8 @@
 Prints, as the YAML of `predict/cluster_constants.yaml`, the distribution of each constant over
 clusters. It is learned by expectation and maximisation over draws: each case weights the draws of
 its constants by how well they meet its points; the weighted draws of all cases give the next mean
-and deviation. The priors count like one case. A case counts 1/√(cases of its publisher).
+and deviation. The priors, those of links from isolated all-reduces, count like one case. A case
+counts 1/√(cases of its publisher).
 
 python bench/forecast_constants.py
 """
@@ -17,32 +18,77 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.cluster_links import constants
+from nodewise.predict.cluster_links import MESSAGE_BYTES, constants
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, log_likelihood
 from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
 
 CASES = Path("data/published/forecast/cases.csv")
-IN_TRAINING = 0.6
+ALL_REDUCES = Path("data/published/forecast/all_reduces.csv")
+IN_TRAINING = 0.7
 """Share of the bandwidth of isolated all-reduces that training achieves, as a prior."""
-PRIORS: Mapping[str, tuple[float, float]] = {
-    # isolated all-reduces of the table all_reduces.csv reach these shares of the nominal rate
-    "nvlink": (np.log(0.8 * IN_TRAINING), 0.4),
-    "bridge": (np.log(0.55 * IN_TRAINING), 0.4),
-    "pcie": (np.log(0.55 * IN_TRAINING), 0.4),
-    "no_p2p": (np.log(0.11 * IN_TRAINING), 0.4),
-    "rdma": (np.log(0.6 * IN_TRAINING), 0.6),
-    "tcp": (np.log(1.25), 0.5),
-    "hidden": (-0.5, 1.0),
-    "devices_differ": (np.log(0.012), 1.2),
-    "nodes_differ": (np.log(0.012), 1.2),
-    "contention_within": (0.2, 0.3),
-    "contention_between": (0.1, 0.15),
-}
+_LEAST_DEVIATION = 0.4  # few sources agree by chance
+_SMALL_BYTES = 65_536  # smaller messages take as long
 LINKS = ("nvlink", "bridge", "pcie", "no_p2p", "rdma", "tcp")
 WIDER, WIDER_LINKS = 1.1, 1.2
 """Factors on the deviations: with few publishers, the learned ones are too small. They are chosen
 so that the intervals of publishers left out hold."""
 ROUNDS = 5
+
+
+def all_reduces() -> pd.DataFrame:
+    """Return one row per source and family of links of the table of isolated all-reduces.
+
+    Columns: `GB_per_s` and the `share` of the nominal rate at messages of MESSAGE_BYTES, NaN if
+    there were only small ones; and `latency_s` of the smallest messages, NaN if there were none.
+    """
+    table = pd.read_csv(ALL_REDUCES).dropna(subset="family")
+    what = ["family", "source", "nominal_GB_s", "device", "nics_per_node", "n_devices"]
+    rows = []
+    for (family, source, nominal, *_), runs in table.groupby(what, dropna=False):
+        rates = runs[runs["busbw_GB_s"] > 0].groupby("message_bytes")["busbw_GB_s"].median()
+        large = not rates.empty and rates.index[-1] >= MESSAGE_BYTES / 8
+        logs = (
+            np.interp(np.log(MESSAGE_BYTES), np.log(rates.index), np.log(rates))
+            if large
+            else np.nan
+        )
+        small = runs.loc[runs["message_bytes"] <= _SMALL_BYTES, "time_us"].min()
+        rate = np.exp(logs)
+        rows.append([family, source, rate, rate / nominal, 1e-6 * small])
+    found = pd.DataFrame(rows, columns=["family", "source", "GB_per_s", "share", "latency_s"])
+    return found.groupby(["family", "source"], as_index=False).median()
+
+
+def priors() -> dict[str, tuple[float, float]]:
+    """Return the mean and deviation of each constant over clusters before cases are seen.
+
+    Those of links come from isolated all-reduces.
+    """
+    table = all_reduces().set_index("family")
+    logs = np.log(table[["GB_per_s", "share", "latency_s"]])
+    between = table.index.isin(["tcp", "rdma"])
+    of_links = {
+        name: _normal(logs.loc[rows, "latency_s"])
+        for name, rows in (("latency_within", ~between), ("latency_between", between))
+    }
+    for name in LINKS:
+        family = {"bridge": "pcie"}.get(name, name)  # no all-reduce over a bridge was published
+        mean, deviation = _normal(logs.loc[family, "GB_per_s" if name == "tcp" else "share"])
+        of_links[name] = (mean + np.log(IN_TRAINING), deviation)
+    return of_links | {
+        "hidden": (-0.5, 1.0),
+        "devices_differ": (np.log(0.012), 1.2),
+        "nodes_differ": (np.log(0.012), 1.2),
+        "contention_within": (0.2, 0.3),
+        "contention_between": (0.1, 0.15),
+    }
+
+
+def _normal(values: pd.Series) -> tuple[float, float]:
+    return float(values.mean()), max(float(values.std()), _LEAST_DEVIATION)
+
+
+PRIORS = priors()
 
 
 class Case(NamedTuple):
@@ -138,8 +184,8 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
         most > case.cluster.devices_per_node,
     )
     for name in draws.normals:
-        within = name in ("devices_differ", "contention_within")
-        across = name in ("nodes_differ", "contention_between", "tcp", "rdma")
+        within = name in ("devices_differ", "contention_within", "latency_within")
+        across = name in ("nodes_differ", "contention_between", "latency_between", "tcp", "rdma")
         if name in PRIORS and (inside or not within) and (many or not across):
             yield name
 

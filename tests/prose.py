@@ -12,11 +12,11 @@ from html.parser import HTMLParser
 Attributes = dict[str, str]
 
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
-_NO_PROSE_TAGS, _NO_PROSE = {"code", "pre", "svg", "script", "style"}, {"nw-formula"}
-_GIVEN_TAGS = {"data", "table", "select", "figcaption"}
+_GIVEN_TAGS = {"data", "table", "select", "figcaption", "code", "pre", "svg", "script", "style"}
 _GIVEN = {
     *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # words of charts, records and cells
     *("failure", "warning"),  # admonitions: reasons that records give
+    "nw-formula",
     "nw-toc",  # repeats headings, which are checked where they stand
 }
 _GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
@@ -39,10 +39,9 @@ _ALLOWED = {
 class _Prose(HTMLParser):
     """The text of an article, block by block, without the text inside elements with a source."""
 
-    def __init__(self, page: str, template: bool) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.open: list[tuple[str, bool]] = []  # tags, and whether numbers inside have a source
-        self.template = template  # all text of a template is prose
         self.blocks = [""]
         self.sources: list[Attributes] = []
         self.feed(page)
@@ -54,22 +53,16 @@ class _Prose(HTMLParser):
         if tag in ("p", "li", "h1", "h2", "h3", "h4", "td", "dd", "dt", "div", "summary"):
             self.blocks.append("")
         if tag not in _VOID:
-            given = _is_no_prose(tag, named) or (not self.template and _is_given(tag, named))
-            self.open.append((tag, given))
+            self.open.append((tag, _is_given(tag, named)))
 
     def handle_endtag(self, tag: str) -> None:
         while any(one == tag for one, _ in self.open) and self.open.pop()[0] != tag:
             pass
 
     def handle_data(self, text: str) -> None:
-        inside = self.template or any(tag == "article" for tag, _ in self.open)
-        if inside:
+        if any(tag == "article" for tag, _ in self.open):
             given = any(gives for _, gives in self.open)
             self.blocks[-1] += "…" if given else text
-
-
-def _is_no_prose(tag: str, named: Attributes) -> bool:
-    return tag in _NO_PROSE_TAGS or bool(set(named.get("class", "").split()) & _NO_PROSE)
 
 
 def _is_given(tag: str, named: Attributes) -> bool:
@@ -83,20 +76,14 @@ def _is_given(tag: str, named: Attributes) -> bool:
     )
 
 
-def typed_numbers(page: str, *, template: bool = False) -> list[str]:
-    """Return every number of the article that has no source, with the words around it.
-
-    Args:
-        page: the HTML of the page.
-        template: whether `page` is a template without its substitutions. Then every number that is
-            not in code or a formula is returned.
-    """
-    return [found for block in _Prose(page, template).blocks for found in _in_block(block)]
+def typed_numbers(page: str) -> list[str]:
+    """Return every number of the article that has no source, with the words around it."""
+    return [found for block in _Prose(page).blocks for found in _in_block(block)]
 
 
 def sources(page: str) -> list[Attributes]:
     """Return the attributes of the elements that name the source of their numbers."""
-    return _Prose(page, template=True).sources
+    return _Prose(page).sources
 
 
 def _in_block(block: str) -> Iterator[str]:

@@ -10,8 +10,8 @@ import pytest
 
 from nodewise.cluster import cgroup
 
-ATTEMPTS = 5
-WAIT_S = 25  # for a quiet machine, before each attempt
+ATTEMPTS = 4
+WAIT_S = 20  # for a quiet machine, before each attempt
 _QUIET = 0.95  # of each core
 _SPIN = """
 import time

@@ -1,7 +1,9 @@
 """Observe a cell from outside: find its workers, and check that it leaves nothing behind."""
 
 import os
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -37,6 +39,17 @@ def slower() -> float:
     The result is at least 1: on a faster core, bounds stay as they are.
     """
     return max(1.0, Machine.here().reference_s / _REFERENCE_S)
+
+
+def wait_until(
+    true: Callable[[], object], within_s: float = 60, run: "subprocess.Popen[str] | None" = None
+) -> None:
+    """Wait until `true()` holds; fail if that takes too long or the command `run` has ended."""
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {within_s:g} s"
+        assert run is None or run.poll() is None
+        time.sleep(0.05)
 
 
 def runs(pid: int) -> bool:

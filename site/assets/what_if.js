@@ -109,7 +109,7 @@
     return (draws[0]?.[1].counts ?? []).map((_, i) => each(i));
   }
 
-  /** Return coefficients with what was typed in the fields that changed, and with the devices. */
+  /** Return coefficients with what was typed in the fields that changed, and with the speed of devices. */
   function entered(values, changed) {
     const own = { ...values };
     for (const [coefficient, [name, read]] of Object.entries(COEFFICIENTS)) {
@@ -420,10 +420,6 @@ ${band}<polyline class="line" points="${line.join(" ")}"/>
       label.hidden = !label.dataset.of.split(" ").includes(field("law").value);
       label.querySelector("input").disabled = label.hidden; // or it could stop the others
     }
-    for (const one of box.querySelectorAll("[data-devices]")) {
-      one.hidden = !preset().one_core;
-    }
-    nameDevice();
     if (complain()) {
       return;
     }
@@ -479,19 +475,8 @@ ${band}<polyline class="line" points="${line.join(" ")}"/>
     history.replaceState(null, "", address);
   }
 
-  /** Name the device that is as many times as fast as one core, if one is. */
-  function nameDevice() {
-    const speed = String(typed("speed"));
-    const known = [...field("device").options].some(({ value }) => value === speed);
-    field("device").value = known ? speed : "other";
-  }
-
-  /** A chosen link has a rate and a latency; what is typed there is another link. A chosen device
-   * is so many times as fast as one core. */
+  /** A chosen link has a rate and a latency; what is typed there is another link. */
   function follow(name) {
-    if (name === "device") {
-      field("speed").value = field("device").value;
-    }
     if (name === "link" && field("link").value) {
       [field("rate_mbit").value, field("latency_ms").value] = field("link").value.split(" ");
     } else if (["rate_mbit", "latency_ms"].includes(name)) {

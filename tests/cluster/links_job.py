@@ -5,7 +5,6 @@ python links_job.py flood          nodes 0 and 1 send more to node 2 than slow l
 python links_job.py latency MS     round-trip time of a byte between two nodes
 python links_job.py refused        the reason why no private network is permitted, or null
 python links_job.py shared         whether two processes talk, in a private network or not
-python links_job.py look           the output of nodewise doctor
 """
 
 import json
@@ -18,7 +17,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import doctor, links, namespace, process
+from nodewise.cluster import links, namespace, process
 from nodewise.core.errors import RefusedError
 
 MEGABYTES = 5
@@ -148,11 +147,7 @@ def shared():
     return {"private": private, "heard": heard}
 
 
-def look():
-    return doctor.report(doctor.look())
-
-
-WORK = (transfer, flood, latency, refused, shared, look)
+WORK = (transfer, flood, latency, refused, shared)
 
 if __name__ == "__main__":
     print(json.dumps({work.__name__: work for work in WORK}[sys.argv[1]]()))

@@ -2,12 +2,13 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import ssh_hosts
+
+from traces import wait_until
 
 NET = "10.211.8"
 
@@ -88,12 +89,12 @@ def _daemons(folder: Path, namespaces: list[str]) -> Iterator[Inside]:
         def inside(*command: str, at: Path = folder) -> list[str]:
             return ["nsenter", f"--target={pids[0]}", "-m", "-u", "-n", f"--wd={at}", *command]
 
-        _wait_for(lambda: Path(f"/proc/{pids[0]}/comm").read_text() == "slurmd\n")
+        wait_until(lambda: Path(f"/proc/{pids[0]}/comm").read_text() == "slurmd\n")
         start(*inside("slurmctld", "-D"))
-        _wait_for(lambda: said(inside, "sinfo", "-h", "-o", "%D %t") == f"{len(names)} idle\n")
+        wait_until(lambda: said(inside, "sinfo", "-h", "-o", "%D %t") == f"{len(names)} idle\n")
         yield inside
         said(inside, "scancel", "--user=root")
-        _wait_for(lambda: said(inside, "squeue", "-h") == "")
+        wait_until(lambda: said(inside, "squeue", "-h") == "")
     finally:
         for daemon in reversed(started):
             daemon.kill()
@@ -117,10 +118,3 @@ def _configure(folder: Path, names: list[str]) -> None:
     (folder / "etc/slurm.conf").write_text(
         _CONF.format(NET=NET, folder=folder, nodes="\n".join(nodes))
     )
-
-
-def _wait_for(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -18,7 +18,7 @@ import pytest
 from nodewise.cluster import memory, process
 from nodewise.cluster.process import WorkerError
 from nodewise.core.errors import RefusedError
-from traces import runs
+from traces import runs, wait_until
 
 
 def job(work, tmp_path, size=3, time_limit_s=60.0):
@@ -39,13 +39,6 @@ def group_leaders():
     """Return the child processes of this process that lead a process group."""
     children = psutil.Process().children(recursive=True)
     return {child.pid for child in children if os.getpgid(child.pid) == child.pid}
-
-
-def wait_until(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time"
-        time.sleep(0.05)
 
 
 def tell_much(rank, channel):

@@ -15,6 +15,7 @@ import pytest
 from nodewise.cluster import cgroup, namespace
 from nodewise.cluster.worker_state import cpu_s
 from quiet import BusyError, when_quiet, with_free_cores
+from traces import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -65,10 +66,7 @@ def left():
 def nothing_is_left():
     before = left()
     yield
-    deadline = time.monotonic() + 30
-    while left() - before:
-        assert time.monotonic() < deadline, left() - before
-        time.sleep(0.1)
+    wait_until(lambda: not left() - before)
 
 
 def run(*command, environment=None):

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from importlib.util import find_spec
 from shutil import which
 
@@ -14,6 +13,7 @@ import yaml
 import projects
 from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
+from traces import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,16 +55,8 @@ def start(inside, project, *command: str):
 def begun(inside, project, out: str):
     """Start a long cell; return its process and its job id once its workers run."""
     run = start(inside, project, *measure(LONG, out))
-    wait_for(lambda: len(ssh_hosts.agents(project)) >= 6, run)
+    wait_until(lambda: len(ssh_hosts.agents(project)) >= 6, 120, run)
     return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
-
-
-def wait_for(true, run=None) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert run is None or run.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def check(record, name: str) -> None:
@@ -81,7 +73,7 @@ def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, 
     said = projects.finish(run)
     assert run.returncode == 0, said
     check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
-    wait_for(lambda: not ssh_hosts.agents(project))
+    wait_until(lambda: not ssh_hosts.agents(project))
 
 
 def write_study(project, name: str) -> str:
@@ -129,7 +121,7 @@ def test_the_links_between_the_nodes_of_an_allocation_are_calibrated(project, in
     assert (found.kind, found.cluster.label) == ("measured", "our Slurm")
     (launch,) = found.launches
     assert launch.transfer.round_trip_s > 0 and launch.all_reduces
-    wait_for(lambda: not ssh_hosts.agents(project))
+    wait_until(lambda: not ssh_hosts.agents(project))
 
 
 @pytest.mark.skipif(
@@ -154,7 +146,7 @@ def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(project
     assert run.returncode == 2, said
     assert f"nodewise: the Slurm job {job} has ended (" in said
     assert not (project / "ended.json").exists()
-    wait_for(lambda: not ssh_hosts.agents(project))
+    wait_until(lambda: not ssh_hosts.agents(project))
 
 
 def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):

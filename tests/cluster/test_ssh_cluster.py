@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import distribution, version
@@ -20,6 +19,7 @@ from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.units import counted
 from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
+from traces import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,21 +72,6 @@ def start(project, settings: str, out: str, how: str, model=OWN_MODEL):
     return projects.start(project, "nodewise", "measure", *words, "--cluster", settings)
 
 
-def wait_for_workers(run, there: Path) -> None:
-    """Wait until each of two hosts runs an agent, its guard and a worker."""
-    deadline = time.monotonic() + 120
-    while len(ssh_hosts.agents(there)) < 6:
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def wait_for_the_end(there: Path) -> None:
-    deadline = time.monotonic() + 30
-    while left := ssh_hosts.agents(there):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
-
-
 RATES = """
 def slower(epoch, rate):
     return rate / (1 + 9 * epoch)
@@ -129,7 +114,7 @@ def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_no
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
     losses = [epoch.loss for epoch in record.result.epochs]
     assert len(set(losses)) == 3
-    wait_for_the_end(tmp_path / "there")
+    wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
 
 
 def mistakes(hosts: Path, folder: Path) -> str:
@@ -191,10 +176,10 @@ def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_
         "k.json",
         "--nodes 2 --batch 32 --epochs 999",
     )
-    wait_for_workers(run, tmp_path / "there")
+    wait_until(lambda: len(ssh_hosts.agents(tmp_path / "there")) >= 6, 120, run)  # on two hosts
     run.send_signal(signal.SIGKILL)
     run.wait()
-    wait_for_the_end(tmp_path / "there")
+    wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
 
 
 def test_doctor_examines_each_host(project, hosts, tmp_path):
@@ -248,7 +233,7 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert longest.seconds_each * RATE_MBIT / 8 == pytest.approx(
         longest.payload_bytes / 1e6, rel=0.3
     )
-    wait_for_the_end(tmp_path / "there")
+    wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
 
 
 def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_path):
@@ -269,11 +254,11 @@ def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_pa
 def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
     how = "--nodes 2 --batch 32 --epochs 99"
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
-    wait_for_workers(run, tmp_path / "there")
+    wait_until(lambda: len(ssh_hosts.agents(tmp_path / "there")) >= 6, 120, run)  # on two hosts
     with ssh_hosts.cut(f"{PREFIX}2"):
         said = projects.finish(run)
         assert run.returncode == 1, said
         record = read_record(project / "cut.json")
         assert record.status == "failed", said
         assert "node" in record.failure.reason
-        wait_for_the_end(tmp_path / "there")
+        wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))

@@ -1,7 +1,6 @@
 """`nodewise fit`, `predict` and `optimum` with curves that were measured elsewhere."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -80,18 +79,6 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
         fitted(tmp_path, csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective"))
 
 
-@pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
-def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
-    file = fitted(tmp_path, csv_of(*rows), draws=100)
-    ((_, answer),) = optimum_rows(answered(file, [1, 2, 4, 8, 64]))
-    json.dumps(answer, allow_nan=False)
-    unknown = all(best["nodes"] is None for best in answer["best"])
-    assert unknown == answer["answer"].startswith("Unknown")
-    predicted = predictions(file, [1, 2, 64])
-    json.dumps(predicted, allow_nan=False)
-    assert [row["nodes"] for row in predicted] == [1, 2, 64]
-
-
 def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
     rows = predictions(ring, [1, 8, 64], batch=64)
     for row in rows:
@@ -99,15 +86,6 @@ def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
         assert row["step_time_s"] == pytest.approx(truth, rel=0.1)
         assert row["low"] <= truth <= row["high"]
         assert row["samples_per_s"] == pytest.approx(row["nodes"] * 64 / row["step_time_s"])
-
-
-def test_rows_say_what_leaves_the_measured_range(ring):
-    """Points were measured on 1 to 4 nodes with 32 to 128 examples each."""
-    kinds = {(4, 64): "fitted", (5, 64): "predicted", (9, 64): "extrapolated"}
-    kinds |= {(2, 100): "fitted", (2, 256): "predicted", (2, 257): "extrapolated"}
-    for (nodes, batch), kind in kinds.items():
-        (row,) = predictions(ring, [nodes], batch=batch)
-        assert (row["kind"], row["extrapolated"]) == (kind, kind == "extrapolated")
 
 
 def test_every_measured_batch_is_predicted_unless_one_is_asked_for(ring):
@@ -140,32 +118,6 @@ def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     assert row["time"] == pytest.approx(truth, rel=0.05)
 
 
-def test_examples_of_an_epoch_make_steps_epochs(ring):
-    (row,) = predictions(ring, [4], batch=64, examples=25_600)
-    assert (row["job"], row["time"]) == ("epoch", pytest.approx(100 * row["step_time_s"]))
-    (row,) = predictions(ring, [4], batch=64)
-    assert (row["job"], row["time"]) == (
-        "1M examples",
-        pytest.approx(row["step_time_s"] * 1e6 / 256),
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "note"),
-    [
-        (["a,1,64,1.0"], "one number of nodes"),
-        (["a,3,64,1.0"], "one number of nodes"),
-        (["a,2,64,1.1", "a,4,64,1.2"], "not measured on one node"),
-        (["a,1,64,1.0", "a,2,64,0.8"], "a step takes 20% less time on 2 nodes"),
-        (["a,1,64,1.0", "a,2,64,1.2"], "no collective given: a ring is assumed"),
-        (["a,1,64,1.0", "a,2,64,1.2"], "one batch per worker"),
-    ],
-)
-def test_what_the_points_do_not_tell_is_said(tmp_path, rows, note):
-    (curve,) = fitted(tmp_path, csv_of(*rows)).curves
-    assert any(note in each for each in curve.notes)
-
-
 def test_a_collective_that_a_curve_of_the_cluster_names_counts_for_the_link(tmp_path):
     rows = [
         f"{curve},{n},64,{1 + n / 9},1e6,{more}"
@@ -176,19 +128,6 @@ def test_a_collective_that_a_curve_of_the_cluster_names_counts_for_the_link(tmp_
     assert [curve.collective for curve in file.curves] == ["tree", "tree", "ring"]
     assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
     assert "no collective given: a ring is assumed" in file.curves[2].notes
-
-
-def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):
-    gaps = [f"gaps,{n},64,{ring_s(n, 64)!r}" for n in (1, 8, 16, 32, 64)]
-    repeats = [f"repeats,{n},64,{ring_s(n, 64) * x!r}" for n in (1, 2, 3) for x in (0.96, 1, 1.05)]
-    over = ["over,1,64,1.0", "over,2,64,0.8", "over,4,64,0.82"]
-    file = fitted(tmp_path, csv_of(*gaps, *repeats, *over))
-    rows = predictions(file, [1, 2, 4, 64, 128])
-    assert len(rows) == 15
-    for row in rows:
-        assert 0 < row["low"] <= row["step_time_s"] <= row["high"]
-        if row["curve"] != "over":
-            assert row["step_time_s"] == pytest.approx(ring_s(row["nodes"], 64), rel=0.5)
 
 
 def width(file: FitFile, nodes: int) -> float:
@@ -233,18 +172,6 @@ def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
     again = read_fit(tmp_path / "fit.json")
     (row,) = predictions(again, [4])
     assert row["step_time_s"] == pytest.approx(1.2, rel=0.2)
-
-
-@given(scale=st.sampled_from([1e-6, 1e-3, 10.0, 1e6]), collective=st.sampled_from(["ring", "tree"]))
-def test_the_unit_of_time_does_not_matter(tmp_path_factory, scale, collective):
-    folder = tmp_path_factory.mktemp("scale")
-    found = []
-    for factor in (1.0, scale):
-        rows = [f"a,{n},64,{factor * t!r},{collective}" for n, t in ((1, 1.0), (2, 1.3), (4, 1.5))]
-        file = fitted(folder, csv_of(*rows, header=f"{HEADER},collective"))
-        (row,) = predictions(file, [16])
-        found.append([row[name] / factor for name in ("step_time_s", "low", "high")])
-    assert found[1] == pytest.approx(found[0], rel=0.02)
 
 
 NUMBERS = st.floats(1e-9, 1e9) | st.sampled_from([1e-9, 1e9, 1.0])
@@ -300,13 +227,6 @@ def test_a_fit_is_the_same_after_writing_and_reading(tmp_path, ring):
         assert after["low"] == pytest.approx(before["low"], rel=1e-3)
 
 
-def test_a_fit_can_be_read_by_people(tmp_path, ring):
-    write_fit(tmp_path / "fit.json", ring)
-    lines = (tmp_path / "fit.json").read_text().splitlines()
-    assert len(lines) < 350
-    assert any(re.fullmatch(r' *"draws": \[.*\]', line) for line in lines)
-
-
 def test_the_same_measurements_give_the_same_file(tmp_path):
     for name in ("one.json", "two.json"):
         write_fit(tmp_path / name, fit_measurements(import_curves(TEMPLATE, "csv"), draws=20))
@@ -348,12 +268,6 @@ def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
     assert message.startswith(f"{path}: ") and "\n" not in message
     if damage == "later version":
         assert "version" in message
-
-
-def test_a_missing_fit_is_one_clear_line(tmp_path):
-    for missing in (tmp_path / "fit.json", tmp_path):
-        with pytest.raises(UserError, match="cannot be read"):
-            read_fit(missing)
 
 
 # the best number of nodes

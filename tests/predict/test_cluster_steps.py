@@ -24,12 +24,13 @@ def certain(**means):
     known["clusters"] = {
         name: (means.get(name, mean), 0.0) for name, (mean, _) in known["clusters"].items()
     }
-    return known | {"noise": 1e-9, "latency_s": [0.0, 0.0]}
+    return known | {"noise": 1e-9}
 
 
 NOTHING = {
     "devices_differ": -50.0, "nodes_differ": -50.0, "contention_within": 0.0,
-    "contention_between": 0.0, "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
+    "contention_between": 0.0, "latency_within": -50.0, "latency_between": -50.0,
+    "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
 }  # fmt: skip
 
 

@@ -90,12 +90,6 @@ def test_latency_and_bandwidth_are_shared_by_the_models_of_a_link():
     )
 
 
-def test_models_of_other_links_are_none_of_its_business():
-    both = together(points(seconds_per_byte=1e-6), points(), link=("slow", "fast"))
-    fitted = fit(RingAllReduce(), both)
-    assert ask(fitted, [8], 32, link="fast") == pytest.approx(truth([8], 32), rel=0.03)
-
-
 def test_parts_that_were_measured_tell_what_totals_do_not():
     law, at = RingAllReduce(), Points.of([2.0], 64, PAYLOAD)
     values = TRUTH | {"latency_s": 0.02}
@@ -119,30 +113,6 @@ def test_a_curve_that_obeys_another_law_does_not_pull_the_others_along():
     odd = replace(odd, step_s=1.5 * odd.step_s)
     fitted = fit(RingAllReduce(), together(fair, odd, model=("fair", "odd")))
     assert ask(fitted, [8], 64, model="fair") == pytest.approx(truth([8], 64), rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "asked"), [((1,), 8), ((4,), 8), ((2, 3), 8), ((1, 8, 16, 32, 64), 4)]
-)
-def test_any_points_give_a_fit_whose_interval_holds_the_truth(nodes, asked):
-    fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,)))
-    at = Points.of([asked], 64, PAYLOAD)
-    low, high = interval_of(fitted.draw(at))
-    if len(nodes) == 1:
-        # With one number of nodes, compute cannot be told from the rest.
-        assert high[0] > 1.3 * low[0]
-    if nodes != (1,):  # Points on one node tell nothing about the link.
-        assert low[0] <= truth([asked], 64)[0] * 1.02
-        assert high[0] >= truth([asked], 64)[0] * 0.98
-
-
-def test_fewer_points_give_wider_intervals():
-    widths = []
-    for nodes in ((1, 2), (1, 2, 4), (1, 2, 4, 8)):
-        fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,), noise=0.03, seed=3))
-        low, high = interval_of(fitted.draw(Points.of([16], 64, PAYLOAD)))
-        widths.append(float(high[0] / low[0]))
-    assert widths[0] > widths[2]
 
 
 def test_what_is_not_identified_is_said():

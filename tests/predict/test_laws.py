@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
@@ -32,12 +31,6 @@ def label(law):
 def none(law):
     """Return coefficients that are all 0."""
     return {c.name: 0.0 for c in law.parameters}
-
-
-@st.composite
-def values_of(draw, law):
-    """Draw coefficients that a fit may give: at least 0."""
-    return {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
 
 
 def some_values(law, seed=0):
@@ -91,14 +84,6 @@ def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes)
     # a star's driver that begins to send when all is summed
     p = none(law) | {"seconds_per_byte": 1.0, "turns_share": 1.0}
     assert law.seconds(p, at)["communicate"] == pytest.approx(float(sum(sent)))
-
-
-def test_a_ring_is_right_between_powers_of_two():
-    for nodes in (3, 5, 6, 7):
-        sent = ring_messages(nodes, Fraction(105))
-        p = none(RingAllReduce) | {"latency_s": 1.0, "seconds_per_byte": 1.0}
-        found = RingAllReduce().seconds(p, Points.of(nodes, 1, 105))["communicate"]
-        assert found == pytest.approx(len(sent) + float(sum(sent)))
 
 
 def test_averaging_is_a_ring_now_and_then_and_waits_less():

@@ -31,13 +31,6 @@ def test_devices_of_several_machines_fill_them_and_are_called_devices(ask):
     assert " devices next" in row["answer"]
 
 
-def test_what_lies_between_points_says_nothing_of_what_comes_after_them(ask):
-    header = "curve,n_devices,n_nodes,devices_per_node,scaling,global_batch,quantity,value,unit"
-    rows = [f"a,{n},1,8,strong,512,run_time,{6 + 54 / n},min" for n in (1, 2, 4)]
-    (row,) = ask(header, rows, "next", "--nodes", "1-16")
-    assert row["nodes"] is None or row["nodes"] > 4
-
-
 def test_a_shared_batch_is_measured_on_a_number_that_divides_it(ask):
     header = "curve,n_devices,n_nodes,devices_per_node,scaling,global_batch,quantity,value,unit"
     rows = [f"a,{n},1,8,strong,512,step_time,{0.4 + 0.6 / n},s" for n in (1, 2, 4)]

@@ -10,7 +10,6 @@ from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.published import ntua
 
 EXAMPLES = 60_000
-LABEL = "0.2 core, 100 Mbit/s"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve, Measured
@@ -94,11 +93,6 @@ def test_quantities_follow_from_the_step_time():
     assert found.table["kind"].tolist() == ["fitted", "fitted"]
     far = ask([3, 5, 9]).table["kind"]
     assert far.tolist() == ["fitted", "fitted", "predicted", "extrapolated"]
-
-
-def test_costs_have_a_unit():
-    assert ask().job.units["cost"] == "node-hours"
-    assert ask(price=2.0, currency="EUR").job.units["cost"] == "EUR"
 
 
 def test_a_run_takes_the_steps_to_its_accuracy():
@@ -223,22 +217,6 @@ def test_a_deadline_or_budget_that_is_missed_names_the_closest_number():
     assert found.best("budget").nodes is None and "1 node " in found.sentence("budget")
 
 
-def test_an_uncertain_critical_batch_makes_the_best_number_uncertain():
-    draws = np.array([[1.0, 64.0], [1.0, 6400.0]])
-    values = VALUES | {"seconds_per_byte": 4e-11}
-    sure, unsure = (
-        ask(
-            law=Star(),
-            values=values,
-            draws=[values] * 10,
-            steps=StepsToAccuracy(1.0, 640.0, rows, 0.9),
-        )
-        for rows in (draws[:1], draws)
-    )
-    (low, high), (lower, higher) = sure.best("fastest").range, unsure.best("fastest").range
-    assert higher / lower > 1.5 * high / low
-
-
 def test_an_answer_says_that_its_number_or_batch_was_not_measured():
     """Points were measured on 1 to 4 nodes with 32 to 512 examples each."""
     for nodes, batch, kind, told in (
@@ -255,12 +233,3 @@ def test_an_answer_says_that_its_number_or_batch_was_not_measured():
         assert best.nodes == nodes[-1] and (best.probability is None) == bool(told)
         assert ("measured" in found.sentence("fastest")) == bool(told)
         assert not told or told in found.sentence("fastest")
-
-
-def test_fewer_nodes_than_were_measured_are_not_measured_either():
-    fitted = known(RingAllReduce(), VALUES)
-    several = tuple(point for point in CURVE.measured if point.nodes > 2)
-    curve = CURVE.model_copy(update={"measured": several})
-    found = CurvePredictions([curve], {"a": fitted}).answer(curve, [1, 2, 3], Job(), batch=64)
-    assert found.table["kind"].tolist() == ["extrapolated", "predicted", "fitted"]
-    assert "(not measured)" in found.sentence("cheapest")

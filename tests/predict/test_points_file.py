@@ -4,7 +4,6 @@ import csv
 import json
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +13,6 @@ from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import fit_measurements
 from nodewise.predict.points_file import predict_points, read_points
-from nodewise.predict.published_curves import read_published, scaling_of
-from nodewise.predict.similar_curves import SimilarCurves
 from nodewise.results.curve_units import parse_unit
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import import_curves
@@ -116,17 +113,6 @@ def test_every_point_is_answered_in_order_and_in_the_unit_of_its_curve(tmp_path)
     assert "img/s" in shown.output
 
 
-def test_curves_in_units_of_their_own_go_on_as_similar_published_curves(tmp_path):
-    rows, _ = curves()["images"]
-    write(tmp_path / "curves.csv", rows)
-    (mine,) = read = import_curves(tmp_path / "curves.csv").curves
-    file = fit_measurements(import_curves(tmp_path / "curves.csv"), draws=2)
-    (found,) = predict_points(file, [{"curve": "images", "n_devices": "16", "n_nodes": "4"}])
-    similar = SimilarCurves([*read_published(), *map(scaling_of, read)])
-    ends = 16 * np.exp(similar.predict(scaling_of(mine), np.array([16.0]), np.array([4.0]))[:, 0])
-    assert [found["value"], found["low"], found["high"]] == pytest.approx(ends.tolist())
-
-
 @pytest.mark.parametrize(
     ("quantity", "unit", "clock", "value"),
     [
@@ -177,35 +163,6 @@ def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_
     assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
 
 
-def test_the_time_of_a_step_is_never_multiplied_by_the_devices(tmp_path):
-    rows = [row("a", n, "step_time", "ms/step/GPU", 100, batch_per_device=64) for n in (1, 4)]
-    (curve,) = curves_of(tmp_path / "curves.csv", rows)
-    assert [point.step_time for point in curve.measured] == pytest.approx([0.1, 0.1])
-
-
-def test_a_rate_in_tokens_has_a_note_that_steps_need_a_batch_in_tokens(tmp_path):
-    rows = [row("a", n, "throughput", "tokens/s", 8000 * n, batch_per_device=16) for n in (1, 8)]
-    (curve,) = curves_of(tmp_path / "curves.csv", rows)
-    assert any("right only if the batch is in tokens" in note for note in curve.notes)
-
-
-def test_a_curve_whose_rows_contradict_themselves_has_a_note(tmp_path):
-    rows = [
-        row("a", n, "throughput", "img/s", 300 * n, n_nodes=1, batch_per_device=64) for n in (1, 2)
-    ]
-    rows[0] |= {"n_nodes": 4}
-    rows[1] |= {"global_batch": 512}
-    rows.append(rows[0] | {"n_devices": 16, "n_nodes": 2})
-    rows.append(rows[0] | {"n_devices": 3, "n_nodes": 3, "global_batch": 190})  # rounded
-    write(tmp_path / "curves.csv", rows)
-    read = import_curves(tmp_path / "curves.csv")
-    assert read.notes == ("columns not used: note",)
-    (curve,) = read.curves
-    assert any("machines cannot hold them" in note for note in curve.notes)
-    first, second, *_ = curve.measured
-    assert (first.hosts, second.batch_per_worker) == (None, 64)
-
-
 @pytest.mark.parametrize(
     ("scaling", "batches", "wrong"),
     [
@@ -230,15 +187,6 @@ def test_a_scaling_that_the_batches_contradict_is_not_used(tmp_path, scaling, ba
     assert not wrong or f"but the global batch is {wrong} at all points" in notes[0]
 
 
-def test_strong_scaling_with_rounded_batches_is_no_contradiction(tmp_path):
-    rows = [
-        row("a", n, "run_time", "s", 90 / n, "strong", batch_per_device=round(512 / n))
-        for n in (1, 3, 6, 48)
-    ]
-    (curve,) = curves_of(tmp_path / "curves.csv", rows)
-    assert curve.scaling == "strong"
-
-
 @pytest.mark.parametrize(
     ("quantity", "unit", "value"), [("step_time", "s", 0.1), ("throughput", "img/s", 320)]
 )
@@ -256,24 +204,6 @@ def test_an_interval_at_another_batch_holds_steps_that_do_not_depend_on_it(
     for found, batch in ((near, 40), (more, 400), (less, 1)):
         ends = sorted([same["value"], same["value"] * batch / 32])
         assert found["low"] < ends[0] < ends[1] < found["high"]
-
-
-def test_batches_that_vary_are_continued_as_far_as_they_varied(tmp_path):
-    rows = [
-        row("a", n, "run_time", "min", 100 / n, batch_per_device=batch)
-        for n, batch in ((8, 64), (16, 32), (32, 32))
-    ]
-    points = "curve,n_devices,batch_per_device\na,64,32\na,64,16\na,64,4\n"
-    _, half, eighth = answers(tmp_path, rows, points)
-    assert not half["extrapolated"]
-    assert half["high"] / half["low"] < eighth["high"] / eighth["low"] / 3
-
-
-def test_a_curve_of_one_point_is_answered_there_by_that_point(tmp_path):
-    rows = [row("a", 8, "throughput", "img/s", 300, batch_per_device=64)]
-    (found,) = answers(tmp_path, rows, "curve,n_devices\na,8\n")
-    assert found["value"] == pytest.approx(300)
-    assert 280 < found["low"] < found["high"] < 320
 
 
 def test_points_that_contradict_themselves_have_an_error(tmp_path):
@@ -311,15 +241,6 @@ def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
     assert "--nodes 1024: is more than the examples of the global batch" in shown
 
 
-def test_rows_of_blank_cells_are_answered_and_blank_lines_are_not(tmp_path):
-    rows = curves()["images"][0]
-    points = "curve,n_devices\nimages,8\n,\nimages,16\n\n   ,  \n  \nimages,4\n"
-    found = answers(tmp_path, rows, points)
-    assert [each["n_devices"] for each in found] == [8, None, 16, None, 4]
-    assert ["error" in each for each in found] == [False, True, False, True, False]
-    assert answers(tmp_path, rows, "curve,n_devices\n") == []
-
-
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     path = tmp_path_factory.mktemp("fitted") / "curves.csv"
@@ -341,14 +262,6 @@ def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
     assert [each["curve"] or "" for each in found] == [cells[0].strip() for cells in rows]
     for each in found:
         assert "error" in each or each["low"] <= each["value"] <= each["high"]
-
-
-def test_columns_named_like_answers_do_not_survive(tmp_path):
-    points = "curve,n_devices,value,low,error,unit\nimages,8,5,6,7,h\nimages,0,1,2,3,h\n"
-    good, bad = answers(tmp_path, curves()["images"][0], points)
-    assert (good["unit"], set(good) & {"error"}) == ("img/s", set())
-    assert good["low"] < good["value"] < good["high"]
-    assert set(bad) == {"curve", "n_devices", "error"}
 
 
 def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):

@@ -58,23 +58,10 @@ def test_runs_at_several_global_batches_give_the_law_back():
     assert low < CRITICAL < high
 
 
-def test_the_order_of_rows_does_not_matter():
-    epochs = pd.concat([run("a", 32), run("b", 128)])
-    shuffled = fit_steps(epochs.sample(frac=1, random_state=1), 0.8)
-    assert shuffled.minimum_steps == pytest.approx(fit_steps(epochs, 0.8).minimum_steps)
-
-
 def test_without_a_target_it_is_the_highest_that_all_runs_reach():
     few, many = run("a", 32, epochs=12), run("b", 128, epochs=10)
     found = fit_steps(pd.concat([few, many]))
     assert found.target == min(few["accuracy"].max(), many["accuracy"].max())
-
-
-def test_two_batches_leave_the_critical_batch_wide():
-    narrow = fit_steps(pd.concat([run(str(b), b) for b in (8, 32, 64, 128, 512)]), 0.8)
-    wide = fit_steps(pd.concat([run(str(b), b) for b in (64, 128)]), 0.8)
-    (low, high), (lower, higher) = narrow.critical_batch_interval, wide.critical_batch_interval
-    assert higher / lower > high / low
 
 
 @pytest.mark.parametrize(
@@ -139,13 +126,6 @@ def test_no_batch_large_enough_is_an_infinite_critical_batch():
     assert law.critical_batch_interval == (100.0, np.inf)
 
 
-def test_draws_are_as_many_as_asked_for():
-    law = StepsToAccuracy(1.0, 2.0, np.array([[1.0, 2.0], [3.0, 4.0]]))
-    drawn = law.draw(np.array([1, 2]), 5)
-    assert drawn.shape == (5, 2)
-    assert drawn[:3].tolist() == [[3, 2], [7, 5], [3, 2]]
-
-
 # --- from the noise scale ---
 
 
@@ -162,12 +142,6 @@ def test_the_noise_scale_is_the_critical_batch():
     assert law.critical_batch == pytest.approx(300)
     assert law.critical_batch_interval == pytest.approx((300, 300))
     assert law.target is None
-
-
-def test_its_draws_spread_over_the_training():
-    law = noise_law(np.full((3, 4), 100.0), np.array([[10.0] * 4, [1.0] * 4, [0.1] * 4]))
-    assert law.critical_batch == pytest.approx(100)
-    assert law.critical_batch_interval == pytest.approx((10, 1000))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,8 @@ from nodewise.predict.answers import Job
 from nodewise.predict.curve_groups import find_groups, law_of
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
-from nodewise.predict.judge import EACH, LARGEST, OWN
+from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.known_links import calibrated_rates, known_of
-from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.optimum import find_answers, prediction_rows
 from nodewise.predict.study import (
@@ -240,18 +239,6 @@ def test_what_was_held_out_was_not_fitted():
     assert after["error"].to_numpy() == pytest.approx(abs(after["predicted_s"] / 9.9 - 1))
 
 
-def test_each_node_count_is_left_out_in_turn():
-    trials = fit_all(launches())["trials"]
-    each = trials[(trials["scenario"] == EACH) & trials["own"]]
-    assert sorted(each["nodes"]) == [1, 1, 2, 2, 3, 3, 4, 4]
-
-
-def test_two_node_counts_cannot_be_judged():
-    found = fit_all(launches(nodes=(1, 2)))
-    assert len(found["judgement"]) == len(found["trials"]) == 0
-    assert set(found["predictions"]["scenario"]) == {ALL_POINTS}
-
-
 def test_only_batches_with_three_node_counts_are_judged():
     part, rest = launches(nodes=(1, 2, 3), batches=(32,)), launches(nodes=(1, 2), batches=(64,))
     found = fit_all(part, rest)
@@ -275,11 +262,6 @@ def test_oversubscribed_points_are_predicted_and_not_fitted():
     assert beside["fitted_s"].tolist() == shown["fitted_s"].tolist()
     clean = fit_all(launches(nodes=(1, 2)))
     assert row["value"] == coefficient(clean, "seconds_per_byte")["value"]
-
-
-def test_everything_oversubscribed():
-    found = fit_all(launches(nodes=(3,), cores=2))
-    assert all(table.empty for table in found.values())
 
 
 def test_a_strategy_borrows_the_single_node_of_its_batch():
@@ -311,24 +293,6 @@ def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
     points = points_of(*tables(alone, stages))
     groups = {group.rows["strategy"].iloc[0]: group for group in find_groups(points)}
     assert set(groups["model_parallel"].rows["nodes"]) == nodes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["0.2 core, 100 Mbit/s", "of an unknown rate"])
-def test_few_workers_of_a_server_foretell_many(cluster):
-    law = ParameterServer()
-    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
-    truth |= {"compute_fixed_s": 0.02, "seconds_per_byte": 8 / 480e6}
-    ran = {"strategy": "parameter_server", "kind": "emulated", "payload": 400_000}
-    ran |= {"nodes": (2, 3, 4, 8), "batches": (64,), "repeats": 2, "noise": 0.04}
-
-    def error(seed):
-        rows = launches(**ran, law=law, truth=truth, cluster=cluster, seed=seed)
-        judged = fit_all(rows.assign(exchange="server"), draws=2)["judgement"]
-        own = judged[(judged["law"] == OWN) & (judged["scenario"] == LARGEST)]
-        return only(own)["worst_error"]
-
-    assert max(error(seed) for seed in range(4)) < 0.1
 
 
 @pytest.mark.slow
@@ -382,22 +346,6 @@ def stages(cluster, nodes=(1, 2, 3), **more):
     return rows.assign(exchange="activations", options=json.dumps({"micro_batches": 1}))
 
 
-def test_own_single_node_comes_first_and_single_alone_is_a_curve():
-    slow = launches(nodes=(1,), strategy="single", batches=(32, 999))
-    slow["step_time_s"] *= 5
-    found = fit_all(slow, launches())
-    points = found["fits"].groupby("strategy")["points"].first()
-    assert points.to_dict() == {MWMS: 8, "single": 1}
-    assert line(found, strategy="single")["batch_per_worker"].unique() == 999
-
-
-def test_only_one_node_says_next_to_nothing_of_communication():
-    found = fit_all(launches(nodes=(1,), strategy="single"))
-    assert coefficient(found, "compute_per_example_s")["value"] == pytest.approx(2e-4, rel=0.05)
-    far = line(found, nodes=64)
-    assert (far["high_s"] > 1.2 * far["low_s"]).all()
-
-
 def test_failed_points_are_left_out_and_counted():
     curves, cells = tables(launches())
     curves.loc[curves["nodes"] == 4, "step_time_s"] = np.nan
@@ -409,13 +357,6 @@ def test_failed_points_are_left_out_and_counted():
     curves["step_time_s"] = np.nan
     found = fit_and_judge(curves, cells, NO_PUBLISHED)
     assert all(table.empty for table in found.values())
-
-
-def test_a_point_without_payload_is_left_out():
-    curves, cells = tables(launches())
-    curves.loc[curves["nodes"] == 4, "payload_bytes"] = pd.NA
-    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=20)
-    assert (found["fits"]["points"] == 6).all()
 
 
 def test_repeats_tell_the_noise():
@@ -443,16 +384,6 @@ def test_other_kinds_and_clusters_are_other_links_and_other_experiments_other_mo
     links = found["fits"].loc[found["fits"]["parameter"] == "latency_s", "link"]
     assert len(links) == 4
     assert links.is_unique
-
-
-def test_the_same_tables_give_the_same_results():
-    mine = launches(repeats=2, noise=0.05)
-    beside = launches(repeats=2, noise=0.05, cluster="elsewhere")
-    first, again, both = fit_all(mine), fit_all(mine), fit_all(beside, mine)
-    for name, table in first.items():
-        pd.testing.assert_frame_equal(table, again[name])
-    known = both["fits"][~both["fits"]["link"].str.contains("elsewhere")]
-    pd.testing.assert_frame_equal(known.reset_index(drop=True), first["fits"])
 
 
 @pytest.mark.parametrize(
@@ -514,15 +445,6 @@ def test_any_table_of_points_is_coped_with(drawn):
     assert (found["fits"]["points"] > 0).all()
     timed = set(curves.loc[curves["step_time_s"].notna(), "step_time_s"])
     assert timed >= set(found["predictions"]["observed_s"].dropna())
-
-
-def test_a_link_is_shared_by_the_curves_of_one_machine():
-    slow = launches(experiment="slow", machine="another", truth=TRUTH | {"latency_s": 5e-3})
-    fits = fit_all(launches(), slow)["fits"]
-    latency = fits[fits["parameter"] == "latency_s"].set_index("link")["value"]
-    assert len(latency) == 2
-    assert latency[latency.index.str.contains("another")].item() == pytest.approx(5e-3, rel=0.2)
-    assert latency[~latency.index.str.contains("another")].item() < 2e-3
 
 
 def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):

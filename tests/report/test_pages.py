@@ -1,8 +1,9 @@
-"""Pages escape all texts and show every number with its kind."""
+"""Pages escape all texts, show every number with its kind, and say what is missing."""
 
 import json
 import posixpath
 import re
+import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,11 +16,15 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.errors import UserError
+from nodewise.core.units import KINDS
 from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
 from nodewise.report.context import read_context
-from nodewise.report.html import slug
+from nodewise.report.html import number, slug
+from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
+from nodewise.report.pages.glossary import read_glossary
+from nodewise.report.tables import Column, table
 from rendering import Texts, render
 
 CONFIG = Path("config/study.yaml")
@@ -205,3 +210,111 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
     (tmp_path / "records" / f"{make.cell().id}.json").unlink()
     with pytest.raises(UserError, match="no record of the cell"):
         render(tmp_path)
+
+
+# --- figures on pages ---
+
+
+TIME = "ntua-fashion_cnn-fashion_mnist-time"
+
+
+def specification(figure):
+    """Return the name and the specification that the script of a figure provides."""
+    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    return json.loads(name), json.loads(spec.removesuffix(";\n"))
+
+
+def test_a_script_cannot_end_the_element_that_loads_it():
+    spec = {"title": "</script><script>alert(1)"}
+    figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
+    assert "<" not in figure.script
+    assert specification(figure)[1]["title"] == spec["title"]
+
+
+@pytest.mark.parametrize("svg", ["nothing", None])
+def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
+    for path in study.glob(f"charts/{TIME}.*"):
+        shutil.copy(path, tmp_path)
+    picture = tmp_path / f"{TIME}.svg"
+    picture.unlink()
+    if svg is not None:
+        picture.write_text(svg)
+    with pytest.raises(UserError, match=rf"{picture}: is not the picture of a chart"):
+        read_figure(tmp_path / f"{TIME}.vl.json")
+
+
+# --- tables on pages ---
+
+
+def test_no_number_without_a_kind():
+    with pytest.raises(ValueError, match="kind"):
+        number(1.0, "s", "roughly")
+    with pytest.raises(ValueError, match="kind"):
+        Column("step_time_s", "Step time", "s")
+    rows = pd.DataFrame({"step_time_s": [1.0], "label": ["measured"]})
+    hidden = Column("step_time_s", "Step time", "s", kind_from="label")
+    with pytest.raises(ValueError, match="shown beside"):
+        table(rows, [hidden])
+    shown = table(rows, [hidden, Column("label", "Kind")])
+    assert "nw-kind" in shown.rows[0][1]
+
+
+def test_missing_numbers_are_dashes_and_intervals_stand_below():
+    rows = pd.DataFrame({"t": [None, 0.5], "low": [None, 0.4], "high": [None, 0.6]})
+    column = Column("t", "Time", "s", "measured", low="low", high="high")
+    (empty,), (full,) = table(rows, [column]).rows
+    assert empty == "–"
+    assert Texts(full).plain == "500 ms400 ms to 600 ms"
+
+
+# --- the glossary ---
+
+
+def test_every_kind_of_number_is_explained():
+    terms = {one.term.lower() for one in read_glossary()}
+    assert {kind.removesuffix(" soft") for kind in KINDS} <= terms
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- {term: A, means: b}\n- {term: a, means: c}", "twice"),
+        ("- {term: A, means: b, see: [C]}", "'C', which is not a term"),
+        ("- {term: A}", "required"),
+        ("- [", "cannot be read as YAML"),
+    ],
+)
+def test_a_misfit_glossary_is_one_clear_line(tmp_path, text, told):
+    path = tmp_path / "glossary.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        read_glossary(path)
+
+
+# --- the home page ---
+
+
+@pytest.mark.slow
+def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
+    cells = [
+        make.cell(n=n, batch=batch, repeat=repeat)
+        for n in (1, 2)
+        for batch in (32, 512)
+        for repeat in range(3)
+    ]
+    tables = make.write_study(tmp_path, [make.record(cell) for cell in cells])
+    home = (render(tmp_path) / "index.md").read_text()
+    (lead,) = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', home, re.DOTALL)
+    lead = Texts(lead).text
+    curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
+    for batch in (32, 512):
+        assert f"{curves.loc[(2, batch), 'speedup']:#.2g} times as fast" in lead
+    assert lead.index("512 examples") < lead.index("With 32 examples")
+    assert lead.count("interval") == 2
+
+
+def test_too_few_launches_or_crowded_machines_are_too_little_evidence(tmp_path):
+    launched_twice = [make.cell(n=n, repeat=repeat) for n in (1, 2) for repeat in (0, 1)]
+    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
+    make.write_study(tmp_path, map(make.record, [*launched_twice, *crowded]))
+    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()

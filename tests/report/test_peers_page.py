@@ -1,18 +1,11 @@
 """How the comparison with other frameworks evaluates its launches."""
 
-import html
-import re
-from functools import partial
-
 import numpy as np
 import pytest
 
 import make_calibration
 import make_records
-from nodewise.report.pages import PAGES
-from nodewise.report.pages.peers import pages
 from nodewise.results import peers
-from rendering import render
 
 
 def run(number, way, step_s, nodes=2, **other):
@@ -104,49 +97,3 @@ def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     (found,) = values(runs, "all_reduce").to_dict("records")
     assert (found["way"], found["wire_s"]) == ("custom_loop", pytest.approx(wire_s))
     assert found["median"] == pytest.approx(1.1)
-
-
-# --- the page ---
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """Return the page of a comparison as Markdown; step times of each way are those in `steps`."""
-    folder = tmp_path_factory.mktemp("study")
-    make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
-    steps = {"mpi": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
-    runs = [
-        run(n, way, step_s * 1.1**n, nodes, all_reduce_s=0.42 if way == "horovod" else None)
-        for n in range(3)
-        for way, on_two in steps.items()
-        for nodes, step_s in ((1, 0.3), (2, on_two))
-    ]
-    work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
-    rates = {"custom_loop": [300.0], "fit": [100.0]}
-    fits = [peers.Fit(model="fashion_mlp", batch=64, rates=rates)]
-    file = folder / "peers.json"
-    file.write_text(results(runs, fits, work).model_dump_json())
-    with pytest.MonkeyPatch.context() as patch:
-        shown = partial(pages, file=file)
-        patch.setattr("nodewise.report.render.PAGES", {**PAGES, "peers": shown})
-        docs = render(folder)
-    return html.unescape((docs / "peers.md").read_text())
-
-
-def rows_of(page, heading):
-    """Return the rows of the table below a heading, as words of each cell."""
-    part = page.split(f"## {heading}")[1].split("\n## ")[0]
-    rows = re.findall(r"<tr>(<td.*?)</tr>", part)
-    tags = re.compile(r"<[^>]+>")
-    return [[tags.sub(" ", cell).split() for cell in row.split("</td>")[:-1]] for row in rows]
-
-
-def test_what_each_way_adds_is_held_against_both_peers(page):
-    rows = rows_of(page, "What the exchange adds to a step")
-    of = {row[2][-1]: row for row in rows}
-    assert list(of) == ["MPI", "DistributedDataParallel", "loop", "Horovod"]
-    fastest = of["MPI"]
-    assert (fastest[4][0], fastest[5][0], fastest[6]) == ("0.714×", "0.926×", ["yes"])
-    slower = of["loop"]  # It adds less than one of the two peers.
-    assert (slower[4][0], slower[5][0], slower[6]) == ("0.929×", "1.20×", ["no"])
-    assert of["Horovod"][6] == ["–"] and of["Horovod"][7][0] == "2.62×"

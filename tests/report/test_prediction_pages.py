@@ -65,6 +65,7 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
     assert "Their cluster · imported" in text_of(study, "predictions/imported.md")
     assert "per gradient" in text_of(study, "curves/their-cluster/imported.md")
+    assert re.search(r"\d+\s% on \d+ nodes is \w+", text_of(study, "predictions/imported.md"))
 
 
 @pytest.mark.parametrize(

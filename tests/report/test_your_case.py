@@ -42,15 +42,6 @@ def test_the_page_computes_the_step_times_of_the_fit_and_their_intervals(offered
                 assert ends == pytest.approx([low[i], high[i]], rel=0.01)
 
 
-def test_nodes_of_our_own_machines_have_a_core_each_and_published_ones_are_unknown(offered):
-    of_kind = {preset["curve"].rsplit("(")[-1].split(",")[0]: preset for preset, *_ in offered}
-    assert {kind: preset["one_core"] for kind, preset in of_kind.items()} == {
-        "measured": True,
-        "published": False,
-        "Their cluster": False,
-    }
-
-
 def test_a_few_draws_have_the_interval_of_all_where_the_page_begins():
     nodes, batch = np.meshgrid([1.0, 2, 3, 4], [32.0, 128])
     truth = 0.005 + 2e-4 * batch + 0.1 * (nodes > 1) * (1 - 1 / nodes)

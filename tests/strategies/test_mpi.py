@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from traces import slower
 
 SCRIPT = Path(__file__).with_name("mpi_job.py")
@@ -26,7 +24,6 @@ def run(*wrapped):
     )
 
 
-@pytest.mark.alone
 def test_waiting_takes_hardly_any_cpu_time_and_ranks_can_be_reached_at_their_own_address_only():
     """By default MPI waits actively: the rank would use the whole second."""
     done = run()

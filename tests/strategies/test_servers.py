@@ -90,7 +90,6 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
 }
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 @BOTH
 def test_who_is_gone_ends_the_job_and_is_named(tmp_path, run_job, strategy):

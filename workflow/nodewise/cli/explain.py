@@ -12,6 +12,7 @@ from nodewise.cli.options import (
     OnlyLink,
     Parameters,
     Payload,
+    PerNode,
     Precision,
     WithinNode,
     print_json,
@@ -24,24 +25,18 @@ app = typer.Typer()
 
 @app.command("explain")
 def explain_scaling(
-    files: Annotated[
-        list[Path] | None, Argument(help="In place of numbers: a table, logs or records.")
-    ] = None,
+    files: Annotated[list[Path] | None, Argument(help="A table, logs or records.")] = None,
     *,
     one: Annotated[str | None, Option(help="The value on few devices, with its unit.")] = None,
     many: Annotated[str | None, Option(help="The value on --devices.")] = None,
     devices: Annotated[int | None, Option(min=1, help="Devices of --many.")] = None,
     one_devices: Annotated[int, Option(min=1, help="Devices of --one: one, or a whole node.")] = 1,
-    one_nodes: Annotated[
-        int | None, Option(min=1, help="Nodes of --one, if they are filled differently.")
-    ] = None,
-    at: Annotated[
-        list[str] | None, Option(help="More devices and their value: 2=95ms; repeatable.")
-    ] = None,
+    one_nodes: Annotated[int | None, Option(min=1, help="Nodes of --one, if not full.")] = None,
+    at: Annotated[list[str] | None, Option(help="More numbers: 2=95ms; repeatable.")] = None,
     synthetic: Annotated[str | None, Option(help="--many again, on synthetic data.")] = None,
     no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
     batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
-    global_batch: Annotated[float | None, Option(min=1, help="Or: of all devices.")] = None,
+    global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
     parameters: Parameters = None,
     payload: Payload = None,
     tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
@@ -49,19 +44,17 @@ def explain_scaling(
     link: OnlyLink = None,
     within: WithinNode = None,
     between: BetweenNodes = None,
-    devices_per_node: Annotated[
-        int | None, Option(min=1, help="Default: all; 1 if a link between nodes is given.")
-    ] = None,
+    devices_per_node: PerNode = None,
     sums: Annotated[
-        str | None, Option(help="What sums gradients: all-reduce, servers or servers=2.")
+        str | None, Option(help="Gradients by: all-reduce, servers, servers=2.")
     ] = None,
     accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
-    steps_per_epoch: Annotated[float | None, Option(min=1, help="Steps of --one.")] = None,
+    steps_per_epoch: Annotated[
+        float | None, Option(min=1, help="Of --one, for times of epochs.")
+    ] = None,
     cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
-    embedding: Annotated[
-        bool, Option("--embedding", help="The model has an embedding (text, recommending).")
-    ] = False,
+    embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.

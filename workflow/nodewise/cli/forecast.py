@@ -17,6 +17,7 @@ from nodewise.cli.options import (
     OnlyLink,
     Parameters,
     Payload,
+    PerNode,
     Precision,
     WithinNode,
     job_of,
@@ -38,52 +39,28 @@ def forecast_nodes(
     context: typer.Context,
     *,
     link: OnlyLink = None,
-    devices_per_node: Annotated[
-        int | None, Option(help="Devices in each node (default: as --given says, or 1).")
-    ] = None,
+    devices_per_node: PerNode = None,
     within: WithinNode = None,
     between: BetweenNodes = None,
     step_time: Annotated[float | None, Option(help="Seconds of a measured step.")] = None,
     throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
-    given: Annotated[
-        Path | None, Option(help="Or: a record, or a table or log that `import` reads.")
-    ] = None,
+    given: Annotated[Path | None, Option(help="Or: a record, table or log.")] = None,
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
-    given_devices: Annotated[
-        int | None, Option(min=1, help="Devices of what was measured (default: 1).")
-    ] = None,
+    given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
     parameters: Parameters = None,
     payload: Payload = None,
     precision: Precision = "fp32",
-    strategy: Annotated[
-        str | None,
-        Option(
-            help="A strategy of this project that trains: multi_worker_mirrored, horovod, "
-            "custom_loop or mpi; default: any software."
-        ),
-    ] = None,
+    strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
     nodes: NodeNumbers = "1-16",
     examples: EpochExamples = None,
     price: NodePrice = None,
     deadline: Deadline = None,
     budget: Budget = None,
-    machines: Annotated[
-        Path | None,
-        Option(
-            help="CSV file of machines to compare, in place of the links and the price: name, "
-            "price (of an hour), devices, within, between, and device (V100) or speed."
-        ),
-    ] = None,
-    device: Annotated[
-        str | None, Option(help="The measured device, such as V100, for --machines.")
-    ] = None,
-    like: Annotated[
-        str | None, Option(help="A well-known model like yours (ResNet-50), for its speeds.")
-    ] = None,
-    cases: Annotated[
-        Path | None, Option(help="CSV file of cases, in place of all other options: one per row.")
-    ] = None,
+    machines: Annotated[Path | None, Option(help="CSV file of machines to compare.")] = None,
+    device: Annotated[str | None, Option(help="The measured device, such as V100.")] = None,
+    like: Annotated[str | None, Option(help="A model like yours, such as ResNet-50.")] = None,
+    cases: Annotated[Path | None, Option(help="CSV file of cases, in place of all else.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Forecast times and costs on many devices from one measured point and the links.
@@ -102,7 +79,8 @@ def forecast_nodes(
     transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
 
     With --machines, kinds and numbers of machines are compared, with the published
-    speeds of their devices. Whole machines are paid for.
+    speeds of their devices (--device, --like). Whole machines are paid for. Columns:
+    name, price (of an hour), devices, within, between, and device (V100) or speed.
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 

@@ -36,20 +36,16 @@ def measure(
     steps: Annotated[int | None, Option(help="Steps to time; default: 40.")] = None,
     epochs: Annotated[int | None, Option(help="Epochs to time instead of steps.")] = None,
     option: Annotated[
-        list[str] | None,
-        Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
+        list[str] | None, Option(help="Of the strategy: name=value; repeatable.")
     ] = None,
     cluster: Annotated[
         str,
         Option(
-            metavar="<kind>",
             help="local (plain processes), emulated, another kind, or settings such as "
             "'{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'.",
         ),
     ] = "local",
-    out: Annotated[
-        Path | None, Option(help="The record file; default: below results/single_run.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Default: below results/single_run.")] = None,
 ) -> None:
     """Measure one cell without a study, print the result and write its record.
 
@@ -77,12 +73,8 @@ def measure(
 @app.command()
 def calibrate(
     config: StudyConfig,
-    out: Annotated[
-        Path | None, Option(help="The file; default: below results/STUDY/calibration.")
-    ] = None,
-    logs: Annotated[
-        Path | None, Option(help="The workers' logs; default: below results/STUDY/logs.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Default: below results/STUDY.")] = None,
+    logs: Annotated[Path | None, Option(help="Of workers; default: results/STUDY/logs.")] = None,
     repeats: Annotated[int, Option(min=1, help="Launches per number of nodes.")] = 2,
 ) -> None:
     """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
@@ -152,9 +144,7 @@ def doctor(
 
 @app.command(rich_help_panel=STEPS)
 def measure_cell(
-    cell_id: Annotated[
-        str, Argument(help="Id of the cell: its path below records/, without .json.")
-    ],
+    cell_id: Annotated[str, Argument(help="Its path below records/, without .json.")],
     *,
     config: StudyConfig,
     manifest: DataManifest,

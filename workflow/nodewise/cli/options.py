@@ -40,11 +40,11 @@ FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.
 FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
 NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
-AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: of all workers.")]
+AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers together.")]
 EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
     str | None,
-    Option(help="Of a node (or device) for an hour: 2.5 or '2.5 EUR'; default: node-hours."),
+    Option(help="An hour of a node (or device): 2.5 or '2.5 EUR'; default: node-hours."),
 ]
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
@@ -53,6 +53,9 @@ Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25
 Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
 Precision = Annotated[
     str, Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+]
+PerNode = Annotated[
+    int | None, Option(help="Default: as a file says; else 1, or all without a link between nodes.")
 ]
 WithinNode = Annotated[
     str | None,

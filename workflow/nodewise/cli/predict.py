@@ -86,7 +86,7 @@ def import_files(
     file_format: FileFormat = None,
     devices: Annotated[int | None, Option(help="Devices, where the logs do not say it.")] = None,
     batch: Annotated[float | None, Option(help="Examples per device and step, likewise.")] = None,
-    global_batch: Annotated[float | None, Option(help="Or: of all devices, likewise.")] = None,
+    global_batch: Annotated[float | None, Option(help="Or: all devices together.")] = None,
     curve: Annotated[str | None, Option(help="Its name (default: model or folder).")] = None,
     name: Annotated[
         str | None,
@@ -143,9 +143,7 @@ def predict_nodes(
     global_batch: AskedGlobalBatch = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    at: Annotated[
-        Path | None, Option(help="CSV file: curve, n_devices, batch_per_device, global_batch.")
-    ] = None,
+    at: Annotated[Path | None, Option(help="CSV file of points; see below.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict times, costs and efficiencies on other numbers of nodes.
@@ -155,7 +153,8 @@ def predict_nodes(
     continued as similar published curves went on.
 
     With --at the answer has a row per point of the file, in its order, in the
-    quantity and unit of the curve. These intervals are those of one more
+    quantity and unit of the curve. Columns: curve, n_devices, batch_per_device,
+    global_batch. These intervals are those of one more
     measurement. With --json notes go to stderr.
 
     Examples: nodewise predict fit.json --nodes 1-64
@@ -193,15 +192,10 @@ def best_nodes(
     nodes: NodeNumbers = "1-64",
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
-    objective: Annotated[
-        str | None,
-        Option(help="knee, fastest, cheapest, deadline, budget, energy or efficiency."),
-    ] = None,
+    objective: Annotated[str | None, Option(help="What the sentence is about.")] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    target: Annotated[
-        Path | None, Option(help="CSV file: global_batch, steps until the accuracy is reached.")
-    ] = None,
+    target: Annotated[Path | None, Option(help="CSV file: global_batch, steps needed.")] = None,
     deadline: Deadline = None,
     budget: Budget = None,
     efficiency: Annotated[float, Option(help="The least efficiency that is enough.")] = 0.5,
@@ -215,6 +209,8 @@ def best_nodes(
     where each further node adds less than half of itself to the speed-up. Without
     --batch and --global-batch, the measured batches are used. If machines have
     several devices, numbers that fill whole machines are compared.
+
+    Objectives: knee, fastest, cheapest, deadline, budget, energy, efficiency.
 
     Examples: nodewise optimum fit.json --global-batch 1024
 
@@ -259,9 +255,7 @@ def next_measurement(
     fit: FitFile,
     *,
     nodes: NodeNumbers = "1-64",
-    startup: Annotated[
-        str, Option(help="Start-up of a measurement, before its timed steps: 60s, 5min.")
-    ] = "60s",
+    startup: Annotated[str, Option(help="Start-up of a measurement: 60s, 5min.")] = "60s",
     as_json: AsJson = False,
 ) -> None:
     """Name the measurement that would narrow down the best number of nodes most.

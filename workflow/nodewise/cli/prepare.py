@@ -24,17 +24,12 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=STEPS)
 def prepare(
-    name: Annotated[
-        str, Argument(help="A dataset of data/datasets.yaml, or path/file.py:function.")
-    ],
+    name: Annotated[str, Argument(help="A known dataset, or path/file.py:function.")],
     out: Out,
     *,
-    weights: Annotated[
-        bool, Option("--weights", help="Prepare pretrained weights of data/weights.yaml.")
-    ] = False,
+    weights: Annotated[bool, Option("--weights", help="NAME is pretrained weights.")] = False,
     source: Annotated[
-        Literal["any", "official"],
-        Option(help="'official': fail instead of using replacements."),
+        Literal["any", "official"], Option(help="'official': fail instead of using replacements.")
     ] = "any",
     keep_refusal: KeepRefusal = False,
 ) -> None:
@@ -97,21 +92,11 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[
-        str, Argument(help="A model of models/, path/file.py:function or a .keras file.")
-    ],
+    name: Annotated[str, Argument(help="A model, path/file.py:function or a .keras file.")],
     *,
     dataset: OwnDataset = None,
-    out: Annotated[
-        Path | None,
-        Option(
-            "--out", help="JSON file to write; default: in data/models, your own in results/models."
-        ),
-    ] = None,
-    manifest: Annotated[
-        Path | None,
-        Option(help="For your own model: manifest.json of the data, if it is prepared."),
-    ] = None,
+    out: Annotated[Path | None, Option(help="Default: data/models or results/models.")] = None,
+    manifest: Annotated[Path | None, Option(help="manifest.json of your prepared data.")] = None,
     keep_refusal: KeepRefusal = False,
 ) -> None:
     """Describe a model: its layers, parameters, operations, and the memory of training it.

@@ -68,13 +68,9 @@ def missing(
     *,
     records: Records = None,
     cautions: Annotated[
-        bool,
-        Option("--cautions", help="Also cells measured while the machine was busy."),
+        bool, Option("--cautions", help="Also cells measured while the machine was busy.")
     ] = False,
-    forget: Annotated[
-        bool,
-        Option("--forget", help="Remove their records, so that the next run tries again."),
-    ] = False,
+    forget: Annotated[bool, Option("--forget", help="Remove their records, to try again.")] = False,
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
 

@@ -15,41 +15,9 @@ from nodewise.predict.law import Law, Parameter, S, n, positive
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.parts_law import LINK, alpha, beta
 from nodewise.predict.points import Points
-from nodewise.results.calibration import AllReduce, Calibration, Collective
-from nodewise.results.table_files import typed
+from nodewise.results.calibration import Calibration, Collective
 
 SHARE_WITHIN = 0.03
-SHARES = {
-    "nodes": "int64",
-    "launches": "int64",
-    "share": "float64",
-    "lowest": "float64",
-    "highest": "float64",
-    "error": "float64",
-}
-LINKS = {
-    "launch": "int64",
-    "configured_bit_s": "float64",
-    "expected_bit_s": "float64",
-    "achieved_bit_s": "float64",
-    "error": "float64",
-    "round_trip_s": "float64",
-}
-STREAMS = {
-    "sender": "str",
-    "receiver": "str",
-    "achieved_bit_s": "float64",
-    "round_trip_s": "float64",
-}
-TIMES = {
-    "role": "str",
-    "nodes": "int64",
-    "payload_bytes": "int64",
-    "launches": "Int64",
-    "seconds": "float64",
-    "low": "float64",
-    "high": "float64",
-}
 
 
 class ConsecutiveAllReduces(Law):
@@ -66,6 +34,9 @@ class ConsecutiveAllReduces(Law):
     source = RingAllReduce.source
     parameters = (Parameter("s", "software_s", "s", "link", "a call of the software"), *LINK)
     step = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
+
+
+_LINK = ("configured_bit_s", "expected_bit_s", "achieved_bit_s", "round_trip_s")
 
 
 @dataclass(frozen=True)
@@ -99,9 +70,14 @@ class AllReduces:
 
 @dataclass(frozen=True)
 class Findings:
-    """The results of a calibration as tables. Their columns are declared above.
+    """The results of a calibration as tables.
 
-    `all_reduces` has an entry for each measured collective. It is empty if no launch had two nodes.
+    Attributes:
+        shares: by number of nodes, the share of a core that busy workers got in all launches.
+        links: by launch, the rate of a stream, the configured rate, and that rate without headers.
+            Networks of real hosts have no configured rate; what depends on it is NaN.
+        streams: streams between two hosts, the slowest first.
+        all_reduces: the all-reduces of each measured collective, if a launch had two nodes.
     """
 
     shares: pd.DataFrame
@@ -112,99 +88,65 @@ class Findings:
 
 def examine(calibration: Calibration) -> Findings:
     """Return the tables of a calibration whose status is ok. The result is deterministic."""
-    measured: dict[Collective, list[tuple[int, AllReduce]]] = {}
-    for launch in calibration.launches:
-        for block in launch.all_reduces:
-            measured.setdefault(block.collective, []).append((launch.nodes, block))
-    share = calibration.cluster.share
+    launches, share = calibration.launches, calibration.cluster.share
+    busy = pd.DataFrame(
+        [(one.nodes, i, worker.share) for i, one in enumerate(launches) for worker in one.busy],
+        columns=["nodes", "launch", "share"],
+    )
+    shares = busy.groupby("nodes", as_index=False).agg(
+        launches=("launch", "nunique"),
+        share=("share", "median"),
+        lowest=("share", "min"),
+        highest=("share", "max"),
+    )
+    ends = shares[["lowest", "highest"]] / share - 1
+    shares["error"] = ends["lowest"].where(-ends["lowest"] > ends["highest"], ends["highest"])
+    configured = calibration.cluster.link_bit_s
+    transfers = [
+        {
+            "launch": number,
+            "configured_bit_s": configured if np.isfinite(configured) else np.nan,
+            "achieved_bit_s": one.transfer.bits_per_s,
+            "expected_bit_s": configured * one.transfer.payload_share,
+            "round_trip_s": one.transfer.round_trip_s,
+        }
+        for number, one in enumerate(launches, 1)
+        if one.transfer is not None
+    ]
+    links = pd.DataFrame(transfers, columns=["launch", *_LINK])
+    links["expected_bit_s"] = links["expected_bit_s"].where(links["configured_bit_s"].notna())
+    links["error"] = links["achieved_bit_s"] / links["expected_bit_s"] - 1
+    streams = [(*one.ends, one.bits_per_s, one.round_trip_s) for one in calibration.streams]
+    columns = ["sender", "receiver", "achieved_bit_s", "round_trip_s"]
+    measured: dict[Collective, list[tuple[int, int, float]]] = {}
+    for one in launches:
+        for block in one.all_reduces:
+            row = one.nodes, block.payload_bytes, share * block.seconds_each
+            measured.setdefault(block.collective, []).append(row)
     return Findings(
-        shares=_shares(calibration),
-        links=_links(calibration),
-        streams=_streams(calibration),
-        all_reduces={name: _all_reduces(blocks, share) for name, blocks in measured.items()},
+        shares=shares,
+        links=links,
+        streams=pd.DataFrame(streams, columns=columns).sort_values("achieved_bit_s", kind="stable"),
+        all_reduces={name: _all_reduces(rows) for name, rows in measured.items()},
     )
 
 
-def _shares(calibration: Calibration) -> pd.DataFrame:
-    """Return one row per node count: the share of a core that busy workers got in all launches."""
-    seen: dict[int, list[list[float]]] = {}
-    for launch in calibration.launches:
-        seen.setdefault(launch.nodes, []).append([busy.share for busy in launch.busy])
-    rows = []
-    for nodes, launches in sorted(seen.items()):
-        shares = np.concatenate(launches)
-        rows.append(
-            {
-                "nodes": nodes,
-                "launches": len(launches),
-                "share": np.median(shares),
-                "lowest": shares.min(),
-                "highest": shares.max(),
-                "error": max(shares / calibration.cluster.share - 1, key=abs),
-            }
-        )
-    return typed(rows, SHARES)
-
-
-def _links(calibration: Calibration) -> pd.DataFrame:
-    """Return one row per stream: achieved rate, configured rate, and that rate without headers.
-
-    Networks of real hosts have no configured rate; all columns that depend on it are then NaN.
-    """
-    rate = calibration.cluster.link_bit_s
-    configured = rate if np.isfinite(rate) else np.nan
-    rows = []
-    for number, launch in enumerate(calibration.launches, 1):
-        if (transfer := launch.transfer) is not None:
-            expected = configured * transfer.payload_share
-            rows.append(
-                {
-                    "launch": number,
-                    "configured_bit_s": configured,
-                    "expected_bit_s": expected,
-                    "achieved_bit_s": transfer.bits_per_s,
-                    "error": transfer.bits_per_s / expected - 1,
-                    "round_trip_s": transfer.round_trip_s,
-                }
-            )
-    return typed(rows, LINKS)
-
-
-def _streams(calibration: Calibration) -> pd.DataFrame:
-    """Return one row per stream between two hosts, the slowest first."""
-    rows = [
-        {
-            "sender": stream.ends[0],
-            "receiver": stream.ends[1],
-            "achieved_bit_s": stream.bits_per_s,
-            "round_trip_s": stream.round_trip_s,
-        }
-        for stream in sorted(calibration.streams, key=lambda one: one.bits_per_s)
-    ]
-    return typed(rows, STREAMS)
-
-
-def _all_reduces(blocks: list[tuple[int, AllReduce]], share: float) -> AllReduces:
-    """Fit the law to blocks of all-reduces, each with its number of nodes."""
-    rows = [
-        {"nodes": nodes, "payload_bytes": block.payload_bytes, "own": share * block.seconds_each}
-        for nodes, block in blocks
-    ]
-    launches = pd.DataFrame(rows).groupby(["nodes", "payload_bytes"])["own"]
-    points = launches.agg(seconds="median", launches="size").reset_index()
+def _all_reduces(rows: list[tuple[int, int, float]]) -> AllReduces:
+    """Fit the law to nodes, payload and seconds of all-reduces."""
+    axes = ["nodes", "payload_bytes"]
+    launches = pd.DataFrame(rows, columns=[*axes, "own"]).groupby(axes)["own"]
+    observed = launches.agg(seconds="median", launches="size").reset_index()
     spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
-    noise = spread * [median_error(count) for count in points["launches"]]
-    at = points["nodes"], 0, points["payload_bytes"]
-    measured = Points.of(*at, points["seconds"], noise=noise)
+    noise = spread * [median_error(count) for count in observed["launches"]]
+    at = observed["nodes"], 0, observed["payload_bytes"], observed["seconds"]
+    measured = Points.of(*at, noise=noise)
     fitted = fit(ConsecutiveAllReduces(), measured)
     factors = pooled_factors([own.to_numpy() for _, own in launches])
-    observed = points.assign(low=points["seconds"] / factors, high=points["seconds"] * factors)
-    law = observed[["nodes", "payload_bytes"]].assign(seconds=fitted.evaluate(measured))
-    law["low"], law["high"] = interval_of(fitted.draw(measured))
-    return AllReduces(
-        fitted,
-        typed(
-            pd.concat([observed.assign(role="observed"), law.assign(role="fitted", launches=None)]),
-            TIMES,
-        ),
+    observed["low"], observed["high"] = (
+        observed["seconds"] / factors,
+        observed["seconds"] * factors,
     )
+    law = observed[axes].assign(seconds=fitted.evaluate(measured))
+    law["low"], law["high"] = interval_of(fitted.draw(measured))
+    roles = [observed.assign(role="observed"), law.assign(role="fitted", launches=None)]
+    return AllReduces(fitted, pd.concat(roles).astype({"launches": "Int64"}))

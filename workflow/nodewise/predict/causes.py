@@ -125,13 +125,23 @@ class Setup:
         one, many = self.posted[0].devices, self.posted[-1].devices
         return one == many and self.layout(one, reference=True) == self.layout(many)
 
+    def examples(self, devices: int) -> float:
+        """Return the examples of a device in a step, relative to the reference's."""
+        return self.posted[0].devices / devices if self.strong else 1.0
+
+    def measured(self, posted: Posted) -> float:
+        """Return a measured step time, relative to the reference."""
+        first = self.posted[0]
+        if first.times_steps:
+            return posted.value / first.value
+        ratio = first.value / posted.value if posted.rises else posted.value / first.value
+        return ratio * self.examples(posted.devices) * posted.devices / first.devices
+
     @property
     def efficiency(self) -> float:
         """Examples per second and device, relative to the reference."""
-        first, last = self.posted[0], self.posted[-1]
-        gain = last.value / first.value if first.rises else first.value / last.value
-        steps_grow = first.times_steps and not self.strong
-        return gain if steps_grow else gain * first.devices / last.devices
+        last = self.posted[-1]
+        return self.examples(last.devices) / self.measured(last)
 
     @property
     def link_measured(self) -> bool:
@@ -228,17 +238,6 @@ class Steps:
             first_s = reference.value / steps if steps else 0.2 * np.exp(first)
         self.first_s = np.full(1 + DRAWS, first_s)  # seconds of a step on the reference
 
-    def examples(self, devices: int) -> float:
-        """Return the examples of a device in a step, relative to the reference's."""
-        return self.setup.posted[0].devices / devices if self.setup.strong else 1.0
-
-    def measured(self, posted: Posted) -> float:
-        """Return a measured step time, relative to the reference."""
-        first = self.setup.posted[0]
-        ratio = first.value / posted.value if posted.rises else posted.value / first.value
-        grown = self.examples(posted.devices) * posted.devices / first.devices
-        return ratio if first.times_steps else ratio * grown
-
     def compute_s(self, cause: str) -> Floats:
         """Return the time of computing on the reference that meets its measured step."""
         compute_s = self.first_s
@@ -279,7 +278,7 @@ class Steps:
         inside, nodes = self.setup.layout(devices, reference=reference)
         slower, sent, latencies = self.draws.parts(inside, nodes)
         misread, first = self.setup.misread, self.setup.posted[0].devices
-        expected = first / devices if misread else self.examples(devices)
+        expected = first / devices if misread else self.setup.examples(devices)
         compute = compute_s * expected
         slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(devices))
         sent *= self._payload / self.setup.accumulate

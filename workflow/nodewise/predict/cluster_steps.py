@@ -113,6 +113,10 @@ class Draws:
         self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
         self._differ = np.exp(self._draw("devices_differ")), np.exp(self._draw("nodes_differ"))
         self._contention = self._draw("contention_within"), self._draw("contention_between")
+        self._latency_s = (
+            np.exp(self._draw("latency_within")),
+            np.exp(self._draw("latency_between")),
+        )
         self._rates = self._rate(cluster.within), self._rate(cluster.between)
         self.noise_scale = self._known["noise"]
         self.noise = self.noise_scale * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
@@ -169,7 +173,7 @@ class Draws:
                 rate = np.minimum(achieved / (count / 2) ** self._contention[level], limit)
                 sent[level] = 2 * (1 - 1 / count) * self._payload / rate
                 messages = np.ceil(self._payload / self._known["bucket_bytes"])
-                latencies += messages * self._known["latency_s"][level]
+                latencies += messages * self._latency_s[level]
         return slow, sent, latencies
 
     def steps_s(self, compute_s: Floats, devices: float) -> Floats:

@@ -107,7 +107,7 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
         *((posted, ()) for posted in setup.posted[1:]),
         *((posted, c.ABSENT[name]) for name, posted in setup.controls.items()),
     ]
-    measured = np.array([steps.measured(posted) for posted, _ in runs])
+    measured = np.array([steps.setup.measured(posted) for posted, _ in runs])
     misses, judged = [], []
     for cause in frequent:
         compute_s = steps.compute_s(cause)
@@ -133,7 +133,7 @@ def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, A
     shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
     largest = shares.argmax(axis=0)
     likely = {name: float(weights[largest == i].sum()) for i, name in enumerate(CAUSES)}
-    measured = steps.measured(steps.setup.posted[-1])
+    measured = steps.setup.measured(steps.setup.posted[-1])
     for name, share in sorted(zip(CAUSES, shares, strict=True), key=lambda pair: -likely[pair[0]]):
         if not share.any():
             continue
@@ -242,7 +242,7 @@ def _gain(steps: Steps, cause: str, compute_s: Floats, remedy: _Remedy) -> Float
     )
     after = {name: part * remedy.factors.get(name, 1.0) for name, part in after.items()}
     before = steps.parts(cause, compute_s, last)
-    examples = devices * steps.examples(devices) / (last * steps.examples(last))
+    examples = devices * steps.setup.examples(devices) / (last * steps.setup.examples(last))
     return np.asarray(total(before) / total(after) * examples)
 
 
@@ -253,8 +253,8 @@ def implied_rate(setup: Setup) -> float | None:
     known = first.times_steps or (first.rises and batch)
     if not setup.payload_known or not known or last.devices == 1:
         return None
-    part = first.devices / last.devices if setup.strong else 1.0
-    extra = last.step_s((batch or 1) * part) - part * first.step_s(batch or 1)
+    step_s = first.step_s(batch or 1)
+    extra = step_s * (setup.measured(last) - setup.examples(last.devices))
     count = nodes if nodes > 1 else inside
     payload = setup.training.parameters * setup.training.bytes_each[-1] / setup.accumulate
     return 2 * (1 - 1 / count) * payload / 1e9 / extra if extra > 0 else None

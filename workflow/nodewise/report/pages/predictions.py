@@ -5,7 +5,7 @@ points (emulated, measured, published, imported), which has the answers and erro
 that source. The coefficients of a curve, and what limits its points, are on the curve's own page.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -17,6 +17,7 @@ from nodewise.predict.fit_queries import CURVE
 from nodewise.predict.judge import EACH, LARGEST
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
+from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
 from nodewise.predict.steps_to_accuracy import SOURCE as CRITICALBATCH
 from nodewise.report.context import ReportContext
@@ -65,6 +66,15 @@ _STEPS = [
     Column("minimum_steps", "Minimum steps", "", "fitted"),
     Column("critical", "Critical batch size"),
     Column("missing", "Missing data", wide=True),
+]
+_STANDING = [
+    Column("publisher", "Publisher"),
+    MODEL,
+    Column("device", "Device"),
+    Column("within", "Link within a node"),
+    Column("between", "Link between nodes"),
+    Column("devices", "Devices"),
+    Column("efficiency", "Efficiency", "share", "published"),
 ]
 
 
@@ -115,17 +125,28 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
     }
     trials = _linked(curves, of_source["trials"])
     fits = of_source["fits"]
+    keys = list(of_source["predictions"]["curve"].unique())
     return {
         "heading": _TITLES[source],
-        "curves": [
-            {"label": curves.labels[key], "page": curves.page(key)}
-            for key in of_source["predictions"]["curve"].unique()
-        ],
+        "curves": [{"label": curves.labels[key], "page": curves.page(key)} for key in keys],
+        "standings": list(_standings(curves, keys)) if source == "imported" else [],
         "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
         "largest": _trials(trials, LARGEST),
         "each": _trials(trials, EACH),
     }
+
+
+def _standings(curves: Curves, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield where curves stand among published ones of the same kind, which are listed."""
+    for curve in curves.study.fits.curves:
+        if curve.name in keys and (found := standing_of_curve(curve)):
+            efficiency, devices, standing = found
+            yield {
+                "label": curves.labels[curve.name],
+                "sentence": standing.sentence(efficiency, devices, curve.node),
+                "published": table(standing.curves, _STANDING),
+            }
 
 
 def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.cluster_links import between_nodes
-from nodewise.predict.devices import DEVICES, SOURCES
 from nodewise.predict.fit import Fit
 from nodewise.predict.fit_queries import full_fit, with_trials
 from nodewise.predict.law import LAWS
@@ -52,8 +51,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
             (name, f"{8e-6 * between_nodes(name).ways[0][1]:.4g}", f"{1e3 * latency_s:.4g}")
             for name, latency_s in LINKS.items()
         ],
-        "devices": [(device.title, f"{device.times_as_fast:g}") for device in DEVICES],
-        "device_sources": SOURCES,
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
     }
@@ -65,28 +62,18 @@ def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, A
 
     Curves with the most nodes and batches come first. Only laws that split a step into parts have
     presets. In a preset, `curve` is the key of the curve, which is part of the page's URL, and
-    `title` its label. `one_core` says whether each of its nodes has one core. `values` are the
-    coefficients of the curve and of its link, and `draws` as `_draws` returns them.
+    `title` its label. `values` are the coefficients of the curve and of its link, and `draws` as
+    `_draws` returns them.
     """
-    one_core = _of_one_core(study.tables["curve_points"])
     observed = study.overhead["predictions"].dropna(subset="observed_s")
     of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
     fits = {curve.name: (study.fits.fit_by_curve[curve.name], curve) for curve in study.fits.curves}
     found: list[dict[str, Any]] = [
-        {"title": labels[name], "one_core": name in one_core, **_preset(*fits[name], rows)}
+        {"title": labels[name], **_preset(*fits[name], rows)}
         for name, rows in of_curve.items()
         if name in fits and isinstance(fits[name][0].law, PartsLaw)
     ]
     return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
-
-
-def _of_one_core(points: pd.DataFrame) -> set[str]:
-    """Return the keys of curves whose nodes have one core each, in their own time.
-
-    These are emulated nodes and processes of one machine. Real hosts can have any number of cores.
-    """
-    emulated = points["kind"].str.startswith("emulated")
-    return set(points.loc[emulated | (points["cluster"] == "local"), "curve"])
 
 
 def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
