@@ -58,7 +58,7 @@ def test_nodes_get_their_shares_of_a_core_once_they_are_throttled_a_straggler_it
 def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(tmp_path):
     *workers, sent = when_quiet(lambda: observed(tmp_path, "machines"))
     wire_s = 5_000_000 * 8 / 100e6
-    assert workers[2]["between"] == pytest.approx(wire_s, rel=0.2)
+    assert 0.85 * wire_s < workers[2]["between"] < 2 * wire_s
     assert workers[1]["inside"] < wire_s / 2
     inside, _, between, _ = sent  # bytes that left each of the two machines, after each stream
     assert inside < 100_000  # Traffic between neighbours does not leave their machine.

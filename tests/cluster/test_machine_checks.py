@@ -116,7 +116,7 @@ def test_a_latency_is_passed_once_each_way_or_refused():
     answer = links_job("latency", 20)
     if found()["latency"]["permitted"]:
         (rank0, _) = answer["results"]
-        assert rank0["round_trip_ms"] == pytest.approx(2 * 20, abs=4)
+        assert rank0["round_trip_ms"] == pytest.approx(2 * 20, abs=10)
     else:
         assert answer == {"refused": found()["latency"]["remark"]}
 

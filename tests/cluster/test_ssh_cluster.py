@@ -224,7 +224,7 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert not any(word in path.read_text() for word in ('"one', ssh_hosts.NET, str(hosts)))
     fast, slow, also_slow = (stream.bits_per_s for stream in found.streams)
     assert [slow, also_slow] == pytest.approx([1e6 * RATE_MBIT] * 2, rel=0.15)
-    assert found.streams[0].ends == ["node3", "node1"] and fast > 5 * slow
+    assert found.streams[0].ends == ["node3", "node1"] and fast > 3 * slow
     assert "the slowest link: " in said and "the second" in said
     (launch,) = (one for one in found.launches if one.nodes == 2)
     assert 0 < found.streams[1].round_trip_s < 0.01

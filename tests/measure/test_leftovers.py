@@ -171,14 +171,14 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
 
 
 def test_a_stopped_worker_does_not_stop_the_clock(project):
-    limit_s = 12
+    limit_s = 30
     declare(project, ENDLESS, limit_s)
     run = start(project, *BY_HAND)
     stopped = workers(project)[1]
     stopped.suspend()
     began = time.monotonic()
     said = projects.finish(run)
-    assert time.monotonic() - began < limit_s
+    assert time.monotonic() - began < limit_s + 15
     assert run.returncode == 0, said
     failure = read_record(project / RECORD).failure
     # TensorFlow checks its peers every 30 s and may be the first to miss the stopped worker.

@@ -288,48 +288,6 @@ def test_points_of_two_machines_are_not_joined(tmp_path, extent):
     assert max(map(len, machines)) == 1
 
 
-def _drawn_as(encoding, channel, row):
-    """Return the colour, shape or dashes of a row; its value if the scale sets no range."""
-    if channel not in encoding:
-        return None
-    value = row[encoding[channel]["field"]]
-    scale = encoding[channel].get("scale", {})
-    if "range" not in scale:
-        return value
-    return scale["range"][scale["domain"].index(value) % len(scale["range"])]
-
-
-def series_of(specs):
-    """Yield figure, strategy or variant, kind and colour of every row with a strategy's colour."""
-    for spec in specs:
-        for layer in spec["layer"]:
-            encoding = layer["encoding"]
-            if encoding.get("color", {}).get("field") == "series":
-                data = layer.get("data", spec.get("data"))["name"]
-                for row in spec["datasets"][data]:
-                    name = row["line"] if "line" in row else row["strategy"]
-                    colour = _drawn_as(encoding, "color", row)
-                    yield spec["usermeta"]["figure"], name, row["kind"], colour
-
-
-def test_a_strategy_has_its_colour_in_every_chart_and_a_variant_a_shade_of_it(published_specs):
-    variants = named_variants(read_config(PUBLISHED))
-    behind = {name: variant.strategy for name, variant in variants.items()}
-    found = set(series_of(published_specs))
-    for _, name, kind, colour in found:
-        strategy = "multi_worker_mirrored" if kind == "published" else behind.get(name, name)
-        assert strategy in STRATEGIES
-        shades = {
-            shade for n in range(1, MOST_LINES) for shade in theme.strategy_shades(strategy, n)
-        }
-        assert colour in shades, (name, kind)
-    own = {(name, colour) for figure, name, _, colour in found if "by-epoch" in figure}
-    own = {(name, colour) for name, colour in own if name in STRATEGIES}
-    assert len(own) > 3
-    assert all(colour == theme.strategy_shades(name)[0] for name, colour in own)
-    assert {name for _, name, _, _ in found} & set(behind)
-
-
 def emulated(rate, nodes, experiment):
     """Return a record of a cell on an emulated cluster with a link of `rate` Mbit/s."""
     cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}

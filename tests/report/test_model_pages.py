@@ -12,8 +12,7 @@ import make_architectures as make
 import make_records
 import rendering
 from nodewise.core.errors import UserError
-from nodewise.models.facts import facts, refuse_own
-from nodewise.models.registry import registry
+from nodewise.models.facts import refuse_own
 from nodewise.report.figures import MODELS, draw_figures
 from nodewise.report.figures.models import sizes
 
@@ -86,15 +85,6 @@ def test_a_missing_description_stops_with_one_line(tmp_path):
 def run(*arguments):
     command = [Path(sys.executable).parent / "nodewise", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    done = run("models")
-    assert done.returncode == 0
-    for name in registry():
-        assert f"{facts(name).trainable:,}" in done.stdout
-    assert "…" not in done.stdout
 
 
 def test_an_unknown_model_is_one_line(tmp_path):

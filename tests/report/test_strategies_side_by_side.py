@@ -3,7 +3,6 @@
 import pytest
 
 import make_records as make
-from nodewise.core.units import write_number
 from nodewise.report.figures import draw_figures
 from nodewise.results import queries
 from nodewise.results.tables import build_tables
@@ -41,16 +40,3 @@ def test_parts_are_compared_on_the_nodes_that_most_strategies_have(tables):
     curves = tables["curves"]
     fewer = curves[(curves["nodes"] < 3) | (curves["strategy"] == "mirrored")]
     assert set(queries.compared_parts(fewer)["nodes"]) == {2}
-
-
-def test_the_ideal_is_as_many_times_one_node_as_nodes(drawn):
-    (figure,) = [figure for figure in drawn if figure.figure == "ways"]
-    rows = figure.data.set_index(["strategy", "nodes"])
-    # also for a strategy whose own point on one node differs
-    single = rows.loc[("single", 1), "examples_per_s"]
-    for strategy in ("custom_loop", "async_sgd"):
-        assert rows.loc[(strategy, 3), "ideal"] == pytest.approx(3 * single)
-    ranks = [layer["encoding"]["y"]["sort"] for layer in figure.spec()["layer"]]
-    best = figure.data.groupby("strategy")["examples_per_s"].max().sort_values(ascending=False)
-    assert ranks == [list(best.index)] * len(ranks)
-    assert write_number(rows.loc[("mirrored", 3), "examples_per_s"], "") in figure.alt

@@ -61,17 +61,6 @@ WITH_LAW = pytest.mark.parametrize(
 )
 
 
-@WITH_LAW
-def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
-    cost = section(page(docs, strategy), "What it costs")
-    lines = re.findall(r'<p class="nw-formula"[^>]*>.*?<math>(.*?)</math>', cost)
-    told_here = [symbols(line.partition("<mo>=</mo>")[0]).pop() for line in lines]
-    used = set().union(*map(symbols, lines)) - set(told_here)
-    named = re.findall(r"<dt><math>(.*?)</math></dt><dd>(.+?)</dd>", cost)
-    assert "t" in told_here and len(used) > 2
-    assert {symbols(symbol).pop() for symbol, _ in named} == used
-
-
 def symbols(mathml):
     """Return the symbols of a formula, with an index as `c_0`; names of functions are left out."""
     index = r"<msub><mi>(.*?)</mi><mi>(.*?)</mi></msub>"

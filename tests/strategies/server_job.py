@@ -242,7 +242,6 @@ def net(asked: Asked) -> Made:
             "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
             "broken": Broken,
             "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
-            "lamb": optimizers.Lamb,
         }[asked.optimizer]()
 
     def batches(rank: int) -> list[Any]:
