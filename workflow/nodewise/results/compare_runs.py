@@ -54,26 +54,19 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     `old_reference_s` and `new_reference_s` are medians of the reference step. It is the same work
     in both runs, so they show whether the machine itself changed.
     """
-    olds, news = _points(old), _points(new)
-    launches = pd.concat([olds["launches"], news["launches"]])
-    freedom = int((launches - 1).sum())
-    deviations = float(olds["squares"].sum() + news["squares"].sum())
+    olds, news = _points(old).add_prefix("old_"), _points(new).add_prefix("new_")
+    freedom = int((olds["old_launches"] - 1).sum() + (news["new_launches"] - 1).sum())
+    deviations = float(olds["old_squares"].sum() + news["new_squares"].sum())
     noise = (deviations / freedom) ** 0.5 if freedom else np.nan
-    rows = olds.merge(news, "outer", CURVE_KEY, suffixes=("_old", "_new"))
-    change = rows["mean_new"] - rows["mean_old"]
-    errors = noise * np.sqrt(1 / rows["launches_old"] + 1 / rows["launches_new"])
+    rows = olds.join(news, how="outer").reset_index()
+    change = np.log(rows["new_s"] / rows["old_s"])
+    errors = noise * np.sqrt(1 / rows["old_launches"] + 1 / rows["new_launches"])
     wide = stdtrit(float(freedom), (1 + LEVEL) / 2) * errors
-    rows = rows.assign(
-        old_launches=rows["launches_old"].fillna(0),
-        new_launches=rows["launches_new"].fillna(0),
-        old_s=np.exp(rows["mean_old"]),
-        new_s=np.exp(rows["mean_new"]),
-        old_reference_s=rows["reference_old"],
-        new_reference_s=rows["reference_new"],
+    rows = rows.fillna({"old_launches": 0, "new_launches": 0}).assign(
         ratio=np.exp(change),
         low=np.exp(change - wide),
         high=np.exp(change + wide),
-        cell_id=rows["cell_id_new"].fillna(rows["cell_id_old"]),
+        cell_id=rows["new_cell_id"].fillna(rows["old_cell_id"]),
     )
     verdicts = [
         (rows["new_s"].isna(), ONLY_OLD),
@@ -99,10 +92,11 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     """Return one row per point, with statistics of the log step time of its successful launches."""
     done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
     done = done.assign(log_s=np.log(done["step_time_s"]))
-    return done.groupby(CURVE_KEY, as_index=False).agg(
+    points = done.groupby(CURVE_KEY).agg(
         mean=("log_s", "mean"),
         squares=("log_s", squares),
         launches=("log_s", "size"),
-        reference=("reference_s", "median"),
+        reference_s=("reference_s", "median"),
         cell_id=("cell_id", "first"),
     )
+    return points.assign(s=np.exp(points["mean"]))

@@ -5,7 +5,7 @@ milliseconds. Lines are read without what terminals and launchers put before the
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,35 +116,29 @@ class LogFormat:
         """Return one row per result.
 
         Raises:
-            UserError: the log is refused, has no result, or has several runs.
+            UserError: the log is refused, has no result, or has several runs: a setting comes after
+                a result, or with another value.
         """
         text = text_of(path)
         for sign, reason in self.refused.items():
             if found := sign.search(text):
-                raise UserError(f"{path}: line {line_number(text, found.start())}: {reason}")
-        self._check_one_run(path, text)
-        results = [found.groupdict() for found in self.result.finditer(text)]
-        if not results and self.whole is not None:
-            results = [found.groupdict() for found in self.whole.finditer(text)]
-        if not results:
-            raise UserError(f"{path}: has no line like `{self.example}`")
-        said: dict[str, str] = {}
-        for setting in self.settings:
-            if found := setting.search(text):
-                said |= {name: value for name, value in found.groupdict().items() if value}
-        rows = results[self.warm_up if len(results) > self.warm_up else 0 :]
-        return pd.DataFrame([_columns(path, said | row) for row in rows])
-
-    def _check_one_run(self, path: Path, text: str) -> None:
-        """Check that no setting comes after a result, or with another value."""
-        first = self.result.search(text)
+                raise _refusal(path, text, found, reason)
+        first, said = self.result.search(text), dict[str, str]()
         for setting in self.settings:
             lines = list(setting.finditer(text))
             for line in lines:
                 late = first is not None and line.start() > first.start()
                 if late or line.groups() != lines[0].groups():
-                    place = f"{path}: line {line_number(text, line.start())}"
-                    raise UserError(f"{place}: another run begins; give each its own file")
+                    other = "another run begins; give each its own file"
+                    raise _refusal(path, text, line, other)
+            said |= lines[0].groupdict("") if lines else {}
+        results = [line.groupdict("") for line in self.result.finditer(text)]
+        if not results and self.whole is not None:
+            results = [line.groupdict("") for line in self.whole.finditer(text)]
+        if not results:
+            raise UserError(f"{path}: has no line like `{self.example}`")
+        rows = results[self.warm_up if len(results) > self.warm_up else 0 :]
+        return pd.DataFrame([_columns(path, said | row) for row in rows])
 
 
 def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -191,18 +185,14 @@ def starts_with(path: Path, sign: re.Pattern[str]) -> bool:
         return sign.search(_plain(file.read(_START_BYTES))) is not None
 
 
-def line_number(text: str, at: int) -> int:
-    """Return the number of the line at a position, counted from 1."""
-    return text.count("\n", 0, at) + 1
+def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:
+    number = text.count("\n", 0, at.start()) + 1
+    return UserError(f"{path}: line {number}: {reason}")
 
 
 def _plain(content: bytes) -> str:
     text = _STAMPS.sub("", _CODES.sub("", content.decode("utf-8-sig", errors="replace")))
-    tag = _LABEL if _all_labelled(_LINE.finditer(text)) else _TAG
+    labelled = all(_LABEL.match(line[0]) for line in _LINE.finditer(text))
+    tag = _LABEL if labelled else _TAG
     lowest = min((int(line[1]) for line in tag.finditer(text)), default=0)
     return tag.sub(lambda line: line[2] if int(line[1]) == lowest else "", text)
-
-
-def _all_labelled(lines: Iterable[re.Match[str]]) -> bool:
-    labelled = [_LABEL.match(line[0]) is not None for line in lines]
-    return bool(labelled) and all(labelled)

@@ -49,45 +49,40 @@ class HorovodTimeline:
             waits, sums, ranks = _spans([event for event in events if isinstance(event, dict)])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise UserError(f"{path}: is not a timeline ({error})") from None
-        starts = sorted(span[0] for span in max(waits.values(), key=len, default=[]))
+        starts = sorted(start for start, _ in max(waits.values(), key=len, default=[]))
         if len(starts) < _LEAST_STEPS:
             raise UserError(f"{path}: has fewer than three steps")
-        waiting, summing = (sorted(itertools.chain(*spans.values())) for spans in (waits, sums))
-        rows = []
-        for start, end in itertools.pairwise(starts[1:]):
-            exchange = _covered(summing, start, end)
-            either = _covered(sorted(waiting + summing), start, end)
-            row = {"nodes": len(ranks)} if ranks else {}
-            times = {
-                "step_time_s": end - start,
-                "communicate_s": exchange,
-                "wait_s": either - exchange,
+        either = sorted(itertools.chain(sums, *waits.values()))
+        rows = [
+            {
+                "step_time_s": (end - start) * _MICRO,
+                "communicate_s": (exchange := _covered(sums, start, end)) * _MICRO,
+                "wait_s": (_covered(either, start, end) - exchange) * _MICRO,
             }
-            rows.append(row | {name: time * _MICRO for name, time in times.items()})
-        return pd.DataFrame(rows)
+            for start, end in itertools.pairwise(starts[1:])
+        ]
+        return pd.DataFrame(rows).assign(**({"nodes": len(ranks)} if ranks else {}))
 
 
 IMPORTERS.add("horovod_timeline", HorovodTimeline())
 
 
-def _spans(
-    events: list[dict[str, Any]],
-) -> tuple[dict[Any, list[Span]], dict[Any, list[Span]], set[str]]:
-    """Return the spans of waiting and of summing by tensor, and the names of the ranks."""
-    spans: dict[str, dict[Any, list[Span]]] = {_WAIT: defaultdict(list), _SUM: defaultdict(list)}
-    opened: dict[Any, list[tuple[str, float]]] = defaultdict(list)
-    ranks: set[str] = set()
+def _spans(events: list[dict[str, Any]]) -> tuple[dict[Any, list[Span]], list[Span], set[str]]:
+    """Return the spans of waiting by tensor, those of summing, and the names of the ranks."""
+    waits, sums, ranks = defaultdict[Any, list[Span]](list), list[Span](), set[str]()
+    opened = defaultdict[Any, list[tuple[str, float]]](list)
     for event in events:
         tensor, phase, name = event.get("pid"), event.get("ph"), str(event.get("name", ""))
         if phase == "B":
             opened[tensor].append((name, float(event["ts"])))
         elif phase == "E" and opened[tensor]:
             begun, start = opened[tensor].pop()
-            if begun in spans:
-                spans[begun][tensor].append((start, float(event["ts"])))
+            if begun in (_WAIT, _SUM):
+                spans = waits[tensor] if begun == _WAIT else sums
+                spans.append((start, float(event["ts"])))
         elif phase in ("X", "i") and name.isdigit():
             ranks.add(name)
-    return spans[_WAIT], spans[_SUM], ranks
+    return waits, sorted(sums), ranks
 
 
 def _covered(spans: list[Span], start: float, end: float) -> float:
