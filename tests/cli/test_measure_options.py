@@ -49,13 +49,6 @@ def test_options_become_the_fields_of_a_cell(changes, fields):
     assert cell.id.startswith("single_run")
 
 
-def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
-    settings = "{{kind: emulated, devices_per_node: 2, link: {{rate_mbit: {}}}}}"
-    slow, fast = (cell_of(options(cluster=settings.format(rate), steps=12)) for rate in (100, 200))
-    assert slow.experiment != fast.experiment
-    assert slow.experiment.startswith("single_run_emulated_")
-
-
 def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
     tmp_path, monkeypatch
 ):

@@ -16,6 +16,17 @@ class Net(keras.Model):
         return self.out(self.inner(x))
 
 
+def compiled(model, optimizer, loss="mse", **options):
+    model.compile(optimizer, loss, **options)
+    return model
+
+
+def network(*between):
+    """Return a network of two dense layers, with other layers between them."""
+    hidden = layers.Dense(8, activation="tanh")
+    return keras.Sequential([keras.Input((8,)), hidden, *between, layers.Dense(1)])
+
+
 def functional(kind):
     """Return a model of the class `kind` that is a graph of two dense layers."""
     x = keras.Input((8,))
@@ -63,11 +74,7 @@ class Logarithmic(keras.losses.Loss):
 
 def unregistered():
     """An optimizer and a loss of one's own, neither of which could be saved."""
-    model = keras.Sequential(
-        [keras.Input((8,)), layers.Dense(8, activation="tanh"), layers.Dense(1)]
-    )
-    model.compile(Signs(0.1), Logarithmic())
-    return model
+    return compiled(network(), Signs(0.1), Logarithmic())
 
 
 class Halve(keras.callbacks.Callback):
@@ -105,11 +112,7 @@ class Noise(layers.Layer):
 
 def unseeded():
     """Random numbers without a seed, which a generator of Keras draws that no model has."""
-    model = keras.Sequential(
-        [keras.Input((8,)), layers.Dense(8, activation="tanh"), Noise(), layers.Dense(1)]
-    )
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    return model
+    return compiled(network(Noise()), keras.optimizers.SGD(0.1))
 
 
 class Growing(layers.Layer):
@@ -125,11 +128,7 @@ class Growing(layers.Layer):
 
 def own_variable():
     """A variable of TensorFlow, which Keras does not know of: a layer counts its steps."""
-    model = keras.Sequential(
-        [keras.Input((8,)), layers.Dense(8, activation="tanh"), Growing(), layers.Dense(1)]
-    )
-    model.compile(keras.optimizers.SGD(0.02), "mse")
-    return model
+    return compiled(network(Growing()), keras.optimizers.SGD(0.02))
 
 
 class Mean(keras.Model):
@@ -158,9 +157,7 @@ class OwnLoss(Net):
 
 def own_loss():
     """A compute_loss of its own."""
-    model = OwnLoss()
-    model.compile(keras.optimizers.SGD(0.1))
-    return model
+    return compiled(OwnLoss(), keras.optimizers.SGD(0.1), None)
 
 
 class OwnStep(Net):
@@ -185,9 +182,7 @@ class OwnStep(Net):
 
 def own_train_step():
     """A train_step of its own, with two losses and a metric of its own."""
-    model = OwnStep()
-    model.compile(keras.optimizers.Adam(0.01), "mse")
-    return model
+    return compiled(OwnStep(), keras.optimizers.Adam(0.01))
 
 
 class Accumulating(keras.Model):
@@ -216,9 +211,7 @@ class Accumulating(keras.Model):
 
 def accumulating():
     """A train_step that adds up gradients, and applies them in a branch every second time."""
-    model = functional(Accumulating)
-    model.compile(keras.optimizers.SGD(0.05))
-    return model
+    return compiled(functional(Accumulating), keras.optimizers.SGD(0.05), None)
 
 
 class Decorated(keras.Model):
@@ -234,9 +227,7 @@ class Decorated(keras.Model):
 
 def decorated():
     """A train_step that is a tf.function itself, written in Python that TensorFlow converts."""
-    model = functional(Decorated)
-    model.compile(keras.optimizers.SGD(0.2))
-    return model
+    return compiled(functional(Decorated), keras.optimizers.SGD(0.2), None)
 
 
 class Guided(keras.Model):
@@ -276,9 +267,7 @@ class Noisy(keras.Model):
 def drawn():
     """A train_step that draws by `tf.random`, whose generators nothing can set back."""
     x = keras.Input((8,))
-    model = Noisy(x, layers.Dense(1)(x))
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    return model
+    return compiled(Noisy(x, layers.Dense(1)(x)), keras.optimizers.SGD(0.1))
 
 
 class Unseen(Net):
@@ -291,9 +280,7 @@ class Unseen(Net):
 
 def unseen():
     """A train_step that changes weights without an optimizer, by what its examples are."""
-    model = Unseen()
-    model.compile(keras.optimizers.SGD(0.1))
-    return model
+    return compiled(Unseen(), keras.optimizers.SGD(0.1), None)
 
 
 class Gan(keras.Model):
@@ -368,6 +355,4 @@ class Autoencoder(Net):
 
 def x_alone():
     """Inputs without targets: a train_step gets x alone, which is in no tuple."""
-    model = Autoencoder(4, 8)
-    model.compile(keras.optimizers.SGD(0.1))
-    return model
+    return compiled(Autoencoder(4, 8), keras.optimizers.SGD(0.1), None)

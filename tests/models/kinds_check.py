@@ -114,7 +114,7 @@ class Results:
         within_s: time limit in seconds for a case.
     """
 
-    def __init__(self, folder, run_job, within_s=250):
+    def __init__(self, folder, run_job, within_s):
         self._folder, self._run_job, self._within_s = folder, run_job, within_s
         self._folders = {}  # by case and kind
 

@@ -24,8 +24,8 @@ def load():
 """
 
 
-def main(folder: Path, kinds: dict[str, bool], strategy: str, nodes: int) -> None:
-    """Train one epoch of each kind and print its status and failure.
+def main(folder: Path, kinds: dict[str, bool]) -> None:
+    """Train one epoch of each kind on two workers, and print its status and failure.
 
     The values of `kinds` say whether the kind is also tested.
     """
@@ -42,7 +42,7 @@ def main(folder: Path, kinds: dict[str, bool], strategy: str, nodes: int) -> Non
         preparing.join()
         for kind in kinds:
             mine = f"mine_{kind}.py"
-            options = Options(strategy, f"{mine}:build", nodes, BATCH, f"{mine}:load", epochs=1)
+            options = Options("custom_loop", f"{mine}:build", 2, BATCH, f"{mine}:load", epochs=1)
             record = measure(
                 cell_of(options),
                 manifests[kind],

@@ -54,7 +54,7 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     import tensorflow as tf
 
     from nodewise.strategies.api import Job
-    from nodewise.strategies.replica import Replica, changed_gradients
+    from nodewise.strategies.replica import Replica
 
     entry, module = registry()[name], models.load(name)
     x, y = (tf.constant(values) for values in examples(name, 2))
@@ -75,22 +75,10 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     assert float(optimizer.learning_rate.numpy()) == pytest.approx(rate)
     assert getattr(optimizer, "momentum", None) == momentum
 
-    sizes = []
-
-    def seen(gradients):
-        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-            assert gradient is not None, variable.path
-            assert gradient.shape == variable.shape
-            sizes.append(tf.reduce_max(tf.abs(tf.convert_to_tensor(gradient))))
-        return gradients
-
     trained = {id(variable) for variable in model.trainable_variables}
     before = [np.array(variable.numpy()) for variable in model.weights]
-    with changed_gradients(model, seen):
-        logs = replica.step((x, y))
+    logs = replica.step((x, y))
     assert set(logs) == {"loss", "accuracy"}
-    # the step was traced once or twice
-    assert len(sizes) in {n * len(model.trainable_variables) for n in (1, 2)}
     assert np.isfinite(logs["loss"])
     moved = [
         not np.array_equal(old, variable.numpy())

@@ -78,12 +78,6 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
         ),
         ("raise ValueError('no such\\nthing')", "mine.py:build: ValueError: no such (mine.py:"),
         (
-            "model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])\n"
-            "model.compile('sgd', 'mse', run_eagerly=True)\n"
-            "return model",
-            "mine.py:build: the model is to run eagerly, but strategies run its train_step as a",
-        ),
-        (
             "class Own(keras.Sequential):\n"
             "    def fit(self, *arguments, **options):\n"
             "        return super().fit(*arguments, **options)\n"

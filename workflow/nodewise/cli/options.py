@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodewise.predict.answers import Job
-    from nodewise.study.config import Config
 
 STEPS = "Steps of the workflow"
 """The panel of `--help` for commands that a rule of the workflow runs.
@@ -73,11 +72,6 @@ BetweenNodes = Annotated[
 ]
 OnlyLink = Annotated[str | None, Option(help="The only link: as --between or as --within.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
-
-
-def records_of(study: "Config", records: Path | None) -> Path:
-    """Return `records`; by default the folder to which the workflow writes those of a study."""
-    return records or study.results / "records"
 
 
 def only_options(context: typer.Context, option: str, *others: str) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nodewise.predict.fit_file import FitFile as FittedFile
 
 _COMPARED = 5  # curves that are compared with published ones
+_NAMED = 3  # curves that are named in front of a note that they share
 
 app = typer.Typer()
 
@@ -278,8 +279,13 @@ def next_measurement(
 
 
 def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:
-    """Print what the measurements leave open; to stderr if stdout is JSON."""
-    from nodewise.cli.predict_tables import notes_of
-
-    for note in notes_of(fitted):
+    """Print what the measurements leave open, each note once; to stderr if stdout is JSON."""
+    about: dict[str, list[str]] = {}
+    for curve in fitted.curves:
+        for note in curve.notes:
+            about.setdefault(note, []).append(curve.name)
+    for note in fitted.notes:
         typer.echo(note, err=as_json)
+    for note, names in about.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        typer.echo(f"{', '.join(names[:_NAMED])}{more}: {note}", err=as_json)

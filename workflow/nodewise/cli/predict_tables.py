@@ -15,7 +15,6 @@ from nodewise.predict.published_efficiency import Standing
 Row = dict[str, str]
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
-_NAMED = 3  # curves that are named in front of a note that they share
 
 
 def curves_rows(file: FitFile) -> Iterator[Row]:
@@ -146,18 +145,6 @@ def published_rows(found: Standing) -> Iterator[Row]:
             "Devices": f"{row['devices']:,}",
             "Efficiency": write_number(row["efficiency"], "share"),
         }
-
-
-def notes_of(file: FitFile) -> Iterator[str]:
-    """Yield each note of a file once, preceded by the names of the curves that it applies to."""
-    yield from file.notes
-    about: dict[str, list[str]] = {}
-    for curve in file.curves:
-        for note in curve.notes:
-            about.setdefault(note, []).append(curve.name)
-    for note, names in about.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"{', '.join(names[:_NAMED])}{more}: {note}"
 
 
 def _listed(numbers: Sequence[float]) -> str:

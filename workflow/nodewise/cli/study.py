@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import Records, StudyConfig, print_table, records_of
+from nodewise.cli.options import Records, StudyConfig, print_table
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -58,7 +58,7 @@ def plan(
         raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
     machine = Machine.here()
-    folder = records_of(study, records)
+    folder = records or study.results / "records"
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
@@ -83,7 +83,7 @@ def missing(
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
-    folder = records_of(study, records)
+    folder = records or study.results / "records"
     found = find_missing(study, folder, cautions=cautions)
     for line in lines(found):
         typer.echo(line)
@@ -118,7 +118,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, records_of(study, records), out)
+    manifest = publishing.publish(study, records or study.results / "records", out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from nodewise.cli.options import STEPS, Calibrated, Out, Records, StudyConfig, Tables, records_of
+from nodewise.cli.options import STEPS, Calibrated, Out, Records, StudyConfig, Tables
 
 app = typer.Typer()
 
@@ -29,7 +29,7 @@ def build_tables(
     from nodewise.study.config import read_config
 
     study = read_config(config)
-    files = study.record_files(records_of(study, records))
+    files = study.record_files(records or study.results / "records")
     imported = import_for_study([Path(path) for path in study.curves])
     check_laws(imported, "curves")
     built = tables.build_tables(

@@ -5,8 +5,6 @@ from typing import Any
 
 import yaml
 
-MOST_LEVELS = 50
-"""Largest number of levels of nested lists and mappings in a YAML file."""
 MOST_VALUES = 20_000
 """Largest number of values in a YAML file; those that an alias repeats count each time."""
 
@@ -24,22 +22,18 @@ def load_yaml(text: bytes | str) -> Any:  # noqa: ANN401
         yaml.YAMLError, ValueError: the text is not YAML, has other than plain values, or exceeds a
             limit.
     """
-    too_deep = f"nested deeper than the {MOST_LEVELS} levels that are allowed"
     try:
         content = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except RecursionError as error:
-        raise ValueError(too_deep) from error
-    values, waiting = 0, [(content, 0)]
+        raise ValueError("nested too deeply") from error
+    values, waiting = 0, [content]
     while waiting:
-        value, level = waiting.pop()
+        value = waiting.pop()
         values += 1
-        if level > MOST_LEVELS:  # also if an alias is a part of itself
-            raise ValueError(too_deep)
-        if values > MOST_VALUES:
+        if values > MOST_VALUES:  # also if an alias is a part of itself
             raise ValueError(f"more than the {MOST_VALUES:,} values that are allowed")
         if isinstance(value, dict | list):
-            inside = value.values() if isinstance(value, dict) else value
-            waiting += [(one, level + 1) for one in inside]
+            waiting += value.values() if isinstance(value, dict) else value
     return content
 
 

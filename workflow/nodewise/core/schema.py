@@ -125,17 +125,13 @@ def read_tree(path: Path) -> Any:  # noqa: ANN401
 
 def first_error(error: ValidationError) -> str:
     """Return the location and message of the first error, and the number of further errors."""
-    first, *others = sorted_errors(error)
+    # unknown keys first, because a misspelt key explains why another one is missing
+    first, *others = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     more = f" (and {len(others)} more)" if others else ""
     place, text = location(first), message(first)
     if first["type"] != "value_error" or not _NAMES_A_FIELD.match(text):
         return f"{place}: {text}{more}"
     return f"{place}.{text}{more}" if first["loc"] else f"{text}{more}"
-
-
-def sorted_errors(error: ValidationError) -> list[ErrorDetails]:
-    """Return all errors, unknown keys first: a misspelt key explains why another is missing."""
-    return sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
 
 
 def location(error: ErrorDetails) -> str:

@@ -157,11 +157,8 @@ def source_files(spec: str) -> list[str]:
             continue
         files[str(file)] = None
         if file.is_file():
-            queue += [
-                sibling
-                for name in sorted(_imported_names(file))
-                if (sibling := file.with_name(f"{name}.py")).is_file()
-            ]
+            siblings = (file.with_name(f"{name}.py") for name in sorted(_imported_names(file)))
+            queue += filter(Path.is_file, siblings)
     return list(files)
 
 

@@ -67,7 +67,7 @@ def _costs(pieces: Sequence[_Piece]) -> list[int]:
         model = piece.model()
         spec = tf.TensorSpec((1, *piece.begin.shape[1:]), piece.begin.dtype)
         weights = model.trainable_weights
-        costs.append(count_training(model, [spec], weights, reached=reached))
+        costs.append(round(count_training(model, [spec], weights, reached=reached).flops))
         reached = reached or bool(weights)
     return costs
 

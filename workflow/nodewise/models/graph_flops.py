@@ -91,7 +91,7 @@ def count_call(
     forward = _traced(call, specs)
     training = forward
     if weights or reached:
-        training = _traced_training(call, specs, weights, reached=reached)
+        training = count_training(call, specs, weights, reached=reached)
     uncounted = forward.uncounted | training.uncounted
     return round(forward.flops), round(training.flops), uncounted
 
@@ -102,8 +102,8 @@ def count_training(
     weights: Sequence[keras.Variable],
     *,
     reached: bool,
-) -> int:
-    """Return the operations of the forward and backward pass of a function for one example.
+) -> Count:
+    """Count the operations of the forward and backward pass of a function for one example.
 
     Args:
         call: the function.
@@ -111,16 +111,7 @@ def count_training(
         weights: weights that are trained.
         reached: whether the gradient must pass on to the arguments.
     """
-    return round(_traced_training(call, specs, weights, reached=reached).flops)
 
-
-def _traced_training(
-    call: Callable[..., Any],
-    specs: Sequence[tf.TensorSpec],
-    weights: Sequence[keras.Variable],
-    *,
-    reached: bool,
-) -> Count:
     def train(*tensors: tf.Tensor) -> Any:  # noqa: ANN401
         watched = [one for one in tensors if one.dtype.is_floating] if reached else []
         with tf.GradientTape() as tape:

@@ -48,10 +48,10 @@ class Recipe:
             RefusedError: the model is compiled to run eagerly.
         """
         model = self.build()
-        if model.run_eagerly:
+        if model.run_eagerly or tf.config.functions_run_eagerly():
             raise RefusedError(
-                "the model is compiled with run_eagerly=True, but strategies run its train_step as "
-                "a graph; leave that out"
+                "the model is to run eagerly, but strategies run its train_step as a graph; leave "
+                "out run_eagerly=True and tf.config.run_functions_eagerly"
             )
         if weights is not None and self.load_pretrained is not None:
             self.load_pretrained(model, weights)

@@ -76,11 +76,6 @@ def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
                 f"{place.text}: the model has a {method} of its own, which strategies do not call; "
                 "have its train_step do what is needed"
             )
-    if model.run_eagerly or tf.config.functions_run_eagerly():
-        raise RefusedError(
-            f"{place.text}: the model is to run eagerly, but strategies run its train_step as a "
-            "graph; leave out run_eagerly=True and tf.config.run_functions_eagerly"
-        )
 
 
 def _built(function: Function) -> tuple[keras.Model, FitOptions]:
