@@ -51,7 +51,7 @@ def predict_all() -> pd.DataFrame:
     rows = []
     with progress("published curves", sum(map(len, by_publisher.values()))) as advance:
         for publisher, curves in by_publisher.items():
-            seen = [whole.part(0, len(whole) - 1) for whole in map(scaling_of, curves)]
+            seen = [whole.at(slice(-1)) for whole in map(scaling_of, curves)]
             others = [curve for curve in read_published() if curve.publisher != publisher]
             similar = SimilarCurves([*others, *seen])
             for curve in curves:
@@ -64,7 +64,7 @@ def predict_all() -> pd.DataFrame:
 def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
     """Return the prediction for the largest number of devices, and its error."""
     whole = scaling_of(curve)
-    known = whole.part(0, len(whole) - 1)
+    known = whole.at(slice(-1))
     devices, batch = whole.devices[-1], whole.batch[-1]
     truth = whole.efficiency[-1]
     value, low, high = similar.predict(known, whole.devices[-1:], whole.hosts[-1:])[:, 0]

@@ -5,9 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from nodewise.cli import app
 from nodewise.cluster import cgroup, doctor, duty_cycle, namespace
 from nodewise.cluster.cgroup import Hierarchy, quota_of
 from nodewise.cluster.doctor import Check, Machine
@@ -131,6 +135,29 @@ def test_the_command_looks_without_tensorflow_and_is_readable_when_piped():
     assert all(len(line) <= 80 for line in text if not line.startswith("    "))
     assert "\x1b" not in done.stdout
     assert rows("\n".join(text))  # There is a table; what it says depends on this machine.
+
+
+def test_a_host_that_cannot_be_used_does_not_hide_the_hosts_of_other_experiments(
+    tmp_path, monkeypatch
+):
+    study = yaml.safe_load(Path("config/smoke.yaml").read_text())
+    study["cluster"] = {"kind": "ssh", "hosts": ["one.invalid"]}
+    other = {"kind": "ssh", "name": "Others", "hosts": ["two.invalid"]}
+    study["experiments"]["smoke_steps"]["cluster"] = other
+    for name in study["experiments"]:
+        study["experiments"][name]["strategies"] = {"single": {"nodes": [1]}}
+    config = tmp_path / "hosts.yaml"
+    config.write_text(yaml.safe_dump(study))
+    examined = []
+
+    def examine(hosts):
+        examined.append(hosts)
+        yield f"host {len(examined)}", True
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    done = CliRunner().invoke(app, ["doctor", "--config", str(config)])
+    assert done.exit_code == 1, done.exception
+    assert done.stdout.splitlines()[:2] == ["host 1", "host 2"]
 
 
 @pytest.mark.parametrize(

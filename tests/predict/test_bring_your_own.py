@@ -15,7 +15,6 @@ from nodewise.predict.answers import OBJECTIVES, Job
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.optimum import find_answers, optimum_rows, prediction_rows
 from nodewise.predict.options import parse_duration, parse_nodes, parse_price
-from nodewise.predict.steps_to_accuracy import read_steps
 from nodewise.results.importers import import_curves
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
@@ -144,19 +143,6 @@ def test_parts_that_were_measured_narrow_the_interval(tmp_path):
     whole = fitted(tmp_path, csv_of(*rows), draws=400)
     apart = fitted(tmp_path, csv_of(*parts, header=f"{HEADER},compute_s,communicate_s"), draws=400)
     assert width(apart, 16) < width(whole, 16)
-
-
-def test_a_shared_cluster_lends_strength(tmp_path):
-    header = f"{HEADER},payload_bytes,cluster"
-    rich = [f"{row},x" for row in ring_rows((1, 2, 4, 8), (64,), "rich")]
-    poor = f"poor,1,64,{ring_s(1, 64)!r},{PAYLOAD:.0f},"
-    shared = fitted(tmp_path, csv_of(*rich, f"{poor}x", header=header))
-    alone = fitted(tmp_path, csv_of(*rich, poor, header=header))
-    (lent,), (own,) = (
-        [row for row in predictions(f, [8]) if row["curve"] == "poor"] for f in (shared, alone)
-    )
-    assert lent["step_time_s"] == pytest.approx(ring_s(8, 64), rel=0.1)
-    assert lent["high"] - lent["low"] < own["high"] - own["low"]
 
 
 COLLECTIVES = ["ring", "halving_doubling", "tree", "star", "parameter_server", "none"]
@@ -384,18 +370,6 @@ def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
     code, shown, error = run(command, tmp_path / "fit.json", *arguments)
     assert (code, shown) == (2, "")
     assert error.startswith(message)
-
-
-def test_a_run_of_curves_of_epochs_takes_its_steps(tmp_path):
-    rows = [f"a,{n},64,{60 * t}" for n, t in ((1, 1.0), (2, 0.8), (4, 0.5))]
-    file = fitted(tmp_path, csv_of(*rows, header=HEADER.replace("step_time", "epoch_time")))
-    (tmp_path / "steps.csv").write_text("global_batch,steps\n64,4000\n256,1600\n")
-    steps = read_steps(tmp_path / "steps.csv")
-    ((_, epoch),) = answered(file, [1, 2], examples=6400)
-    ((_, run),) = answered(file, [1, 2], examples=6400, steps=steps)
-    assert epoch.table["time"][1] == pytest.approx(48, rel=0.1)
-    per_step = epoch.table["time"][1] / (6400 / 128)
-    assert run.table["time"][1] == pytest.approx(per_step * steps.evaluate(128.0))
 
 
 @pytest.mark.parametrize("option", ["--batch", "--examples", "--price"])

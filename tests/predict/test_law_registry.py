@@ -125,11 +125,6 @@ def test_one_node_needs_no_link_unless_it_needs_a_server(law):
     assert alone == pytest.approx(law.seconds(p, Points.of(1, 8, 1e6))["compute"])
 
 
-def test_no_nodes_is_no_question():
-    with pytest.raises(ValueError, match="at least one node"):
-        Points.of([1, 0], 1, 1)
-
-
 def test_baselines_have_no_parts():
     for name in baselines():
         law = LAWS[name]

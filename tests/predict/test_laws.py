@@ -4,23 +4,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
+from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import Tree
-from nodewise.predict.parts_law import AllReduce, PartsLaw
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Points
 
-ALL_REDUCES = [
-    RingAllReduce(),
-    RingOverMachines(per_machine=2),
-    Tree(),
-    Star(),
-]
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
 
@@ -84,6 +81,15 @@ def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes)
     # a star's driver that begins to send when all is summed
     p = none(law) | {"seconds_per_byte": 1.0, "turns_share": 1.0}
     assert law.seconds(p, at)["communicate"] == pytest.approx(float(sum(sent)))
+
+
+@given(parallel=st.floats(1e-3, 1e3), serial=st.floats(0, 1e3), nodes=st.integers(1, 64))
+def test_amdahls_law_is_that_of_a_job_of_fixed_size(parallel, serial, nodes):
+    """The job takes 1/n as many steps on n nodes."""
+    p = {"parallel_s": parallel, "serial_s": serial}
+    one, several = Amdahl().evaluate(p, [1, nodes], 1, 1)
+    f = serial / (parallel + serial)
+    assert several / nodes / one == pytest.approx(f + (1 - f) / nodes)
 
 
 def test_averaging_is_a_ring_now_and_then_and_waits_less():
@@ -188,18 +194,6 @@ def test_impossible_structure_is_refused(make, field):
 
 
 # --- hiding and waiting ---
-
-
-@pytest.mark.parametrize("law", ALL_REDUCES, ids=label)
-@pytest.mark.parametrize(("hidden", "counts"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0), (3.0, 1.0)])
-def test_only_computing_and_communicating_hide_behind_each_other(law, hidden, counts):
-    assert isinstance(law, AllReduce)
-    p, at = some_values(law) | {"hidden_share": hidden}, Points.of([1, 2, 6], 8, 1e6)
-    seconds = law.seconds(p, at)
-    compute, communicate = seconds["compute"], seconds["communicate"]
-    whole = compute + communicate + seconds["wait"] + seconds["input"]
-    expected = whole - counts * np.minimum(compute, communicate)
-    assert seconds["step"] == pytest.approx(expected)
 
 
 def test_the_mean_of_the_largest_of_a_few():

@@ -239,13 +239,6 @@ def test_what_was_held_out_was_not_fitted():
     assert after["error"].to_numpy() == pytest.approx(abs(after["predicted_s"] / 9.9 - 1))
 
 
-def test_only_batches_with_three_node_counts_are_judged():
-    part, rest = launches(nodes=(1, 2, 3), batches=(32,)), launches(nodes=(1, 2), batches=(64,))
-    found = fit_all(part, rest)
-    assert (found["judgement"]["curves"] == 1).all()
-    assert set(found["trials"]["batch_per_worker"]) == {32}
-
-
 def test_oversubscribed_points_are_predicted_and_not_fitted():
     crowded = launches(nodes=(1, 2, 3), cores=2)
     crowded.loc[crowded["nodes"] == 3, "step_time_s"] *= 7
@@ -357,15 +350,6 @@ def test_failed_points_are_left_out_and_counted():
     curves["step_time_s"] = np.nan
     found = fit_and_judge(curves, cells, NO_PUBLISHED)
     assert all(table.empty for table in found.values())
-
-
-def test_repeats_tell_the_noise():
-    quiet = fit_all(launches(repeats=3, noise=0.002))
-    loud = fit_all(launches(repeats=3, noise=0.05))
-    assert quiet["fits"]["noise"].iloc[0] < loud["fits"]["noise"].iloc[0]
-    widths = [line(found, nodes=8) for found in (quiet, loud)]
-    narrow, wide = ((rows["high_s"] / rows["low_s"]).median() for rows in widths)
-    assert narrow < wide
 
 
 def test_other_kinds_and_clusters_are_other_links_and_other_experiments_other_models():

@@ -135,11 +135,13 @@ def doctor(
     clusters = [one for one in named if isinstance(one, HostSettings)]
     if not clusters:
         raise UserError(f"{config}: names no hosts (cluster: {{kind: ssh, hosts: [...]}})")
+    broken = False
     for settings in clusters:
-        findings = list(examine(settings.calibrated().take(settings.known_hosts)))
-        typer.echo("\n".join(line for line, _ in findings))
-        if any(problem for _, problem in findings):
-            raise typer.Exit(1)
+        for line, problem in examine(settings.calibrated().take(settings.known_hosts)):
+            typer.echo(line)
+            broken |= problem
+    if broken:
+        raise typer.Exit(1)
 
 
 @app.command(rich_help_panel=STEPS)

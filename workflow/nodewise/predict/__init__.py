@@ -4,8 +4,8 @@ Nothing here needs TensorFlow. A cost model is called a law. The modules, in the
 curve passes through them:
 
 - **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
-  `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, `laws/` has
-  one file per law, and `functions` the functions that have no closed form.
+  `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, and `laws/`
+  has one file per law. `points` has the points that laws are evaluated at and fitted to.
 - **Fitting**: `fit_curves` fits all curves. `curve_groups` decides which points are fitted
   together, `known_links` collects what is known before the fit, and `fit` estimates the
   coefficients.

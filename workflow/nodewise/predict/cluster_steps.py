@@ -234,24 +234,32 @@ def forecast_throughputs(
         weights = draw_weights(misses[:, 1:], draws.noise_scale)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
-        found = found[chosen] - _carried(cluster, others, misses[:, 1:] @ weights, devices)
+        mean_misses = np.array([0.0, *(misses[:, 1:] @ weights)])  # the first point is met
+        found = found[chosen] - _carried(cluster, [first, *others], mean_misses, devices)
         found = np.vstack([np.median(found, axis=0), found])
     return np.asarray(np.exp(found + draws.noise[:, None]))
 
 
 def _carried(
-    cluster: Cluster, others: Sequence[int], misses: Floats, devices: Sequence[int]
+    cluster: Cluster, measured: Sequence[int], misses: Floats, devices: Sequence[int]
 ) -> Floats:
-    """Return the part of a forecast's log that the nearest further point shows to be missed.
+    """Return what forecasts miss, by interpolation between measured points of the same level.
 
     A miss within a node says nothing about several nodes, nor the reverse.
+
+    Args:
+        cluster: the nodes.
+        measured: measured numbers of devices, ascending.
+        misses: log of forecast over measured throughput, of each.
+        devices: numbers of devices asked.
     """
-    nearest = [int(np.argmin(np.abs(np.log(others) - np.log(count)))) for count in devices]
-    inside = cluster.devices_per_node
-    same = [
-        (count > inside) == (others[i] > inside) for count, i in zip(devices, nearest, strict=True)
-    ]
-    return np.where(same, misses[nearest], 0.0)
+    several, asked_several = (np.array(n) > cluster.devices_per_node for n in (measured, devices))
+    carried = np.zeros(len(devices))
+    for level in np.unique(several):
+        known, asked = several == level, asked_several == level
+        at = np.log(np.array(devices)[asked]), np.log(np.array(measured)[known])
+        carried[asked] = np.interp(*at, misses[known])
+    return carried
 
 
 def log_likelihood(misses: Floats, noise: float) -> Floats:

@@ -135,14 +135,16 @@ class CurvePredictions:
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
         """Return how much the interval of log time widens on each side, (points,).
 
-        It is 0 up to the most measured nodes.
+        It widens as much as the intervals of similar published curves do from the most measured
+        nodes on: the difference of their widths, as variances.
         """
-        found, beyond = np.zeros(len(nodes)), nodes > curve.nodes[-1]
         points = _longest_line(curve)
-        if beyond.any() and points is not None:
-            edge, per_host = float(curve.nodes[-1]), curve.per_host
-            found[beyond] = self._similar.widening(points, edge, nodes[beyond], per_host)
-        return found
+        if points is None or nodes.max() <= curve.nodes[-1]:
+            return np.zeros(len(nodes))
+        asked = np.maximum([curve.nodes[-1], *nodes], curve.nodes[-1])
+        _, low, high = self._similar.predict(points, asked, np.ceil(asked / curve.per_host))
+        variance = ((high - low) / 2) ** 2
+        return np.asarray(np.sqrt(np.maximum(variance[1:] - variance[0], 0.0)))
 
 
 def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDArray[np.bool_]:

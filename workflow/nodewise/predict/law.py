@@ -20,8 +20,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
+import pandas as pd
 import sympy
 from numpy.typing import ArrayLike
 from sympy import Expr, Symbol
@@ -29,9 +30,6 @@ from sympy import Expr, Symbol
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
 from nodewise.predict.points import Floats, Points
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 L = TypeVar("L", bound="Law")
 Scope = Literal["model", "link"]
@@ -142,7 +140,7 @@ class Law:
                 raise ValueError(f"{each.name}: must be {least:g} or more, not {value!r}")
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> "Law | None":
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> "Law | None":
         """Return the law of a curve, with the strategy's options of the same names as settings.
 
         Args:

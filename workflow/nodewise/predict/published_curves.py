@@ -38,11 +38,7 @@ class Scaling:
     def __len__(self) -> int:
         return len(self.devices)
 
-    def part(self, start: int, stop: int) -> "Scaling":
-        """Return the points from `start` up to but excluding `stop`."""
-        return self.at(list(range(start, stop)))
-
-    def at(self, chosen: list[int]) -> "Scaling":
+    def at(self, chosen: slice | list[int]) -> "Scaling":
         """Return the points at these positions."""
         return replace(
             self,

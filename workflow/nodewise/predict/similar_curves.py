@@ -103,7 +103,7 @@ def _ahead(curve: Scaling, devices: float, hosts: float) -> tuple[str, float]:
     """Return the kind of a target ahead, and the change from the last log efficiency."""
     change = float(slopes_of(curve)[-1] * np.log2(devices / curve.devices[-1]))
     if curve.strong:
-        return "strong", line_change(curve.part(len(curve) - 2, len(curve)), devices)
+        return "strong", line_change(curve.at([-2, -1]), devices)
     if hosts > 1:
         leaves = curve.hosts[-1] <= 1
         return "leaves a machine" if leaves else "several machines", SLOPE_SHARE * change
@@ -153,22 +153,6 @@ class SimilarCurves:
         """
         value, drawn = self.draw(curve, devices, hosts, _DRAWS)
         return np.vstack([value, interval_of(drawn)])
-
-    def widening(self, curve: Scaling, edge: float, devices: Floats, hosts_of: float) -> Floats:
-        """Return how much wider the interval at each target is than at `edge`, (targets,).
-
-        The widths are those of log efficiency on each side, and they are subtracted as variances.
-
-        Args:
-            curve: the known points.
-            edge: a number of devices.
-            devices: numbers of devices to predict, (targets,).
-            hosts_of: devices of a machine.
-        """
-        asked = np.array([edge, *devices])
-        _, low, high = self.predict(curve, asked, np.ceil(asked / hosts_of))
-        width = (high - low) / 2
-        return np.asarray(np.sqrt(np.maximum(width[1:] ** 2 - width[0] ** 2, 0.0)))
 
     def draw(
         self, curve: Scaling, devices: Floats, hosts: Floats, draws: int
@@ -228,9 +212,9 @@ def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
     """Return predictions of points of a curve from other points, with true log efficiencies."""
     size = len(curve)
     known: list[tuple[Scaling, Iterable[int]]] = [
-        (curve.part(0, cut), range(cut, size)) for cut in range(1, size)
+        (curve.at(slice(cut)), range(cut, size)) for cut in range(1, size)
     ]
-    known += [(curve.part(cut, size), range(cut)) for cut in range(1, size)]
+    known += [(curve.at(slice(cut, None)), range(cut)) for cut in range(1, size)]
     known += [(curve.at([inner - 1, inner + 1]), [inner]) for inner in range(1, size - 1)]
     return [
         (guess(part, curve.devices[i], curve.hosts[i]), float(curve.efficiency[i]))

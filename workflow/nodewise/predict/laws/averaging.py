@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import sympy
 
 from nodewise.predict.law import LAWS, Law, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.parts_law import PartsLaw
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 tau = positive("tau")
 
@@ -39,6 +37,6 @@ class ParameterAveraging(PartsLaw):
     communicate = RingAllReduce.communicate / tau
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Law | None:
         """Return the law, or None if the period is an epoch, whose steps depend on the batch."""
         return None if options.get("period") == "epoch" else super().of_curve(options, rows)

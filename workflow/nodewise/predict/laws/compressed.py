@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import pandas as pd
 
 from nodewise.predict.law import LAWS, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import PartsLaw, alpha, beta
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CODEC = Parameter(
     "k",
@@ -45,7 +44,7 @@ class CompressedAllGather(PartsLaw):
     communicate = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (alpha + rho * S * beta)
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self:
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Self:
         """Return the law, with ρ from the bytes sent: the median of sent/((n−1)·S) on n > 1 nodes.
 
         ρ is 1 if no bytes were counted.

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import pandas as pd
 import sympy
 
 from nodewise.predict.law import LAWS, PARTS, b, in_order, n, positive, setting
 from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta, c_0
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 m, a = positive("m"), positive("a")
 
@@ -48,7 +46,7 @@ class GPipe(PartsLaw):
     )
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Self | None:
         """Return the law, with activation bytes per example estimated from the bytes sent.
 
         They are 0 if no bytes were counted. Returns None for several pipelines in parallel, which

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import pandas as pd
 import sympy
 from sympy import Expr
 
 from nodewise.predict.law import LAWS, Law, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import AllReduce, alpha, beta
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 INSIDE = (
     Parameter("alpha_m", "inside_latency_s", "s", "link", "latency per message inside a machine"),
@@ -44,7 +42,7 @@ class RingAllReduce(AllReduce):
     communicate = 2 * alpha * (n - 1) + 2 * S * beta * (n - 1) / n
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Law | None:
         """Return the law: `RingOverMachines` if a machine has several nodes."""
         per_machine = float(rows["nodes_per_machine"].max())
         if per_machine > 1:
