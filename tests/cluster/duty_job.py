@@ -2,16 +2,13 @@
 
 python duty_job.py WORK NODES SHARE SECONDS [--cores N] [--user ID] [--namespace]
 
-WORK is what each node does: `busy`, `mixed` (alternates between computing and sleeping) or `crowd`
-(like busy, with a hundred sleeping threads beside it). The first line names the processes. Then one
-line per second says which share each node got. After SECONDS the limits are lifted, and a last line
-says what each node got in the next half second.
+WORK is what each node does: `busy`, or `crowd` (with a hundred sleeping threads beside it). The
+first line names the processes. Then one line per second says which share each node got.
 """
 
 import argparse
 import json
 import os
-import random
 import sys
 import threading
 import time
@@ -23,8 +20,6 @@ import become
 from nodewise.cluster import duty_cycle, namespace, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.errors import RefusedError
-
-AFTER_S = 0.5
 
 
 class Job(process.Job):
@@ -55,10 +50,6 @@ class Job(process.Job):
             self.told = float("inf")
             for rank in range(self.arguments.nodes):
                 self.cycle.limit(rank, None)
-            before = [cpu_time(pid) for pid in pids]
-            time.sleep(AFTER_S)
-            after = [(cpu_time(pid) - b) / AFTER_S for pid, b in zip(pids, before, strict=True)]
-            print(json.dumps({"after": after}), flush=True)
         return False
 
     def on_poll(self) -> None:
@@ -77,7 +68,7 @@ def work(rank: int, channel: Channel, *, what: str, seconds: float) -> Message:
     if what == "crowd":
         for _ in range(100):
             threading.Thread(target=threading.Event().wait, daemon=True).start()
-    threading.Thread(target=WORK[what], args=[rank], daemon=True).start()
+    threading.Thread(target=busy, daemon=True).start()
     channel.meet("warm")
     time.sleep(seconds)
     channel.meet("timed")
@@ -88,30 +79,14 @@ def cpu_time(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def compute(cpu_s: float) -> None:
-    end = time.thread_time() + cpu_s
-    while time.thread_time() < end:
+def busy() -> None:
+    while True:
         pass
-
-
-def busy(rank: int) -> None:
-    while True:
-        compute(1)
-
-
-def mixed(rank: int) -> None:
-    chance = random.Random(rank)
-    while True:
-        compute(chance.uniform(0, 0.01))
-        time.sleep(chance.uniform(0, 0.1))
-
-
-WORK = {"busy": busy, "mixed": mixed, "crowd": busy}
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("work", choices=WORK)
+    parser.add_argument("work", choices=("busy", "crowd"))
     parser.add_argument("nodes", type=int)
     parser.add_argument("share", type=float)
     parser.add_argument("seconds", type=float)

@@ -139,14 +139,6 @@ def test_busy_nodes_get_their_share_and_no_more(work, nodes, how):
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_nodes_that_sleep_by_turns_are_not_called_held_back():
-    _, report = when_quiet(lambda: held("mixed", 4, 0.2, SECONDS))
-    for share in report["shares"]:
-        assert 0.02 < share["got"] < 0.15  # They compute a twelfth of the time, at full speed.
-
-
-@pytest.mark.slow
-@pytest.mark.alone
 def test_what_cannot_be_held_is_refused_in_one_line():
     with Job("busy", 8, 0.5, 20, "--cores", 2) as job:
         _, err = job.finish()

@@ -204,14 +204,6 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
 # --- cells ---
 
 
-@pytest.mark.parametrize("watched", [{"viewport": {"width": 360, "height": 800}}], indirect=True)
-def test_a_long_table_scrolls_by_itself_on_a_telephone_too(watched):
-    page = watched.open("records.html")
-    table = page.locator(".nw-scroll:has([data-cell])")
-    assert table.evaluate("(one) => one.clientHeight") <= 0.8 * 800
-    assert page.evaluate("document.documentElement.scrollHeight") < 3000
-
-
 def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     page = watched.open("records.html")
     visible = page.locator("tr[data-cell]:visible")

@@ -4,18 +4,6 @@ import pytest
 
 from nodewise.strategies import STRATEGIES
 
-
-def checked(strategy, nodes, **options):
-    return STRATEGIES[strategy].checked(options, nodes)
-
-
-def refusal(strategy, nodes, **options):
-    with pytest.raises(ValueError, match=r"^options\.") as raised:
-        checked(strategy, nodes, **options)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
 PERIOD = "period: must be epoch, or steps: 1 to 1,000,000"
 
 
@@ -49,32 +37,6 @@ PERIOD = "period: must be epoch, or steps: 1 to 1,000,000"
     ],
 )
 def test_what_is_not_allowed_is_refused(strategy, nodes, options, said):
-    assert refusal(strategy, nodes, **options).startswith(f"options.{said}")
-
-
-@pytest.mark.parametrize(
-    ("strategy", "nodes", "options", "servers"),
-    [
-        ("async_sgd", 1, {}, 1),
-        (
-            "async_sgd",
-            3,
-            {"servers": 3, "scale_by_staleness": True, "updates": 2, "bound": 0},
-            3,
-        ),
-        ("compressed_sgd", 2, {"method": "float16"}, 0),
-        ("compressed_sgd", 3, {"threshold": 1, "warmup_steps": 9, "warmup_nodes": 3}, 0),
-        ("compressed_sgd", 64, {"method": "top_k", "share": 1}, 0),
-        ("hybrid", 6, {"groups": 3}, 0),
-        ("model_parallel", 3, {"micro_batches": 2}, 0),
-        ("multi_worker_mirrored", 3, {"collective": "star"}, 0),
-        ("parameter_averaging", 2, {"period": "epoch"}, 0),
-        ("parameter_averaging", 2, {"period": 1_000_000}, 0),
-        ("parameter_server", 2, {"servers": 2}, 2),
-    ],
-)
-def test_what_is_allowed_is_kept(strategy, nodes, options, servers):
-    found = checked(strategy, nodes, **options)
-    assert found.server_nodes == servers
-    assert found.model_dump().items() >= options.items()
-    assert found == type(found).model_validate(found.model_dump())
+    with pytest.raises(ValueError, match=r"^options\.") as raised:
+        STRATEGIES[strategy].checked(options, nodes)
+    assert str(raised.value).startswith(f"options.{said}") and "\n" not in str(raised.value)
