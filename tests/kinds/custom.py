@@ -16,15 +16,16 @@ class Net(keras.Model):
         return self.out(self.inner(x))
 
 
-def compiled(model, optimizer, loss="mse", **options):
-    model.compile(optimizer, loss, **options)
+def compiled(model, optimizer=None, loss="mse", **options):
+    model.compile(optimizer or keras.optimizers.SGD(0.1), loss, **options)
     return model
 
 
-def network(*between):
+def network(*between, units=8, out=1, activation="tanh", **first):
     """Return a network of two dense layers, with other layers between them."""
-    hidden = layers.Dense(8, activation="tanh")
-    return keras.Sequential([keras.Input((8,)), hidden, *between, layers.Dense(1)])
+    hidden = layers.Dense(units, activation, **first)
+    last = layers.Dense(out) if isinstance(out, int) else out
+    return keras.Sequential([keras.Input((8,)), hidden, *between, last])
 
 
 def functional(kind):
@@ -112,7 +113,7 @@ class Noise(layers.Layer):
 
 def unseeded():
     """Random numbers without a seed, which a generator of Keras draws that no model has."""
-    return compiled(network(Noise()), keras.optimizers.SGD(0.1))
+    return compiled(network(Noise()))
 
 
 class Growing(layers.Layer):
@@ -157,7 +158,7 @@ class OwnLoss(Net):
 
 def own_loss():
     """A compute_loss of its own."""
-    return compiled(OwnLoss(), keras.optimizers.SGD(0.1), None)
+    return compiled(OwnLoss(), loss=None)
 
 
 class OwnStep(Net):
@@ -267,7 +268,7 @@ class Noisy(keras.Model):
 def drawn():
     """A train_step that draws by `tf.random`, whose generators nothing can set back."""
     x = keras.Input((8,))
-    return compiled(Noisy(x, layers.Dense(1)(x)), keras.optimizers.SGD(0.1))
+    return compiled(Noisy(x, layers.Dense(1)(x)))
 
 
 class Unseen(Net):
@@ -280,7 +281,7 @@ class Unseen(Net):
 
 def unseen():
     """A train_step that changes weights without an optimizer, by what its examples are."""
-    return compiled(Unseen(), keras.optimizers.SGD(0.1), None)
+    return compiled(Unseen(), loss=None)
 
 
 class Gan(keras.Model):
@@ -355,4 +356,4 @@ class Autoencoder(Net):
 
 def x_alone():
     """Inputs without targets: a train_step gets x alone, which is in no tuple."""
-    return compiled(Autoencoder(4, 8), keras.optimizers.SGD(0.1), None)
+    return compiled(Autoencoder(4, 8), loss=None)

@@ -5,25 +5,14 @@ import keras_hub
 from keras import layers, ops, optimizers
 
 from kinds import data
+from kinds.custom import compiled, network
 
 SGD = optimizers.SGD
-
-
-def compiled(model, optimizer=None, loss="mse", **options):
-    model.compile(optimizer or SGD(0.1), loss, **options)
-    return model
 
 
 def classifier(model, optimizer=None, **options):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return compiled(model, optimizer, loss, **options)
-
-
-def network(*between, units=8, out=1, activation="tanh", **first):
-    """Return a network of two dense layers, with other layers between them."""
-    hidden = layers.Dense(units, activation, **first)
-    last = layers.Dense(out) if isinstance(out, int) else out
-    return keras.Sequential([keras.Input((8,)), hidden, *between, last])
 
 
 # --- losses and labels ---

@@ -1,14 +1,18 @@
 """Stages in sequence compute what the whole model computes; other models are refused."""
 
+from itertools import combinations, pairwise
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 from keras import layers
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
-from nodewise.models.cut import cut, most_stages
+from nodewise.models.cut import balanced, cut, most_stages
 from nodewise.models.graph_flops import count_training
 
 
@@ -124,3 +128,25 @@ def test_weights_used_twice_are_not_trained_in_two_places():
     model = keras.Model(x, twice(layers.Dense(4)(twice(x))))
     with pytest.raises(RefusedError, match="share weights"):
         cut(model, 3)
+
+
+def costliest(costs, cuts):
+    return max(sum(costs[a:b]) for a, b in pairwise((0, *cuts, len(costs))))
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=9), st.data())
+def test_no_other_cut_is_better(costs, data):
+    stages = data.draw(st.integers(1, len(costs)))
+    cuts = balanced(costs, [1] * len(costs), stages)
+    assert list(cuts) == sorted(set(cuts))
+    assert len(cuts) == stages - 1
+    every = combinations(range(1, len(costs)), stages - 1)
+    assert costliest(costs, cuts) == min(costliest(costs, other) for other in every)
+
+
+def test_of_equal_cuts_the_one_that_sends_less_is_taken():
+    assert balanced([1, 0, 1], [5, 2, 9], 2) == (2,)
+
+
+def test_a_long_chain_takes_no_time():
+    assert balanced([1] * 160, [1] * 160, 40) == tuple(range(4, 160, 4))

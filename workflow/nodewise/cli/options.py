@@ -122,7 +122,7 @@ def tell_waiting() -> None:
 def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
     """Print rows as a table, whose columns are the keys of the rows; numbers are right-aligned.
 
-    In a narrow terminal its lines wrap, but nothing is cut off.
+    Empty columns are left out. In a narrow terminal lines wrap, but nothing is cut off.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -133,6 +133,7 @@ def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
     for row in rows:
         for title, value in row.items():
             columns.setdefault(title, []).append(str(value))
+    columns = {title: cells for title, cells in columns.items() if any(cells)}
     if not columns:
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)

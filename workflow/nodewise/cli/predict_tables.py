@@ -1,6 +1,6 @@
 """Rows of the tables that `nodewise fit`, `predict`, `optimum` and `forecast` print."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,32 +49,27 @@ def answers_rows(
             best.setdefault(found.nodes, []).append(TITLES[objective])
     last = int(answers.nodes[-1])
     shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
-    interval = "step_s" if job.step_known else "time"
+    timed = "step_s" if job.step_known else "time"
     limited = job.deadline_s is not None or job.budget is not None
-    columns: dict[str, tuple[bool, Callable[[dict[str, Any], int], str]]] = {
-        f"{job.node.title()}s": (True, lambda row, i: f"{row['nodes']:,}"),
-        "Batch": (
-            job.step_known or bool((answers.batch != 1).any()),
-            lambda row, i: f"{row['batch_per_worker']:,.6g}",
-        ),
-        "Step": (job.step_known, lambda row, i: write_number(row["step_s"], "s")),
-        "90 % interval": (True, lambda row, i: _interval(row, interval)),
-        job.name[0].upper() + job.name[1:]: (True, lambda row, i: answers.write("time", i)),
-        f"Cost [{job.units['cost']}]": (True, lambda row, i: write_plain(row["cost"])),
-        "Energy": (job.watts is not None, lambda row, i: answers.write("energy", i)),
-        "Speed-up": (True, lambda row, i: write_number(row["speedup"], "×")),
-        "Efficiency": (True, lambda row, i: write_number(row["efficiency"], "share")),
-        "Chance": (limited, lambda row, i: answers.sure(i)),
-        "Best": (marks, lambda row, i: ", ".join(best.get(row["nodes"], []))),
-        "Kind": (True, lambda row, i: row["kind"]),
-    }
+    batches = job.step_known or bool((answers.batch != 1).any())
     for i, row in enumerate(table_rows(answers)):
-        if row["nodes"] in shown:
-            yield {title: write(row, i) for title, (used, write) in columns.items() if used}
-
-
-def _interval(row: Mapping[str, Any], name: str) -> str:
-    return " – ".join(write_number(row[f"{name}_{end}"], "s") for end in ("low", "high"))
+        if row["nodes"] not in shown:
+            continue
+        low, high = (write_number(row[f"{timed}_{end}"], "s") for end in ("low", "high"))
+        yield {
+            f"{job.node.title()}s": f"{row['nodes']:,}",
+            "Batch": f"{row['batch_per_worker']:,.6g}" if batches else "",
+            "Step": write_number(row["step_s"], "s") if job.step_known else "",
+            "90 % interval": f"{low} – {high}",
+            job.name[0].upper() + job.name[1:]: answers.write("time", i),
+            f"Cost [{job.units['cost']}]": write_plain(row["cost"]),
+            "Energy": "" if job.watts is None else answers.write("energy", i),
+            "Speed-up": write_number(row["speedup"], "×"),
+            "Efficiency": write_number(row["efficiency"], "share"),
+            "Chance": answers.sure(i) if limited else "",
+            "Best": ", ".join(best.get(row["nodes"], [])),
+            "Kind": row["kind"],
+        }
 
 
 def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
