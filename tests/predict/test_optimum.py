@@ -40,7 +40,9 @@ def known(law, values, draws=()):
     points = Points.of(*np.array(MEASURED, float).T, PAYLOAD, 1.0, model="a", link="a")
     names = tuple((p.name, "a") for p in law.parameters)
     rows = np.array([[one.get(name, 0.0) for name, _ in names] for one in (values, *draws)])
-    return Fit(law, names, rows[0], rows[1:] if draws else rows, 0.0, np.ones(len(names)), points)
+    return Fit(
+        law, names, rows[0], rows[1:] if draws else rows, 0.0, (True,) * len(names), len(points)
+    )
 
 
 def ask(nodes=range(1, 65), values=VALUES, law=None, draws=(), steps=None, **more):

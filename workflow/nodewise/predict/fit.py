@@ -67,9 +67,8 @@ class Fit:
         values: the fitted values, (coefficients,).
         draws: equally likely values, (draws, coefficients).
         noise: relative standard deviation of measured steps around the law.
-        sizes: share of the step that each coefficient's term takes at a value of 1, on average over
-            the points that depend on it, (coefficients,).
-        points: the points that the law was fitted to.
+        certain: whether the points determine each coefficient's term to within ±15 % of a step.
+        count: number of points that the law was fitted to.
     """
 
     law: Law
@@ -77,8 +76,8 @@ class Fit:
     values: Floats
     draws: Floats
     noise: float
-    sizes: Floats
-    points: Points
+    certain: tuple[bool, ...]
+    count: int
 
     @cached_property
     def _index(self) -> dict[Coefficient, int]:
@@ -98,10 +97,9 @@ class Fit:
         return low, high
 
     def identified(self, name: str, label: str) -> bool:
-        """Return whether the points determine a coefficient's term to within ±15 % of a step."""
+        """Return whether the points determine a coefficient; false if the fit has none."""
         i = self._index.get((name, label))
-        low, high = self.interval(name, label)
-        return i is not None and bool((high - low) * self.sizes[i] < 2 * _UNCLEAR)
+        return i is not None and self.certain[i]
 
     def values_at(self, theta: Floats, points: Points) -> dict[str, Floats]:
         """Return the value of each parameter at points, (…, points), for θ of (…, coefficients).
@@ -120,7 +118,7 @@ class Fit:
 
     def add_noise(self, drawn: Floats) -> Floats:
         """Return equally likely times of another measurement, for draws of the law's times."""
-        chance = np.random.default_rng(len(self.points)).standard_t(TAILED, drawn.shape)
+        chance = np.random.default_rng(self.count).standard_t(TAILED, drawn.shape)
         return np.asarray(drawn * np.exp(self.noise * chance))
 
 
@@ -159,9 +157,16 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
             f"curve {', '.join(np.unique(points.model))}: no fit was found "
             f"({str(error).rstrip('.')}); check that its times are right"
         ) from error
-    sizes = problem.sizes
-    values, drawn = scaled / sizes, drawn / sizes
-    return Fit(law, problem.coefficients, values, drawn, float(noise[0]), sizes, points)
+    low, high = interval_of(drawn)
+    return Fit(
+        law=law,
+        coefficients=problem.coefficients,
+        values=scaled / problem.sizes,
+        draws=drawn / problem.sizes,
+        noise=float(noise[0]),
+        certain=tuple((high - low < 2 * _UNCLEAR).tolist()),
+        count=len(points),
+    )
 
 
 class _Problem:
@@ -184,7 +189,6 @@ class _Problem:
         self.observed = np.concatenate(observed) + self.floor
         parameters = {p.name: p for p in law.parameters}
         of_coefficients = [parameters[name] for name, _ in self.coefficients]
-        self.sizes = np.ones(len(of_coefficients))
         self.sizes = self._find_sizes([p.unit == "1" for p in of_coefficients])
         self.mean, self.lower = np.zeros((2, len(of_coefficients)))
         self.spread = np.array([p.shrink or _OPEN for p in of_coefficients])

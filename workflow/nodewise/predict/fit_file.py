@@ -19,8 +19,8 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
 from nodewise.core.schema import read_json
-from nodewise.predict.curve_groups import CurveGroup, curves_of
-from nodewise.predict.fit import DRAWS, Fit, coefficients_of
+from nodewise.predict.curve_groups import curves_of
+from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves
 from nodewise.predict.law import LAWS, law_text
 from nodewise.results.curve_points import imported_points
@@ -34,9 +34,8 @@ _COMPUTE = ("compute_fixed_s", "compute_per_example_s")
 class Coefficient(Frozen):
     """A coefficient: fitted `value`, ends of its 90 % interval, and equally likely values.
 
-    `of` is the curve or the cluster that it belongs to. `told` says whether
-    the measurements determine it; see `Fit.identified`. `step_share` is the share of a step that
-    its term takes at a value of 1.
+    `of` is the curve or the cluster that it belongs to. `certain` says whether the measurements
+    determine it.
     """
 
     name: str
@@ -46,8 +45,7 @@ class Coefficient(Frozen):
     value: Finite
     low: Finite
     high: Finite
-    told: bool
-    step_share: Finite
+    certain: bool
     draws: tuple[Finite, ...] = Field(min_length=1)
 
 
@@ -73,9 +71,10 @@ class FittedCurves(Frozen):
             law = LAWS.make(self.collective)
         except UserError as error:
             raise ValueError(str(error)) from None
-        points = CurveGroup(law, curves[0].link, imported_points(curves)).points()
+        labels = {"model": [curve.name for curve in curves], "link": [curves[0].link]}
+        needed = [(p.name, label) for p in law.parameters for label in labels[p.scope]]
         coefficients = tuple((c.name, c.of) for c in self.coefficients)
-        if sorted(coefficients) != sorted(coefficients_of(law, points)):
+        if sorted(coefficients) != sorted(needed):
             raise ValueError(f"the coefficients are not those of {law.name}")
         return Fit(
             law=law,
@@ -83,8 +82,8 @@ class FittedCurves(Frozen):
             values=np.array([c.value for c in self.coefficients]),
             draws=np.array([c.draws for c in self.coefficients]).T,
             noise=self.noise,
-            sizes=np.array([c.step_share for c in self.coefficients]),
-            points=points,
+            certain=tuple(c.certain for c in self.coefficients),
+            count=sum(len(curve.measured) for curve in curves),
         )
 
 
@@ -262,8 +261,7 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
                 value=float(fitted.values[i]),
                 low=low,
                 high=high,
-                told=fitted.identified(name, label),
-                step_share=float(fitted.sizes[i]),
+                certain=fitted.certain[i],
                 draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
             )
         )

@@ -50,13 +50,13 @@ def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[pd.DataF
     for scenario, left_out in _left_out(group.rows):
         rest, asked = group.where(~left_out), group.where(left_out)
         fitted = fit(rest.law, rest.points(), priors=priors, draws=draws)
-        tables.append(_trials(fitted, asked, scenario, own=True))
+        tables.append(_trials(fitted, rest, asked, scenario, own=True))
         lines = dict(iter(rest.rows.groupby(_LINE)))
         for line, held in asked.rows.groupby(_LINE):
             alone = replace(rest, rows=lines[line]).points(parts=False)
             for name in baselines():
                 fitted = fit(LAWS[name](), alone, draws=0)
-                tables.append(_trials(fitted, replace(asked, rows=held), scenario, own=False))
+                tables.append(_trials(fitted, rest, replace(asked, rows=held), scenario, own=False))
     return tables
 
 
@@ -96,7 +96,9 @@ def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
         yield EACH, enough & (rows["nodes"] == n)
 
 
-def _trials(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> pd.DataFrame:
+def _trials(
+    fitted: Fit, rest: CurveGroup, asked: CurveGroup, scenario: str, *, own: bool
+) -> pd.DataFrame:
     points = asked.points(parts=False)
     predicted = fitted.evaluate(points)
     low, high = interval_of(fitted.add_noise(fitted.draw(points)))
@@ -106,7 +108,7 @@ def _trials(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> pd.D
         predicted_s=predicted,
         error=relative_error(predicted, asked.rows["step_time_s"]),
         scenario=scenario,
-        trained=_trained(fitted.points, points) if scenario != EACH else "",
+        trained=_trained(rest.points(), points) if scenario != EACH else "",
         law=fitted.law.name,
         own=own,
         low_s=low,

@@ -66,7 +66,8 @@ def fitted_tables(
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
-        rows["diagnosis"].append(bottleneck.diagnose(group.fitted.rows, fitted, fitted.points))
+        points = group.fitted
+        rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
         rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [each.row() for each in steps]
@@ -134,7 +135,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "value": fitted.value(name, label),
                 "low": low,
                 "high": high,
-                "points": len(fitted.points),
+                "points": fitted.count,
                 "noise": fitted.noise,
                 "note": _note(group, fitted, name, label),
             }

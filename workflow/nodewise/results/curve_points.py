@@ -34,14 +34,20 @@ _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes"
 def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Return the points of the curves that a study measured.
 
-    A strategy that was not measured on one node gets the `single` row of its batch. `single` rows
-    used in this way are not also a curve of their own.
+    A strategy that was not measured on one node, and is plain training there, gets the `single` row
+    of its batch.
 
     Args:
         curves: one row per curve point, with its median step time.
         cells: one row per launch, to estimate the noise; may be empty.
     """
-    rows = _with_borrowed(_with_noise(curves, cells))
+    plain = [  # whether `single` is the one-node case of the strategy
+        EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
+        for exchange, options in curves[["exchange", "options"]].to_numpy()
+    ]
+    rows = _with_noise(curves, cells)
+    rows = lines_over_nodes(rows, pd.Series(plain, rows.index, dtype=bool))
+    rows = rows.assign(strategy=rows["line"])
     timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
     rows["compute_s"] += rows["apply_s"]
     whole = rows[_PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
@@ -132,20 +138,22 @@ def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return curves.merge(spread.reset_index(), "left", CURVE_KEY)
 
 
-def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each curve. Borrowed `single` rows have the strategy of their curve."""
-    is_single = (curves["strategy"] == SINGLE) & (curves["nodes"] == 1)
-    rest, single = curves[~is_single], curves[is_single].drop(columns="strategy")
-    at = [*ONE_NODE_KEY, "machine"]
-    plain = [  # whether `single` is the one-node case of the strategy
-        EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
-        for exchange, options in rest[["exchange", "options"]].to_numpy()
-    ]
-    alike = rest[(rest["strategy"] != SINGLE) & np.array(plain, bool)]
-    strategies = alike[[*at, "strategy"]].drop_duplicates()
-    lent = single.merge(strategies, "left", at)
-    lent["strategy"] = lent["strategy"].fillna(SINGLE)
-    return pd.concat([rest, lent[rest.columns]]).drop_duplicates(CURVE_KEY)
+def lines_over_nodes(curves: pd.DataFrame, borrows: "pd.Series[bool]") -> pd.DataFrame:
+    """Return the curves with a column `line`: the strategy whose line over nodes contains the row.
+
+    A strategy that was not measured on one node borrows the `single` point of its batch, so that
+    its line starts there. `single` points that no strategy borrows are a line of their own.
+
+    Args:
+        curves: one row per curve point.
+        borrows: whether the strategy of a row may borrow, by the index of `curves`.
+    """
+    at, is_single = [*ONE_NODE_KEY, "machine"], curves["strategy"] == SINGLE
+    several = curves[~is_single].assign(line=lambda rows: rows["strategy"])
+    lines = several[borrows[~is_single]][[*at, "line"]].drop_duplicates()
+    single = curves[is_single].merge(lines, "left", at)
+    single["line"] = single["line"].fillna(SINGLE)
+    return pd.concat([several, single]).drop_duplicates([*ONE_NODE_KEY, "line", "nodes"])
 
 
 def curve_keys(rows: pd.DataFrame) -> list[str]:

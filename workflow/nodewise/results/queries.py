@@ -4,6 +4,7 @@ import pandas as pd
 
 from nodewise.core.units import kind_label
 from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.results.curve_points import lines_over_nodes
 
 Tables = dict[str, pd.DataFrame]
 
@@ -29,18 +30,8 @@ def plain_training(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with a column `line`: the strategy whose line over nodes contains the row.
-
-    A strategy that was not measured on one node borrows the `single` point of its batch, so that
-    its line starts there. `single` points that no strategy borrows are a line of their own.
-    """
-    at = [*GROUP, "cluster", "kind", "data_origin", "whole_epochs"]
-    several = curves[curves["strategy"] != SINGLE].assign(line=lambda rows: rows["strategy"])
-    single = curves[curves["strategy"] == SINGLE]
-    lines = several[[*at, "batch_per_worker", "line"]].drop_duplicates()
-    borrowed = single.merge(lines, "left", [*at, "batch_per_worker"])
-    borrowed["line"] = borrowed["line"].fillna(SINGLE)
-    rows = pd.concat([several, borrowed]).drop_duplicates([*at, "line", *POINT])
+    """Return the lines of all strategies over nodes, each from one node on if `single` was run."""
+    rows = lines_over_nodes(curves, curves["strategy"] != SINGLE)
     return rows.sort_values([*GROUP, "line", *POINT]).reset_index(drop=True)
 
 
