@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from nodewise.core.cell import Frozen
-from nodewise.core.fetch import RemoteFile, Sha256, Text, Url
+from nodewise.core.cell import Frozen, Line
+from nodewise.core.fetch import RemoteFile, Sha256, Url
 
 MAX_EXAMPLE_BYTES = 2**30
 
@@ -37,11 +37,11 @@ class Facts(Frozen):
             files leave this open.
     """
 
-    title: Text
-    licence: Text
+    title: Line
+    licence: Line
     licence_url: Url
     synthetic: bool
-    classes: tuple[Text, ...] = Field(min_length=2, max_length=256)
+    classes: tuple[Line, ...] = Field(min_length=2, max_length=256)
     shape: tuple[Size] | tuple[Size, Size, Size]
     dtype: Literal["uint8", "uint16"]
     train_examples: int = Field(ge=1)

@@ -12,14 +12,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from nodewise.core.cell import Frozen, Name
+from nodewise.core.cell import Frozen, Line, Name
 from nodewise.core.errors import UserError
 from nodewise.core.fetch import (
     Fetcher,
     FileName,
     RemoteFile,
     Sha256,
-    Text,
     UnobtainableError,
     Url,
 )
@@ -47,8 +46,8 @@ class WeightsFile(RemoteFile):
 class Entry(Frozen):
     """One set of pretrained weights."""
 
-    title: Text
-    licence: Text
+    title: Line
+    licence: Line
     licence_url: Url
     file: WeightsFile
 

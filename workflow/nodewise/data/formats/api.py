@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.core.cell import Frozen
-from nodewise.core.fetch import Text
+from nodewise.core.cell import Frozen, Line
 from nodewise.data.facts import Facts, SourceFile
 from nodewise.data.structures import Array
 
@@ -23,7 +22,7 @@ class BaseRelease(Frozen):
     official addresses for all its files.
     """
 
-    note: Text | None = None
+    note: Line | None = None
 
     @abstractmethod
     def files_needed(self) -> tuple[SourceFile, ...]:
