@@ -197,10 +197,12 @@ def test_a_stand_in_is_announced_on_every_page_of_a_study_and_else_on_none(tmp_p
 
 
 def test_a_cell_id_that_is_a_path_elsewhere_stops_with_one_line(tmp_path):
+    (record,) = make.write([make.record(make.cell())], tmp_path)
     make.write_study(tmp_path, [make.record(make.cell())])
+    record.rename(tmp_path / "escape.json")
     path = tmp_path / "tables" / "cells.parquet"
-    pd.read_parquet(path).assign(cell_id="../../escape").to_parquet(path)
-    with pytest.raises(UserError, match="not a cell id"):
+    pd.read_parquet(path).assign(cell_id="../escape").to_parquet(path)
+    with pytest.raises(UserError, match="is not the record of the cell"):
         render(tmp_path)
     assert not (tmp_path / "docs").exists()
 

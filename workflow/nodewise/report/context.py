@@ -291,7 +291,7 @@ def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str,
         The records, by cell id.
 
     Raises:
-        UserError: a cell has no record.
+        UserError: a cell has no record, or its file holds that of another cell.
     """
     records = {}
     for cell_id in cell_ids:
@@ -300,4 +300,6 @@ def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str,
         if path is None:
             raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
         records[cell_id] = read_record(path)
+        if records[cell_id].cell.id != cell_id:  # the site has a copy of it at this address
+            raise UserError(f"{path}: is not the record of the cell {cell_id}")
     return records
