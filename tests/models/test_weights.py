@@ -98,7 +98,7 @@ def test_a_prepared_file_that_changed_is_refused(tmp_path, mirror):
     run(tmp_path, mirror=mirror)
     manifest = tmp_path / "out" / "manifest.json"
     (tmp_path / "out" / FILE).write_bytes(CONTENT[1:])
-    with pytest.raises(UserError, match="not what its manifest says; remove .*/manifest.json"):
+    with pytest.raises(UserError, match=r"not what its manifest says; remove .*/manifest\.json"):
         read_weights(manifest)
     (tmp_path / "out" / FILE).unlink()
     with pytest.raises(UserError, match=f"{FILE}: cannot be read"):

@@ -175,8 +175,8 @@ def _open(folder: Path, expected: ArrayFile) -> Array:
         array: Array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a whole .npy file"
-        raise UserError(f"{path}: {reason}; prepare the dataset again") from error
+        raise UserError(f"{path}: {reason}; remove {folder} to have the dataset prepared again") from error
     described = array.shape == expected.shape and array.dtype == np.dtype(expected.dtype)
     if not described or not array.flags.c_contiguous:
-        raise UserError(f"{path}: not the array of its manifest; prepare the dataset again")
+        raise UserError(f"{path}: not the array of its manifest; remove {folder} to have the dataset prepared again")
     return array
