@@ -123,7 +123,7 @@ def _with_options(path: Path, rows: pd.DataFrame, defaults: Defaults) -> list[Cu
     if "curve" not in rows:
         columns.setdefault("curve", defaults.curve_of(path))
     known = rows.reindex(columns=[*columns]).astype(object)
-    rows = rows.assign(**known.where(known.notna(), pd.Series(columns), axis="columns"))
+    rows = rows.assign(**known.fillna(columns))
     if "nodes" not in rows:
         raise UserError(
             f"{path}: does not say on how many devices it ran: give --devices, or --name with "
