@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -161,9 +162,30 @@ def never(handler):
     time.sleep(20)
 
 
+def endless(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(CONTENT)
+
+
+@pytest.mark.parametrize("kind", [Plain, Packed])
+def test_a_download_without_end_is_broken_off(server, tmp_path, kind):
+    server.files["/file.gz"] = endless
+    error = failure(tmp_path, f"{server.url}/file.gz", kind=kind)
+    assert error.corrupt
+    assert "is larger than it should be" in str(error)
+    assert cached(tmp_path) == []
+
+
 def break_off(handler):
     send(handler, CONTENT[:5000], length=len(CONTENT))
     handler.close_connection = True
+
+
+def without_a_size(handler):
+    send(handler, CONTENT, length="unknown")
 
 
 def rubbish(handler):
@@ -178,7 +200,7 @@ def elsewhere(handler):
     send(handler, b"", 302, Location="file:///etc/hostname")
 
 
-@pytest.mark.parametrize("answer", [never, break_off, rubbish, loop, elsewhere])
+@pytest.mark.parametrize("answer", [never, break_off, without_a_size, rubbish, loop, elsewhere])
 def test_a_server_that_fails_is_unavailable_and_leaves_nothing(server, tmp_path, answer):
     server.files["/file.gz"] = answer
     began = time.monotonic()

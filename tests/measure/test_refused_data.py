@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mistakes import user_error
 from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
-from nodewise.models.facts import read_own
+from nodewise.models.facts import read_own, why_refused
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
@@ -82,6 +83,17 @@ def test_the_reason_is_an_error_by_hand_and_else_that_of_cells_and_of_the_model(
     assert read_own(Path("own.json")) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("mine.py:load", {"source": "official"}, "--source official: mine.py:load is a function"),
+        ("mnist", {"keep_refusal": True}, "--keep-refusal: only for a function of your own"),
+    ],
+)
+def test_options_of_prepare_that_have_no_effect_are_refused(project, name, options, said):
+    assert user_error(prepare, name, project / "data", **options).startswith(said)
+
+
 def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
     (project / "mine.py").write_text(
         "import numpy as np\n\ndef build(): ...\n\n"
@@ -93,6 +105,24 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
     assert not (project / "logs").exists()
+
+
+@pytest.mark.slow
+def test_a_model_that_runs_eagerly_is_not_described_and_says_why(project):
+    (project / "mine.py").write_text(
+        "import keras, numpy as np\n\n"
+        "class Own(keras.Sequential):\n"
+        "    def train_step(self, data):\n        data[0].numpy()\n\n"
+        "def build():\n"
+        "    model = Own([keras.Input((3,)), keras.layers.Dense(2)])\n"
+        "    model.compile('sgd', 'mse', run_eagerly=True)\n"
+        "    return model\n\n"
+        "def load():\n    return (np.zeros((64, 3)), np.zeros((64, 2))), None\n"
+    )
+    prepare("mine.py:load", project / "data")
+    run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
+        "data/manifest.json", "--keep-refusal", "--out", "own.json")  # fmt: skip
+    assert why_refused(Path("own.json")).startswith("the model is to run eagerly, but strategies")
 
 
 @pytest.mark.slow

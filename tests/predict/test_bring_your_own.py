@@ -103,6 +103,14 @@ def test_a_curve_of_one_global_batch_stays_at_it(tmp_path):
     assert row["global_batch"] == pytest.approx(256)
 
 
+def test_only_a_global_batch_that_grows_may_need_more_epochs(tmp_path):
+    for batch, grows in ((lambda n: 64, True), (lambda n: 256 // n, False)):
+        rows = [f"a,{n},{batch(n)},{ring_s(n, batch(n))!r}" for n in (1, 2, 4)]
+        write_fit(tmp_path / "fit.json", fitted(tmp_path, csv_of(*rows)))
+        _, output, _ = run("optimum", tmp_path / "fit.json")
+        assert ("make the global batch larger" in output) is grows
+
+
 def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     examples = 60_000
     epochs = [f"a,{n},64,{ring_s(n, 64) * examples / (n * 64)!r}" for n in (1, 2, 3, 4)]
@@ -222,7 +230,7 @@ def test_the_same_measurements_give_the_same_file(tmp_path):
 DAMAGES = {
     "nothing": lambda whole: "",
     "deep": lambda whole: "[" * 100_000,
-    "later version": lambda whole: json.dumps(whole | {"version": 7}),
+    "later version": lambda whole: json.dumps(whole | {"version": 7, "more": 1}),
     "a key more": lambda whole: json.dumps(whole | {"more": 1}),
     "no fits": lambda whole: json.dumps(whole | {"fits": []}),
     "coefficient lost": lambda whole: with_coefficients(whole, lambda first, *others: others),
@@ -253,7 +261,7 @@ def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and "\n" not in message
     if damage == "later version":
-        assert "version" in message
+        assert message.startswith(f"{path}: version: 7 is not allowed")
 
 
 # the best number of nodes

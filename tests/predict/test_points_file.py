@@ -163,6 +163,19 @@ def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_
     assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
 
 
+def test_rows_that_contradict_themselves_are_named(tmp_path):
+    rows = [
+        row("a", 1, "throughput", "img/s", 300, n_nodes=4, batch_per_device=64),
+        row("a", 2, "throughput", "img/s", 600, n_nodes=1, batch_per_device=64, global_batch=512),
+        row("a", 3, "throughput", "img/s", 900, n_nodes=3, batch_per_device=64, global_batch=190),
+    ]
+    (curve,) = curves_of(tmp_path / "curves.csv", rows)
+    (note,) = [note for note in curve.notes if "cannot hold them" in note]
+    assert note.startswith("curves.csv: row 2 and 1 more: ")  # 190 is 192, rounded
+    first, second, _ = curve.measured
+    assert (first.hosts, second.batch_per_worker) == (None, 64)
+
+
 @pytest.mark.parametrize(
     ("scaling", "batches", "wrong"),
     [

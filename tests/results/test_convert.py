@@ -120,6 +120,15 @@ def test_any_other_log_is_read_by_a_pattern(tmp_path, convert, refusal):
         refusal(path, "--pattern", wrong, "--devices", 64, "--batch", 8)
 
 
+def test_options_fill_in_what_some_lines_of_a_log_leave_out(tmp_path, convert, refusal):
+    path = tmp_path / "run.log"
+    path.write_text("step 30 ms\nstep 20 ms\nstep 22 ms, batch 64\n")
+    given = ("--pattern", r"(?P<step_ms>\d+) ms(, batch (?P<batch>\d+))?", "--devices", 1)
+    assert "batch is 64 in the log, but --batch 32" in refusal(path, *given, "--batch", 32)
+    (point,) = convert(path, *given, "--batch", 64)[0].measured
+    assert (point.batch_per_worker, point.repeats) == (64, 2)
+
+
 def test_a_rate_of_one_device_needs_their_number_from_the_log_or_an_option(tmp_path, convert):
     path = tmp_path / "run.log"
     lines = (FILES / "horovod.txt").read_text().splitlines(keepends=True)

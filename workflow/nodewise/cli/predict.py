@@ -157,8 +157,8 @@ def predict_nodes(
 
     With --at the answer has a row per point of the file, in its order, in the
     quantity and unit of the curve. Columns: curve, n_devices, batch_per_device,
-    global_batch. These intervals are those of one more
-    measurement. With --json notes go to stderr.
+    global_batch. These intervals are those of one more measurement. With --json
+    notes go to stderr.
 
     Examples: nodewise predict fit.json --nodes 1-64
 
@@ -209,10 +209,10 @@ def best_nodes(
 ) -> None:
     """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
 
-    The fastest is often the largest number, and the cheapest one node. The knee is
-    where each further node adds less than half of itself to the speed-up. Without
-    --batch and --global-batch, the measured batches are used. If machines have
-    several devices, numbers that fill whole machines are compared.
+    The fastest is often the largest number, and the cheapest one node. The knee
+    is where each further node adds less than half of itself to the speed-up.
+    Without --batch and --global-batch, the measured batches are used. If machines
+    have several devices, numbers that fill whole machines are compared.
 
     Objectives: knee, fastest, cheapest, deadline, budget, energy, efficiency.
 
@@ -246,7 +246,9 @@ def best_nodes(
         for answers, row in found:
             typer.echo(f"{row['curve']}: {row['answer']}")
             print_table(predict_tables.answers_rows(answers, marks=True))
-        if global_batch is None and target is None:
+        # the global batch of a curve with strong scaling stays the same
+        grows = any(answers.batch[-1] == answers.batch[0] for answers, _ in found)
+        if grows and global_batch is None and target is None:
             typer.echo(
                 "More nodes at one batch per node make the global batch larger, which may need "
                 "more epochs. Give --target to count them."

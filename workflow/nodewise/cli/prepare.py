@@ -44,6 +44,11 @@ def prepare(
     dicts and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
     iterable of batches with a length.
     """
+    own = ":" in name and not weights
+    if own and source == "official":
+        raise UserError(f"--source official: {name} is a function of your own")
+    if keep_refusal and not own:
+        raise UserError("--keep-refusal: only for a function of your own, path/file.py:function")
     files: dict[str, Any] = {
         "cache": Path("data/cache"),
         "mirror": os.environ.get("NODEWISE_DATASETS") or None,
@@ -53,10 +58,10 @@ def prepare(
     if weights:
         from nodewise.models.weights import prepare as prepare_weights
 
-        found = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
-        typer.echo(f"{name}: {found.origin}")
+        pretrained = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
+        typer.echo(f"{name}: {pretrained.origin}")
         return
-    if ":" in name:
+    if own:
         # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
         os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
         from nodewise.data import user_data
@@ -157,7 +162,7 @@ def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
         sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
         specs = [batch_spec(one, data, recipe) for one in sizes]
         about = [f"The model of {cell.build}."]
-        described = describe.architecture_of(recipe.build(), cell.model, about, specs)
+        described = describe.architecture_of(recipe.built(None), cell.model, about, specs)
     return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})
 
 

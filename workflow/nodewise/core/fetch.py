@@ -169,15 +169,23 @@ def _download(url: str, file: RemoteFile, to: Path) -> None:
     import pooch
     import requests
 
+    most_bytes = 1.01 * file.content_bytes + _CHUNK  # gzip adds less to what cannot be compressed
     # a gzip file has to arrive as it is
     headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
     with atomic(to) as temporary, progress(file.name, file.content_bytes) as advance:
-        bar = SimpleNamespace(update=advance, reset=lambda: None, close=lambda: None)
-        get = pooch.HTTPDownloader(bar, _CHUNK, timeout=TIMEOUT_S, headers=headers)
+        get = pooch.HTTPDownloader(chunk_size=_CHUNK, timeout=TIMEOUT_S, headers=headers)
         try:
-            get(url, temporary, None)
+            with temporary.open("wb") as copy:
+
+                def write(chunk: bytes) -> None:
+                    if copy.tell() + len(chunk) > most_bytes:
+                        raise UnobtainableError("is larger than it should be", corrupt=True)
+                    copy.write(chunk)
+                    advance(len(chunk))
+
+                get(url, SimpleNamespace(write=write, flush=copy.flush), None)
         except requests.HTTPError as error:
             raise UnobtainableError(f"answers HTTP {error.response.status_code}") from None
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:  # a Content-Length of no number
             raise UnobtainableError(f"cannot be downloaded, {type(error).__name__}") from None
         _check(temporary, file)

@@ -125,8 +125,11 @@ def read_tree(path: Path) -> Any:  # noqa: ANN401
 
 def first_error(error: ValidationError) -> str:
     """Return the location and message of the first error, and the number of further errors."""
-    # unknown keys first, because a misspelt key explains why another one is missing
-    first, *others = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    # another version explains unknown keys, and a misspelt key why another one is missing
+    first, *others = sorted(
+        error.errors(),
+        key=lambda one: (one["loc"] != ("version",), one["type"] != "extra_forbidden"),
+    )
     more = f" (and {len(others)} more)" if others else ""
     place, text = location(first), message(first)
     if first["type"] != "value_error" or not _NAMES_A_FIELD.match(text):

@@ -81,4 +81,4 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         UserError: the manifest is missing or damaged.
     """
-    return read_json(Manifest, path, "prepare the dataset again")
+    return read_json(Manifest, path, "remove the file to have the dataset prepared again")

@@ -169,14 +169,14 @@ def _sha256(array: Array) -> str:
 
 
 def _open(folder: Path, expected: ArrayFile) -> Array:
-    path = folder / expected.file
+    path, again = folder / expected.file, f"remove {folder} to have the dataset prepared again"
     try:
         # like np.load(mmap_mode="r"), but for .npy files only: no zip files, no pickles
         array: Array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a whole .npy file"
-        raise UserError(f"{path}: {reason}; prepare the dataset again") from error
+        raise UserError(f"{path}: {reason}; {again}") from error
     described = array.shape == expected.shape and array.dtype == np.dtype(expected.dtype)
     if not described or not array.flags.c_contiguous:
-        raise UserError(f"{path}: not the array of its manifest; prepare the dataset again")
+        raise UserError(f"{path}: not the array of its manifest; {again}")
     return array

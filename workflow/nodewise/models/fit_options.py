@@ -51,19 +51,21 @@ def read(place: ParsedSpec, given: object) -> FitOptions:
             f"{name}: must return a model, or a model and a dict of class_weight and callbacks, "
             "the only arguments of fit that are followed"
         )
+    class_weight = given.get("class_weight")
     try:
-        class_weight = _WEIGHTS.validate_python(given.get("class_weight") or {})
+        class_weight = {} if class_weight is None else _WEIGHTS.validate_python(class_weight)
     except ValidationError as error:
         raise UserError(
             f"{name}: class_weight must be a dict of class numbers and weights, such as "
             "{0: 1.0, 1: 5.0}"
         ) from error
-    callbacks = given.get("callbacks") or []
-    callbacks = tuple(callbacks) if isinstance(callbacks, list | tuple) else (callbacks,)
+    callbacks = given.get("callbacks")
+    if not isinstance(callbacks, list | tuple):
+        callbacks = [] if callbacks is None else [callbacks]
     for one in callbacks:
         if problem := _not_supported(one):
             raise UserError(f"{name}: callbacks: {problem} is not supported; {_CALLBACKS}")
-    return FitOptions(class_weight, callbacks, place)
+    return FitOptions(class_weight, tuple(callbacks), place)
 
 
 def of(model: keras.Model) -> FitOptions:

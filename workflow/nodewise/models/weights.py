@@ -126,11 +126,13 @@ def read_weights(manifest: Path) -> Pretrained:
     Raises:
         UserError: the manifest or the file is missing or damaged, or they do not match.
     """
-    prepared = read_json(Manifest, manifest, "prepare the weights again")
+    prepared = read_json(Manifest, manifest, "remove the file to have the weights prepared again")
     file = manifest.parent / prepared.file if prepared.file else None
     try:
         if file and file_sha256(file) != prepared.sha256:
-            raise UserError(f"{file}: not what its manifest says; prepare the weights again")
+            raise UserError(
+                f"{file}: not what its manifest says; remove {manifest} to have it prepared again"
+            )
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     return Pretrained(

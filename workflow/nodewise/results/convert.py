@@ -119,12 +119,13 @@ def _with_options(path: Path, rows: pd.DataFrame, defaults: Defaults) -> list[Cu
     for name, value in given.items():
         if name != "curve" and not value > 0:
             raise UserError(f"{path}: {_option(name, value)} is not allowed, must be more than 0")
-    columns = {FIELDS[name][0]: value for name, value in given.items()}
-    missing = {name: value for name, value in columns.items() if name not in rows}
-    if "curve" in columns and "curve" in rows and rows["curve"].nunique() > 1:
+    if "curve" in given and "curve" in rows and rows["curve"].nunique() > 1:
         raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
-    names = {"curve": defaults.curve_of(path)} if "curve" not in rows else {}
-    rows = rows.assign(**names | missing)
+    columns = {FIELDS[name][0]: value for name, value in given.items()}
+    if "curve" not in rows:
+        columns.setdefault("curve", defaults.curve_of(path))
+    known = rows.reindex(columns=[*columns]).astype(object)
+    rows = rows.assign(**known.fillna(columns))
     if "nodes" not in rows:
         raise UserError(
             f"{path}: does not say on how many devices it ran: give --devices, or --name with "

@@ -19,8 +19,6 @@ from nodewise.results.curves import Curve
 from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
-BY_OTHERS = ("published", IMPORTED)
-"""The kinds of points that do not come from cells of the study."""
 PARTS_AGREE = 0.10
 """Parts are used only if their sum differs from the step by at most this share. Else some
 overlap."""

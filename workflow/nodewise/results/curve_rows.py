@@ -202,8 +202,12 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
     relative = clock == "epoch_time_s" and examples is None
     batch_known = any(row.batch for row in rows)
     points, notes = _points(rows, scaling, examples), []
-    if any(row.contradicts_itself for row in rows):
-        notes.append("a global batch is not that of all devices, or machines cannot hold them")
+    if places := [Path(row.location).name for row in rows if row.contradicts_itself]:
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        notes.append(
+            f"{places[0]}{more}: a global batch is not that of all devices, or machines cannot "
+            "hold them"
+        )
     if any(
         sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time
         for point in points

@@ -119,7 +119,7 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
     """Estimate how long each cell takes; None for a user's own model whose work is not known yet.
 
     Raises:
-        UserError: a dataset or a model is not known.
+        UserError: a dataset is not known, or a file is damaged.
     """
     cells = list(cells)
     first = {(cell.model, cell.dataset): cell for cell in cells}
@@ -132,11 +132,10 @@ def work_of(cell: Cell) -> Work | None:
     """Return the work of a cell's model on its dataset.
 
     Returns:
-        The work; None if a user's own model has not been described, or own data not been prepared.
+        The work; None if the model has not been described, or own data not been prepared.
 
     Raises:
-        UserError: a model of this project has no description, the dataset is not known, or a file
-            is damaged.
+        UserError: the dataset is not known, or a file is damaged.
     """
     model = description_of(cell)
     manifest = PREPARED / cell.dataset / "manifest.json"

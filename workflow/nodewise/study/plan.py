@@ -40,7 +40,7 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
         machine: machine on which the cells are measured.
 
     Raises:
-        UserError: a dataset or a model is not known.
+        UserError: a dataset is not known, or a file is damaged.
     """
     cells = study.cells()
     return [
