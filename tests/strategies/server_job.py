@@ -145,6 +145,7 @@ def train(
     timed = asked.strategy != "parameter_server"  # its steps have no parts
     for batch in batches:
         strategy.split_step(batch) if timed else strategy.step(batch)
+    strategy.barrier()  # a step ends when its gradient is sent, not when it is applied
     save("split")
     strategy.restore(initial)
     # Every input pipeline sets the seed. This waits for everything that is under way.
