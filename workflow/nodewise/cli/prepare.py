@@ -58,8 +58,8 @@ def prepare(
     if weights:
         from nodewise.models.weights import prepare as prepare_weights
 
-        found = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
-        typer.echo(f"{name}: {found.origin}")
+        pretrained = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
+        typer.echo(f"{name}: {pretrained.origin}")
         return
     if own:
         # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
