@@ -84,6 +84,17 @@ def test_spreadsheets_write_in_many_ways(tmp_path, text):
     assert (curve.name, point.nodes, point.batch_per_worker, point.step_time) == ("a", 1, 64, 0.5)
 
 
+def test_columns_that_are_not_used_do_not_change_values(tmp_path):
+    header = f"{HEADER},samples_per_s_per_device,unit_value,gpu"
+    found = read(tmp_path, csv_of("a,1,64,0.5,7,60,x", header=header))
+    (curve,) = found.curves
+    assert found.notes == ("columns not used: samples_per_s_per_device, unit_value, gpu",)
+    assert (curve.measured[0].step_time, curve.unit_value) == (0.5, 1.0)
+    rates = header.replace("step_time_s", "samples_per_s")
+    (curve,) = read(tmp_path, csv_of("a,1,64,128,7,60,x", header=rates)).curves
+    assert curve.measured[0].step_time == 0.5
+
+
 @pytest.mark.parametrize(
     ("column", "written", "collective"),
     [

@@ -27,6 +27,7 @@ COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"}
     *("unit_value", "publisher", "location", "samples_per_s_per_device")
 }
 """All columns that are read."""
+_AS_WRITTEN = COLUMNS & set(CurveRow.model_fields)
 COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
 """The law of each known value of the column `algorithm`."""
 
@@ -108,7 +109,7 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
 def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
     """Return a row with the texts of the file, and its value in seconds or per second."""
     row: dict[str, Any] = {
-        **{name: text for name, text in texts.items() if name in CurveRow.model_fields},
+        **{name: text for name, text in texts.items() if name in _AS_WRITTEN},
         "collective": _collective(texts),
         "publisher": publisher_of(texts.get("source_url", "")),
         "location": place,
