@@ -89,7 +89,7 @@ def explain_scaling(
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
     by, _, count = (sums or "").partition("=")
-    if by not in ("", "all-reduce", "servers") or (count and not (count.isdigit() and int(count))):
+    if by not in ("", "all-reduce", "servers") or (count and not (count.isdecimal() and int(count))):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
     if files and (one or many):
         raise UserError("give a file, or --one and --many")
