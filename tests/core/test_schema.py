@@ -1,17 +1,19 @@
 """YAML and JSON files each have one reader, which reports every mistake in one line."""
 
+import math
 import os
 import time
+from typing import Annotated
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
-from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, read_yaml
+from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, first_error, read_yaml
 from nodewise.results.record import read_record
 from nodewise.study.config import read_config
 
@@ -93,6 +95,21 @@ def test_deeply_nested_json_is_refused(tmp_path):
     path.write_text("[" * 1_000_000)
     with pytest.raises(UserError, match=r"record\.json: the file: Invalid JSON: recursion limit"):
         read_record(path)
+
+
+class Limited(BaseModel):
+    seconds: Annotated[float, Field(gt=0, le=10)]
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [("nan", "a number"), (math.nan, "a number"), (11, "at most 10"), (0, "more than 0")],
+)
+def test_not_a_number_is_not_said_to_be_too_large(value, allowed):
+    with pytest.raises(ValidationError) as caught:
+        Limited(seconds=value)
+    line = f"seconds: {value!r} is not allowed, must be {allowed}"
+    assert first_error(caught.value) == line
 
 
 def test_a_refusal_is_one_line_whatever_it_names():

@@ -234,6 +234,11 @@ def test_points_that_contradict_themselves_have_an_error(tmp_path):
     assert batch["error"] == "global_batch: must be n_devices × batch_per_device, 2048"
 
 
+def test_an_option_without_effect_beside_points_is_refused():
+    line = refusal("predict", "fit.json", "--at", "points.csv", "--nodes", 4)
+    assert line.startswith("--at: --nodes has no effect beside it")
+
+
 def test_a_global_batch_is_not_shared_by_more_devices_than_it_has_examples(tmp_path):
     rows = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
     some, many = answers(tmp_path, rows, "curve,n_devices\na,512\na,1024\n")

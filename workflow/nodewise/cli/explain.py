@@ -89,10 +89,13 @@ def explain_scaling(
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
     by, _, count = (sums or "").partition("=")
-    if by not in ("", "all-reduce", "servers") or (count and not (count.isdecimal() and int(count))):
+    counted = by == "servers" and count.isdecimal() and int(count) > 0
+    if by not in ("", "all-reduce", "servers") or (count and not counted):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
-    if files and (one or many):
-        raise UserError("give a file, or --one and --many")
+    if files and (one or many or devices or at or one_devices > 1):
+        raise UserError("give a file, or --one, --many, --devices and what belongs to them")
+    if one_nodes is not None and one_nodes > one_devices and not files:
+        raise UserError(f"--one-nodes {one_nodes}: must be at most --one-devices, {one_devices}")
     if files:
         posted, given = read_files(files)
     else:

@@ -122,6 +122,8 @@ def forecast_nodes(
             typer.echo(best_machines(table, job))
             print_table(machines_rows(table, job))
     else:
+        if device or like:
+            raise UserError("--device and --like: have no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         cluster = forecast.cluster_by_options(

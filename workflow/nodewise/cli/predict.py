@@ -18,6 +18,7 @@ from nodewise.cli.options import (
     NodeNumbers,
     NodePrice,
     job_of,
+    only_options,
     print_json,
     print_table,
 )
@@ -137,6 +138,7 @@ def import_files(
 
 @app.command("predict")
 def predict_nodes(
+    context: typer.Context,
     fit: FitFile,
     *,
     nodes: NodeNumbers = "1-64",
@@ -169,6 +171,7 @@ def predict_nodes(
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
+        only_options(context, "at", "fit", "as_json")
         points = predict_points(read_fit(fit), read_points(at))
         print_json(points) if as_json else print_table(predict_tables.value_rows(points, "curve"))
         return

@@ -161,7 +161,9 @@ def message(error: ErrorDetails) -> str:
         return f"kind must be {context['expected_tags']}, not {context['tag']!r}"
     if kind == "too_short":
         return "must have at least one"
-    if context.get("pattern") == NAME:
+    if str(value).strip().lower() == "nan" and {"le", "ge", "lt", "gt"} & context.keys():
+        allowed = "must be a number"
+    elif context.get("pattern") == NAME:
         allowed = "must be small letters, digits and _, a letter first"
     elif kind in _MUST_BE:
         limits = {name: _number(limit) for name, limit in context.items()}

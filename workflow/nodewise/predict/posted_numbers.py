@@ -98,7 +98,7 @@ def read_numbers(
     posted = [read_number("--one", one, one_devices)]
     for text in others:
         count, _, value = text.partition("=")
-        if not count.isdecimal() or not one_devices < int(count) < devices:
+        if not count.isdecimal() or not value or not one_devices < int(count) < devices:
             raise UserError(f"--at {text[:60]}: must be devices=value, between --one and --many")
         posted.append(read_number("--at", value, int(count)))
     posted = [*sorted(posted), read_number("--many", many, devices)]

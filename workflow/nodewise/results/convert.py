@@ -92,6 +92,8 @@ def convert(
         UserError: a file is invalid or contradicts the options, or a value is neither in the file
             nor given.
     """
+    if defaults.pattern is not None and file_format is not None:
+        raise UserError("--pattern and --format: give one of them")
     own = None if defaults.pattern is None else pattern_of_user(defaults.pattern)
     rows: list[CurveRow] = []
     notes: dict[str, None] = {}
