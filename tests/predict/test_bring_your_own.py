@@ -78,6 +78,26 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
         fitted(tmp_path, csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective"))
 
 
+@pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
+def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
+    file = fitted(tmp_path, csv_of(*rows), draws=100)
+    ((_, answer),) = optimum_rows(answered(file, [1, 2, 4, 8, 64]))
+    json.dumps(answer, allow_nan=False)
+    unknown = all(best["nodes"] is None for best in answer["best"])
+    assert unknown == answer["answer"].startswith("Unknown")
+    json.dumps(predictions(file, [1, 2, 64]), allow_nan=False)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 3600.0])
+def test_the_unit_of_time_does_not_matter(tmp_path, scale):
+    values = []
+    for factor in (1.0, scale):
+        rows = [f"a,{n},64,{factor * t!r}" for n, t in ((1, 1.0), (2, 1.3), (4, 1.5))]
+        (row,) = predictions(fitted(tmp_path, csv_of(*rows), draws=400), [16])
+        values.append([row[name] / factor for name in ("step_time_s", "low", "high")])
+    assert values[1] == pytest.approx(values[0], rel=0.02)
+
+
 def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
     rows = predictions(ring, [1, 8, 64], batch=64)
     for row in rows:
