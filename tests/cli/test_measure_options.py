@@ -149,7 +149,7 @@ def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
         ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
         ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),
         ({"option": ("a=[",)}, "--option a: '[' cannot be read as YAML"),
-        ({"steps": 5, "epochs": 1}, "give either steps or epochs"),
+        ({"steps": 5, "epochs": 1}, "--steps and --epochs: give one of them"),
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),

@@ -66,7 +66,7 @@ def test_the_cheapest_in_time_is_best(tmp_path):
         ("name,price\na,-1\n", "row 2: "),
         ("name,price,colour\na,1,red\n", "row 2: "),
         ("name,price,device\na,1,Abacus\n", "Abacus"),
-        ("name,price,devices,within\na,1,8,string\n", "--within string: must be"),
+        ("name,price,devices,within\na,1,8,string\n", "machine a: within string: must be"),
     ],
 )
 def test_a_wrong_table_is_one_line(tmp_path, machines, said):

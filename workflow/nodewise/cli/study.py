@@ -12,6 +12,17 @@ from nodewise.core.errors import UserError
 app = typer.Typer()
 
 
+def _records_folder(results: Path, records: Path | None) -> Path:
+    """Return the folder of a study's records: the one that was asked for, or that of the study.
+
+    Raises:
+        UserError: the folder that was asked for does not exist.
+    """
+    if records is not None and not records.is_dir():
+        raise UserError(f"--records {records}: is not a folder")
+    return records or results / "records"
+
+
 @app.command()
 def check_config(
     config: Annotated[Path, Argument(help="Configuration, such as config/study.yaml.")],
@@ -58,7 +69,7 @@ def plan(
         raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
     machine = Machine.here()
-    folder = records or study.results / "records"
+    folder = _records_folder(study.results, records)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
@@ -83,7 +94,7 @@ def missing(
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
-    folder = records or study.results / "records"
+    folder = _records_folder(study.results, records)
     found = find_missing(study, folder, cautions=cautions)
     for line in lines(found):
         typer.echo(line)
@@ -118,7 +129,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, records or study.results / "records", out)
+    manifest = publishing.publish(study, _records_folder(study.results, records), out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)

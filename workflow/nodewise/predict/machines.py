@@ -124,7 +124,10 @@ def _times(
     machine: Machine, given: Given, training: Training, nodes: Sequence[int], job: Job
 ) -> pd.DataFrame:
     """Return the rows of one kind of machine. Whole machines are paid for."""
-    cluster = Cluster.of(machine.devices, machine.within, machine.between)
+    try:
+        cluster = Cluster.of(machine.devices, machine.within, machine.between)
+    except UserError as error:
+        raise UserError(f"machine {machine.name}: {str(error).removeprefix('--')}") from None
     priced = replace(job, price=machine.price / machine.devices)
     counts = [n * machine.devices for n in nodes]
     table = forecast(cluster, training, given, counts, priced).table

@@ -64,6 +64,8 @@ def cell_of(options: Options) -> Cell:
     Raises:
         UserError: an option is wrong, or two options do not fit together; the message names it.
     """
+    if options.steps is not None and options.epochs is not None:
+        raise UserError("--steps and --epochs: give one of them")
     strategy = STRATEGIES.find(options.strategy)
     cluster, trained, given = _cluster(options), _trained(options), _strategy_options(options)
     steps = _STEPS if options.epochs is options.steps is None else options.steps
