@@ -23,6 +23,13 @@ def test_who_knows_the_answer_measures_nothing(ask):
     assert row["answer"].startswith("Nothing: ")
 
 
+def test_a_draw_in_which_a_step_takes_no_time_does_not_decide(ask):
+    rows = ["a,1,64,0.02,5e6,none", "a,4,64,0.021,5e6,none"]
+    (row,) = ask(f"{HEADER},collective", rows, "next", "--nodes", "1-64")
+    assert (row["nodes"], row["fastest"]) == (None, 64)
+    assert row["regret"] < 0.01
+
+
 def test_devices_of_several_machines_fill_them_and_are_called_devices(ask):
     header = "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,quantity,value,unit"
     rows = [f"a,{n},1,8,weak,32,throughput,{100 * n**0.4},img/s" for n in (1, 2, 4)]

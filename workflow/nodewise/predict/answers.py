@@ -25,7 +25,7 @@ FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
-_KNOWN = 0.5  # least share of draws in which steps take time, for an answer
+KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
 _MOST = 1e15
@@ -174,7 +174,7 @@ class Answers:
     def known(self) -> bool:
         """Whether the measurements determine the time of one node, to which others compare."""
         timed = (self.step_s > 0).all(axis=1)
-        return bool(self.step_s[0, 0] > 0 and timed.mean() >= _KNOWN)
+        return bool(self.step_s[0, 0] > 0 and timed.mean() >= KNOWN)
 
     @cached_property
     def time(self) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import counted
+from nodewise.predict.answers import KNOWN
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats
@@ -51,7 +52,10 @@ def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> 
 def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setup_s: float) -> Row:
     counts = np.array(sorted({*candidates(curve, nodes)}), dtype=np.float64)
     batch = batch_of(curve, counts)
-    drawn = np.maximum(predictions.steps(curve, counts, batch)[1:], _LEAST_S)
+    drawn = predictions.steps(curve, counts, batch)[1:]
+    timed = (drawn > 0).all(axis=1)
+    # a step that takes no time would have an endless loss
+    drawn = drawn[timed] if timed.mean() >= KNOWN else np.maximum(drawn, _LEAST_S)
     losses = losses_of(drawn / (counts * batch))
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
