@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import make_calibration as make
@@ -39,6 +39,7 @@ def changed(calibration: Calibration, **of_launch) -> Calibration:
     # The smallest payload shows the cost of messages, the largest the rate of the link.
     bandwidth=st.floats(1e7, 1e9),
 )
+@example(software=0.02, latency=0.002, bandwidth=6.97e8)
 def test_exact_times_give_software_latency_and_bandwidth_back(software, latency, bandwidth):
     found = ring(make.calibration(law=(software, latency, 1 / bandwidth))).own_time
     assert found["latency_s"] == pytest.approx(make.SHARE * latency, rel=1e-2)

@@ -14,9 +14,10 @@ from randomize-then-optimize: each is the bounded least squares solution for dat
 random noise added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from nodewise.predict.points import Floats, Points
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
 TAILED = 5.0  # degrees of freedom of the t distribution of residuals
+_START = 0.5  # sum of the shares with which the search begins
 _ROUNDS = 2  # how often the coefficients are estimated, and then the noise
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
 _PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
@@ -129,7 +131,14 @@ def interval_of(drawn: Floats) -> Floats:
     return np.asarray(np.quantile(drawn, TAILS, axis=0))
 
 
-def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
+def fit(
+    law: Law,
+    points: Points,
+    *,
+    priors: Priors | None = None,
+    draws: int = DRAWS,
+    starts: Sequence[float] = (_START,),
+) -> Fit:
     """Fit a law to points of any number of models and links.
 
     Args:
@@ -138,6 +147,9 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
         priors: what is known of coefficients, such as the bandwidth of a link.
         draws: number of equally likely sets of coefficients to draw. 0 is faster. The draws are
             reproducible: the same points give the same draws.
+        starts: sums of all terms' shares of a step with which the search for coefficients begins.
+            The best result counts. If only the longer of two terms matters, one may begin too
+            short to be seen.
 
     Raises:
         ValueError: there are no points, or they are not finite.
@@ -150,7 +162,7 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
         raise ValueError("points need finite axes and step times above 0")
     problem = _Problem(law, points, priors or {})
     try:
-        scaled, noise = problem.solve()
+        scaled, noise = problem.solve(starts)
         drawn = problem.draw(scaled, noise, draws)
     except (RuntimeError, np.linalg.LinAlgError) as error:
         raise UserError(
@@ -259,19 +271,22 @@ class _Problem:
         jacobian[np.arange(len(self.observed)), self.rows[:, self.point]] = slope
         return np.vstack([jacobian, np.diag(1 / self.spread)])
 
-    def solve(self) -> tuple[Floats, Floats]:
-        """Return the scaled coefficients and the noise."""
-        equal = 0.5 / max(1, len(self.law.parameters))
-        scaled = np.where(self.mean > 0, self.mean, equal)
+    def solve(self, sums: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return the scaled coefficients and the noise; see `fit` for the sums of the starts."""
         noise = self.expected_noise
+        starts = [
+            np.where(self.mean > 0, self.mean, share / max(1, len(self.law.parameters)))
+            for share in sums
+        ]
         for _ in range(_ROUNDS):
-            scaled = self._minimise(scaled, noise)
+            scaled, _ = min((self._minimise(start, noise) for start in starts), key=itemgetter(1))
             noise = self._noise(scaled)
+            starts = [scaled]
         return scaled, noise
 
-    def _minimise(self, start: Floats, noise: Floats) -> Floats:
-        """Return the scaled coefficients with the least loss."""
-        found: Floats = least_squares(
+    def _minimise(self, start: Floats, noise: Floats) -> tuple[Floats, float]:
+        """Return the scaled coefficients with the least loss near a start, and the loss."""
+        found = least_squares(
             self.residuals,
             np.maximum(start, self.lower + _AT_BOUND),
             self.jacobian,
@@ -283,8 +298,8 @@ class _Problem:
             ftol=1e-8,
             gtol=1e-8,
             max_nfev=200,
-        ).x
-        return np.where(found - self.lower < _AT_BOUND, self.lower, found)
+        )
+        return np.where(found.x - self.lower < _AT_BOUND, self.lower, found.x), found.cost
 
     def _loss(self, squares: Floats) -> Floats:
         """Return the loss of squared residuals and two derivatives, (3, rows); see scipy.
