@@ -109,6 +109,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
             number(1e9 * rate, "B/s", "fitted")
             for rate in _range(*cluster_links.constants()["clusters"]["tcp"]).values()
         ],
+        "latencies": [
+            number(_range(*cluster_links.constants()["clusters"][name])["typical"], "s", "fitted")
+            for name in ("latency_within", "latency_between")
+        ],
         "forecasts_judged": table(_forecasts_judged(), _JUDGED),
     }
     yield Page("method.html", "method.md.j2", "Method and data", method)
