@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import keras
 import tensorflow as tf
-from tensorflow.python.eager import context, executor
 
 from nodewise.cluster.api import parsed
 from nodewise.strategies import api, parts
@@ -48,9 +47,6 @@ class Coordinator:
             self.optimizer = self.model.optimizer
             self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
             self.optimizer.build([*itertools.chain(*self._pieces)])
-        # the main thread waits for its executor before it reads a batch, and so for steps that wait
-        # for that batch; `ClusterCoordinator` has executors of its own, too
-        self._executors = [executor.new_executor(enable_async=False) for _ in range(job.size)]
         self._dispatchers = [ThreadPoolExecutor(1) for _ in range(job.size)]
         self._dispatched: list[Future[None]] = []
 
@@ -71,8 +67,7 @@ class Coordinator:
 
     def _run(self, worker: int) -> None:
         try:
-            device = f"/job:worker/replica:0/task:{worker}/device:CPU:0"
-            with context.executor_scope(self._executors[worker]), tf.device(device):
+            with tf.device(f"/job:worker/replica:0/task:{worker}/device:CPU:0"):
                 self._step()
         except Exception as error:  # nobody would see an error of this thread
             self._feed.fail(error)

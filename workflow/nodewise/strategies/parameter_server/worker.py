@@ -30,6 +30,11 @@ def check(job: api.Job) -> None:
     parts.check(job.build(), job.batch)
 
 
+# Reads a batch in a graph. Outside of one, TensorFlow waits for all steps under way before it reads
+# a batch, and some of them wait for that batch.
+_read = tf.function(lambda stream: stream.get_next(), autograph=False)
+
+
 class Strategy(api.Strategy):
     """Trains as one of `job.size` workers; the first one is also the coordinator.
 
@@ -62,7 +67,7 @@ class Strategy(api.Strategy):
 
     def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
         self._dispatch(steps)
-        yield from super().train(stream, steps)
+        yield from super().train((_read(stream) for _ in range(steps)), steps)
 
     def step(self, batch: api.Batch) -> api.Logs:
         if self._ahead == 0:
