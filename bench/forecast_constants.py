@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.cluster_links import MESSAGE_BYTES, constants
+from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, within_name
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, log_likelihood
 from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
 
@@ -124,8 +124,8 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
         if usable and row["within_kind"] and given and others:
             rate = f"{float(row['between_gbit'] or 0):g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
-            within = row["within_kind"].replace("_", "-").replace("nop2p", "no-p2p")
             about = cluster_of(row), training_of(row)
+            within = within_name(row["within_kind"])
             yield Case(row["publisher"], *about, given, others, within, between)
 
 

@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nodewise.cli import app
+from nodewise.predict.cluster_links import between_nodes, is_within, within_node
 from nodewise.predict.published_efficiency import standing
 
 
@@ -15,8 +16,19 @@ def test_published_ones_have_the_link_and_about_the_number_of_devices():
     assert found.curves["devices"].between(16 / 1.5, 16 * 1.5).all()
     assert found.curves["efficiency"].is_monotonic_increasing
     inside = standing(8, within="nvlink-bridge", across=False)
-    assert set(inside.curves["within"]) == {"nvlink_bridge"}
+    assert set(inside.curves["within"]) == {"nvlink-bridge"}
     assert inside.low > found.low
+
+
+def test_links_are_named_as_users_write_them():
+    for across, options in ((False, ("pcie4-no-p2p", None)), (True, (None, "50gbit-tcp"))):
+        within, between = options
+        found = standing(4, within=within, between=between, across=across)
+        assert set(found.curves["link"]) == {within or between}
+    links = set(standing(8).curves["link"])
+    assert all(
+        within_node(link) if is_within(link) else between_nodes(link) for link in links - {""}
+    )
 
 
 def test_nothing_is_said_without_published_ones():

@@ -67,7 +67,7 @@ def within_node(text: str, option: str = "--within") -> Link:
     Raises:
         UserError: the text is none of these.
     """
-    named, name = constants()["within"], _within_name(text)
+    named, name = constants()["within"], within_name(text)
     if name in named:
         return Link(tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
     rate = _rate(text)
@@ -78,10 +78,11 @@ def within_node(text: str, option: str = "--within") -> Link:
 
 def is_within(text: str) -> bool:
     """Return whether a text is the name of a link within a node."""
-    return _within_name(text) in constants()["within"]
+    return within_name(text) in constants()["within"]
 
 
-def _within_name(text: str) -> str:
+def within_name(text: str) -> str:
+    """Return a name of a link within a node as it is listed; published cases write it otherwise."""
     return text.lower().replace("_", "-").replace("nop2p", "no-p2p")
 
 

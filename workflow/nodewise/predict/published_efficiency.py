@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.units import counted
-from nodewise.predict.cluster_links import constants
+from nodewise.predict.cluster_links import constants, within_name
 from nodewise.results.curves import Curve
 from nodewise.results.published import forecast_cases
 
@@ -26,7 +26,8 @@ class Standing(NamedTuple):
 
     Attributes:
         low, high: 80 % of them are within this range.
-        curves: one row per curve: publisher, model, device, link, devices, efficiency, source.
+        curves: one row per curve, the least efficient first: publisher, model, device, devices,
+            efficiency, source, and the slowest `link`, empty if unknown.
     """
 
     low: float
@@ -81,7 +82,7 @@ def standing(
     if across is not None:
         rows = rows[rows["across"] == across]
     if across is not True and within is not None:
-        rows = rows[rows["within"].str.replace("_", "-") == within]
+        rows = rows[rows["within"] == within_name(within)]
     if across is not False and between is not None:
         rows = rows[rows["between"] == between]
     far = np.log(rows["devices"] / devices).abs()
@@ -89,8 +90,7 @@ def standing(
     if len(rows) < _ENOUGH or devices < 2:
         return None
     low, high = rows["efficiency"].quantile(list(_RANGE))
-    shown = ["publisher", "model", "device", "within", "between", "devices", "efficiency", "source"]
-    return Standing(float(low), float(high), rows[shown].sort_values("efficiency"))
+    return Standing(float(low), float(high), rows.sort_values("efficiency"))
 
 
 @cache
@@ -100,13 +100,17 @@ def _published() -> pd.DataFrame:
     cases = cases[cases["exchange"].isin(constants()["all_reduces"])]
     one = cases[cases["n_devices"] == 1].groupby("case")["throughput_samples_per_s"].median()
     rows = cases[(cases["n_devices"] > 1) & cases["case"].isin(one.index)]
-    rate = rows["between_gbit"].map("{:g}gbit".format)
+    across = rows["n_devices"] > rows["devices_per_node"]
+    within = rows["within_kind"].fillna("").map(within_name)
+    rate = rows["between_gbit"].map("{:g}gbit".format, na_action="ignore").fillna("")
+    between = (rate + "-" + rows["transport"].fillna("")).str.removesuffix("-")
     return pd.DataFrame(
         {
             **{name: rows[name] for name in ("case", "publisher", "model", "device", "source")},
-            "within": rows["within_kind"],
-            "between": (rate + "-" + rows["transport"].fillna("")).str.removesuffix("-"),
-            "across": rows["n_devices"] > rows["devices_per_node"],
+            "within": within,
+            "between": between,
+            "link": between.where(across, within),
+            "across": across,
             "devices": rows["n_devices"],
             "efficiency": rows["throughput_samples_per_s"]
             / (rows["case"].map(one) * rows["n_devices"]),

@@ -71,8 +71,7 @@ _STANDING = [
     Column("publisher", "Publisher"),
     MODEL,
     Column("device", "Device"),
-    Column("within", "Link within a node"),
-    Column("between", "Link between nodes"),
+    Column("link", "Link"),
     Column("devices", "Devices"),
     Column("efficiency", "Efficiency", "share", "published"),
 ]
