@@ -26,7 +26,6 @@ from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughpu
 from nodewise.predict.curve_groups import find_groups
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast_cases import read_cases
-from nodewise.predict.known_links import link_of
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 
@@ -137,10 +136,10 @@ def own_errors(tables: Path) -> pd.Series:
     """Return forecast/measured − 1 of our emulated rings, given one node."""
     errors = []
     for group in find_groups(read_tables(tables)["curve_points"]):
-        link = link_of(group.rows.iloc[0]["cluster"])
-        if group.law.name != "ring" or link is None:
+        rate_mbit = group.first["rate_mbit"] / group.first["cpu_share"]  # in the node's own time
+        if group.law.name != "ring" or np.isnan(rate_mbit):
             continue
-        cluster = Cluster(1, None, between_nodes(f"{link.rate_bit_s / 1e6:f}mbit-tcp"))
+        cluster = Cluster(1, None, between_nodes(f"{rate_mbit:f}mbit-tcp"))
         for (_, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
             times = line.set_index("nodes")["step_time_s"].to_dict()
             hidden = STRATEGIES[line["strategy"].iloc[0]].exchange.hidden_share or 0.0

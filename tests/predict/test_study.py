@@ -78,6 +78,9 @@ def launches(
             "whole_epochs": False,
             "pipeline": "sharded",
             "status": "ok",
+            "cpu_share": 1.0,
+            "rate_mbit": np.nan,
+            "latency_ms": 0.0,
         } | names
         seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
         rows.append(
@@ -113,6 +116,9 @@ def tables(*parts):
         machine=("machine", "first"),
         pipeline=("pipeline", "first"),
         nodes_per_machine=("nodes_per_machine", "first"),
+        cpu_share=("cpu_share", "first"),
+        rate_mbit=("rate_mbit", "first"),
+        latency_ms=("latency_ms", "first"),
     )
     filled = {
         "reason": "",
@@ -302,7 +308,8 @@ def test_examples_of_other_nodes_cost_only_who_is_given_them():
 
 
 def test_a_pipeline_knows_the_rate_of_its_link():
-    made = tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate"))
+    link = {"cpu_share": 0.2, "rate_mbit": 100.0}
+    made = tables(stages("0.2 core, 100 Mbit/s", **link), stages("of an unknown rate"))
     groups = find_groups(points_of(*made))
     known, unknown = (known_of(group, {}) for group in groups)
     (beta,) = [prior for (name, _), prior in known.items() if name == "seconds_per_byte"]

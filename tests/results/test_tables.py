@@ -109,6 +109,18 @@ def test_curves_of_two_clusters_of_hosts_are_never_mixed(tmp_path):
     assert points["curve"].nunique() == points["link"].nunique() == 2
 
 
+def test_points_of_emulated_nodes_know_their_share_of_a_core_and_their_link(tmp_path):
+    slow = {"kind": "emulated", "node": {"cpu": 0.4}, "slow_node": {"cpu": 0.1}}
+    clusters = [{"kind": "local"}, slow | {"link": {"rate_mbit": 250.5, "latency_ms": 3}}]
+    records = [make.record(make.cell(n=n, cluster=of)) for n, of in enumerate(clusters, 2)]
+    points = tables_of(records, tmp_path)["curve_points"]
+    emulated, local = points["rate_mbit"].notna(), points["cluster"] == "local"
+    assert (emulated != local).all()
+    columns = ["cpu_share", "rate_mbit", "latency_ms"]
+    assert points.loc[emulated, columns].to_numpy().tolist() == [[0.4, 250.5, 3]]
+    assert points.loc[local, "cpu_share"].tolist() == [1]
+
+
 def on(processor, record):
     """Return a record as if another machine had measured it."""
     provenance = record.provenance.model_copy(update={"cpu": processor})

@@ -4,9 +4,7 @@ Rates and times are in the node's own time: a link of 100 Mbit/s counts as 500 M
 whose time passes five times slower.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,40 +21,11 @@ EXCHANGE_SHARE = 0.93
 """The share of a link's payload rate that TensorFlow's ring all-reduce reaches in calibrations."""
 BURSTS = 1.03
 """How much faster than its rate an emulated link is at most, because it lets short bursts pass."""
-_LABEL = re.compile(
-    r"(?P<share>[\d.]+) core(?: \(.*?\))?, (?P<mbit>[\d.]+) Mbit/s(?:, (?P<ms>[\d.]+) ms)?(?:, .*)?"
-)
 _KNOWN_WITHIN = 0.1  # relative standard deviation of a bandwidth that is known beforehand
 _NOTHING_S = 1e-9  # seconds per example: shorter than a clock can measure
 
 Rates = Mapping[tuple[str, str], float]
 """Rates of payload in bit/s, by label of the cluster and machine."""
-
-
-class ConfiguredLink(NamedTuple):
-    """The link of an emulated cluster, in the node's own time.
-
-    Attributes:
-        rate_bit_s: its rate in bit/s.
-        latency_s: its one-way latency in seconds.
-    """
-
-    rate_bit_s: float
-    latency_s: float
-
-
-def link_of(cluster: str) -> ConfiguredLink | None:
-    """Return the link of a cluster from its label, or None if it is not an emulated cluster.
-
-    Example:
-        >>> link_of("0.2 core, 100 Mbit/s")
-        ConfiguredLink(rate_bit_s=500000000.0, latency_s=0.0)
-    """
-    found = _LABEL.fullmatch(cluster)
-    if found is None:
-        return None
-    share = float(found["share"])
-    return ConfiguredLink(1e6 * float(found["mbit"]) / share, float(found["ms"] or 0) / 1e3 * share)
 
 
 def calibrated_rates(calibrations: Iterable[Calibration]) -> Rates:
@@ -86,15 +55,15 @@ def known_of(group: CurveGroup, calibrated: Rates) -> dict[Coefficient, Prior]:
         group: curves over one link.
         calibrated: rates of calibrations, as from `calibrated_rates`.
     """
-    cluster, machine = group.first[["cluster", "machine"]]
-    link, configured = group.link, link_of(cluster)
+    first, link = group.first, group.link
+    share, rate_bit_s = first["cpu_share"], 1e6 * first["rate_mbit"] / first["cpu_share"]
     sharded = group.rows.loc[group.rows["pipeline"] == "sharded", "curve"].unique()
     priors = {("input_per_example_s", curve): Prior(0.0, _NOTHING_S) for curve in sharded}
-    beta, least = 8 / calibrated.get((cluster, machine), np.inf), 0.0
-    if configured is not None:
-        beta = 8 / (configured.rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)
-        least = 8 / (BURSTS * configured.rate_bit_s)
-        priors["latency_s", link] = Prior(configured.latency_s, MESSAGE_S)
+    beta, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
+    if np.isfinite(rate_bit_s):
+        beta = 8 / (rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)
+        least = 8 / (BURSTS * rate_bit_s)
+        priors["latency_s", link] = Prior(first["latency_ms"] / 1e3 * share, MESSAGE_S)
         priors["inside_latency_s", link] = Prior(0.0, MESSAGE_S)
     if beta > 0:
         priors["seconds_per_byte", link] = Prior(beta, beta * _KNOWN_WITHIN, least)

@@ -45,6 +45,7 @@ def cell_row(record: Record, watts_per_core: float) -> dict[str, Any]:
         if record.result is not None
         else cell.cores > record.provenance.cores
     )
+    rate_mbit = cell.cluster.link_bit_s / 1e6
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] if oversubscribed else []
     flags += [] if has_links else [NO_LINKS]
@@ -63,6 +64,9 @@ def cell_row(record: Record, watts_per_core: float) -> dict[str, Any]:
         "input": cell.input,
         "preprocessing_nodes": cell.preprocessing_nodes,
         "nodes_per_machine": cell.cluster.per_machine,
+        "cpu_share": cell.cluster.share,
+        "rate_mbit": rate_mbit if np.isfinite(rate_mbit) else np.nan,
+        "latency_ms": 1e3 * cell.cluster.latency_s,
         "energy_kind": "",
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": record.started_at,

@@ -38,8 +38,8 @@ from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
 _ALIKE = (  # the same for all launches of a curve point; the cell is that of the first launch
-    *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "global_batch"),
-    *("payload_bytes", "steps_per_epoch", "cell_id"),
+    *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "cpu_share"),
+    *("rate_mbit", "latency_ms", "global_batch", "payload_bytes", "steps_per_epoch", "cell_id"),
 )
 _MIDDLES = (  # medians over the launches of a curve point
     *("step_time_s", "input_s"),
