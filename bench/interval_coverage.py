@@ -13,7 +13,7 @@ sys.path.insert(0, "tests")
 import pandas as pd
 
 import synthetic_curves as synthetic
-from nodewise.predict.laws.ernest import Ernest
+from nodewise.predict.laws.baselines import Ernest
 
 TRUTHS, SEED, DRAWS = 500, 1, 400
 GROUPS = {

@@ -12,12 +12,10 @@ import numpy as np
 
 from nodewise.predict.fit import fit, interval_of
 from nodewise.predict.law import Law
+from nodewise.predict.laws.all_reduces import RingAllReduce, Star, Tree
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
-from nodewise.predict.laws.tree import Tree
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Floats, Points
 

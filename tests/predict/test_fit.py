@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.fit import Prior, fit, interval_of
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.all_reduces import RingAllReduce, Star
 from nodewise.predict.points import Points
 
 TRUTH = {
@@ -52,7 +51,7 @@ def truth(nodes, batch, law=None, **values):
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".known_links"]
+    "module", ["", ".law", ".laws.all_reduces", ".laws.parameter_server", ".known_links"]
 )
 def test_examples_in_docstrings_say_what_comes_out(module):
     done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))

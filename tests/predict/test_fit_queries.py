@@ -90,27 +90,21 @@ def test_only_the_largest_node_count_left_out_of_a_strategy_s_own_law_is_drawn()
     assert held["nodes"].tolist() == [3] and held["fitted_s"].tolist() == [2.2]
 
 
-@pytest.mark.parametrize(("observed", "most"), [({1: 1.0}, 10), ({1: 1.0, 24: 1.6}, 24)])
-def test_figures_reach_ten_nodes_or_to_the_last_point(observed, most):
-    rows = predictions({1: 1.0, 10: 1.5, 24: 1.6, 64: 1.7}, observed)
-    assert fit_queries.near(rows)["nodes"].max() == most
-
-
 def test_speed_ups_are_of_like_against_like_and_only_those_of_lines_have_intervals():
-    rows = predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5})
+    rows = shown(predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5}))
+    rows = rows.assign(points_kind="measured", cell_id="", repeats=1, flags="")
     optima = table(
         "optima",
         [
-            {"job": job, "held": "batch_per_worker", "batch_per_worker": 64.0, "nodes": 2}
-            | {"global_batch": 128.0, "speedup_low": 1.0, "speedup_high": 1.4}
+            {"job": job, "batch_per_worker": 64.0, "nodes": 2, "kind": "fitted"}
+            | {"speedup": 1.25, "speedup_low": 1.0, "speedup_high": 1.4}
             for job in ("epoch", "run")
         ],
     )
-    reached = fit_queries.reach(shown(rows), optima).set_index(["role", "nodes"])
+    reached = fit_queries.reach(rows, optima).set_index(["role", "nodes"])
     assert reached.loc[("fitted", 2), ["speedup", "low", "high"]].tolist() == [1.25, 1.0, 1.4]
     assert reached.loc[("observed", 2), "speedup"] == pytest.approx(2 * 1.2 / 1.5)
-    assert reached.loc[("observed", 2), ["low", "high"]].isna().all()
-    assert len(reached) == 5
+    assert len(reached) == 3
 
 
 def test_the_mean_of_savings_begins_at_two_nodes():
@@ -121,9 +115,8 @@ def test_the_mean_of_savings_begins_at_two_nodes():
 
 def test_nothing_fitted_shows_nothing():
     none = shown(table("predictions", []))
-    for view in (fit_queries.fit_roles, fit_queries.speedup_roles, fit_queries.near):
-        assert view(none).empty
-    assert fit_queries.reach(none, table("optima", [])).empty
+    assert fit_queries.fit_roles(none).empty
+    assert fit_queries.reach(none.assign(points_kind=""), table("optima", [])).empty
 
 
 def test_fits_that_are_missing_or_misfit_are_one_line(tmp_path):

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.laws.amdahl import Amdahl
+from nodewise.predict.laws.all_reduces import RingAllReduce, Star, Tree
 from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.baselines import Amdahl
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
-from nodewise.predict.laws.tree import Tree
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Points
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from nodewise.predict.answers import OBJECTIVES, Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
-from nodewise.predict.laws.none import NoExchange
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.all_reduces import NoExchange, RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve, Measured

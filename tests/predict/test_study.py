@@ -18,7 +18,7 @@ from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.known_links import calibrated_rates, known_of
-from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
+from nodewise.predict.laws.all_reduces import RingAllReduce, RingOverMachines
 from nodewise.predict.optimum import find_answers, prediction_rows
 from nodewise.predict.study import (
     ALL_POINTS,

@@ -298,7 +298,7 @@ def emulated(rate, nodes, experiment):
 def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
     curves = study[1]["curves"].set_index("cell_id")["flags"]
     assert (curves != "").any()
-    for name in ("time", "fit", "outlook", "reach", "speedup"):
+    for name in ("time", "fit", "reach", "speedup"):
         figures = [one for one in drawn.values() if one.figure == name]
         points = pd.concat([one.data for one in figures]).query("cell_id != ''")
         assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name

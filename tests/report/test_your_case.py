@@ -8,7 +8,7 @@ import pytest
 
 from calculator import interval_s, step_s
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.all_reduces import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.report.context import read_context
 from nodewise.report.fitted_curves import Curves

@@ -12,7 +12,7 @@ import sympy
 from nodewise.core.intervals import median_error, pooled_factors
 from nodewise.predict.fit import Fit, fit, interval_of
 from nodewise.predict.law import Law, Parameter, S, n, positive
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.all_reduces import RingAllReduce
 from nodewise.predict.parts_law import LINK, alpha, beta
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration, Collective

@@ -13,7 +13,7 @@ import pandas as pd
 
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.law import LAWS, Law, law_text
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.all_reduces import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.results.curves import USUAL, Curve, Measured
 

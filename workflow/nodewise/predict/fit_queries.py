@@ -8,7 +8,6 @@ from nodewise.results.cautions import OVERSUBSCRIBED as TOO_MANY_WORKERS
 from nodewise.results.queries import LAUNCHES, POINT, Tables, scaling_lines
 
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
-NEAR = 10  # figures show at least this many nodes
 
 
 def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
@@ -36,13 +35,6 @@ def with_trials(overhead: Tables) -> pd.DataFrame:
     crowded = predictions["scenario"] == OVERSUBSCRIBED
     trials = held.assign(beyond=True, held_out=True)
     return pd.concat([predictions.assign(held_out=crowded), trials], ignore_index=True)
-
-
-def near(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows up to ten nodes, or up to the most nodes that were measured of the curve."""
-    measured = predictions["nodes"].where(predictions["observed_s"].notna())
-    most = measured.groupby(predictions["curve"]).transform("max")
-    return predictions[predictions["nodes"] <= most.clip(lower=NEAR)]
 
 
 def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -90,40 +82,28 @@ def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
     return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
 
 
-def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return `fit_roles` without held-out rows, with `examples_per_s` and `speedup`.
-
-    The speed-up of an observed point is relative to the observed point on one node, that of the
-    line relative to the line on one node. Rows without such a reference are dropped.
-    """
-    rows = fit_roles(predictions)
-    rows = rows[rows["role"] != "held out"]
-    seconds = rows["observed_s"].where(rows["role"] == "observed", rows["fitted_s"])
-    rows = rows.assign(seconds=seconds, observed=rows["role"] == "observed")
-    at = ["curve", "batch_per_worker", "observed"]
-    one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]]
-    rows = rows.merge(one, "left", at, suffixes=("", "_one"))
-    rows["speedup"] = rows["nodes"] * rows["seconds_one"] / rows["seconds"]
-    rows["examples_per_s"] = rows["nodes"] * rows["batch_per_worker"] / rows["seconds"]
-    return rows.dropna(subset="speedup").reset_index(drop=True)
-
-
 def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
-    """Return `speedup_roles` with `low` and `high`, the 90 % interval of the lines' speed-ups.
+    """Return the rows of a figure of speed-ups over one node, with the roles of `fit_roles`.
+
+    Lines have `low` and `high`, the 90 % interval. The speed-up of an observed point is relative to
+    the observed point on one node; without one, it has no row.
 
     Args:
-        predictions: as from `with_trials`.
+        predictions: as from `with_launches`, with `points_kind`.
         optima: the table `optima`.
     """
-    rows = speedup_roles(predictions)
-    ends = (
-        optima[optima["job"] != "run"]
-        .astype({"batch_per_worker": "int64"})[["curve", *POINT, "speedup_low", "speedup_high"]]
-        .rename(columns={"speedup_low": "low", "speedup_high": "high"})
-    )
-    rows = rows.merge(ends, "left", ["curve", *POINT])
-    line = rows["role"] != "observed"
-    return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))
+    at = ["curve", "batch_per_worker"]
+    roles = fit_roles(predictions)
+    points = roles[roles["role"] == "observed"]
+    one = points.loc[points["nodes"] == 1, [*at, "observed_s"]]
+    points = points.merge(one, "inner", at, suffixes=("", "_one"))
+    points["speedup"] = points["nodes"] * points["observed_s_one"] / points["observed_s"]
+    names = {"speedup_low": "low", "speedup_high": "high", "kind": "role"}
+    lines = optima[optima["job"] != "run"].rename(columns=names)
+    lines = lines.merge(predictions[["curve", "points_kind"]].drop_duplicates())
+    lines = lines.astype({"batch_per_worker": "int64"}).assign(flags="", cell_id="")
+    shown = [*CURVE, *POINT, "role", "points_kind", "speedup", "low", "high", *LAUNCHES]
+    return pd.concat([points, lines], ignore_index=True).reindex(columns=shown)
 
 
 def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:

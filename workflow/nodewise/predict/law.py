@@ -1,19 +1,13 @@
 """The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
 A law declares its coefficients (unit, and which curves share them) and its formulas. Each formula
-is a SymPy expression, from which NumPy, JavaScript and MathML are generated. A law is one file in
-`laws/`, or a module of another package that registers an entry point in the group `nodewise.laws`.
-`fit` estimates the coefficients.
+is a SymPy expression, from which NumPy, JavaScript and MathML are generated. Laws are in `laws/`,
+or in a module of another package that registers an entry point in the group `nodewise.laws`. `fit`
+estimates the coefficients.
 
 Symbols: n is the number of nodes, b the batch per worker, G = n·b the global batch, and S the
 payload, which is the size of one gradient in bytes. "Step time" always means the time in which n·b
 examples are processed, even if workers do not step together.
-
-Baselines are laws of the number of nodes alone, taken from other fields or other authors. They know
-neither the payload nor how nodes exchange data, so their coefficients hold at one batch per worker.
-Some baselines were published for a job of fixed size. They are converted to step times: with steps
-of n·b examples, the job takes 1/n as many steps on n nodes, so its time (the inverse of its speed)
-is proportional to t(n)/n.
 """
 
 import re

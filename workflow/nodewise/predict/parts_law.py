@@ -6,15 +6,7 @@ from typing import ClassVar
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import (
-    LAWS,
-    PARTS,
-    Law,
-    Parameter,
-    b,
-    in_order,
-    n,
-)
+from nodewise.predict.law import LAWS, PARTS, Law, Parameter, b, in_order, n
 
 COMPUTE: tuple[Parameter, ...] = (
     Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
@@ -50,14 +42,6 @@ LINK: tuple[Parameter, ...] = (
     Parameter("alpha", "latency_s", "s", "link", "latency per message"),
     Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
 )
-HIDDEN = Parameter(
-    "h",
-    "hidden_share",
-    "1",
-    "link",
-    "share of the shorter of computing and communicating that is hidden",
-    shrink=0.05,
-)
 
 c_0, c_1 = (p.symbol for p in COMPUTE)
 sigma, v = (p.symbol for p in JITTER)
@@ -92,24 +76,6 @@ class PartsLaw(Law):
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
     communicate: ClassVar[Expr]
     step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
-
-
-class AllReduce(PartsLaw):
-    """Base class of laws in which every step sums gradients over all nodes.
-
-    The exchange of the first gradients may hide behind the computing of the others. The share h of
-    the shorter of computing and communicating is hidden. Each part is still the time it would take
-    alone, so with h > 0 the parts add up to more than the step.
-    """
-
-    parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, HIDDEN)
-    step = in_order(
-        PARTS["compute"],
-        PARTS["wait"],
-        PARTS["input"],
-        PARTS["communicate"],
-        -sympy.Min(HIDDEN.symbol, 1) * sympy.Min(PARTS["compute"], PARTS["communicate"]),
-    )
 
 
 def baselines() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pandas as pd
 import sympy
 
 from nodewise.predict.law import LAWS, Law, positive, setting
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.all_reduces import RingAllReduce
 from nodewise.predict.parts_law import PartsLaw
 
 tau = positive("tau")

@@ -27,20 +27,6 @@ def describe_fit(rows: pd.DataFrame) -> str:
     return f"The formula is off by {off} at {len(points)} points {which}"
 
 
-def describe_outlook(rows: pd.DataFrame) -> str:
-    """State the speed-up on the most nodes by the formula, at the largest and smallest batch."""
-    rows = rows[rows["role"] != "observed"]
-    last = rows[rows["nodes"] == rows["nodes"].max()].sort_values("batch_per_worker")
-    ends = last.iloc[[-1, 0]] if len(last) > 1 else last
-    said = [
-        f"{times(speedup)}{than} at batch {batch}"
-        for than, batch, speedup in zip(
-            (" as fast as one", ""), ends["batch_per_worker"], ends["speedup"], strict=False
-        )
-    ]
-    return f"By the formula, {last['nodes'].iloc[0]} nodes are {', '.join(said)}"
-
-
 def describe_reach(rows: pd.DataFrame) -> str:
     """State the interval of the speed-up on the most nodes by the formula, at the largest batch."""
     rows = rows[rows["role"] != "observed"].dropna(subset=["low", "high"])

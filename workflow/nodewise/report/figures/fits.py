@@ -15,7 +15,6 @@ from nodewise.report.figures._encodings import (
     hollow_if_flagged,
     kind_shape_with_legend,
     log_nodes_axis,
-    nodes_axis,
     tooltip,
 )
 from nodewise.report.figures._rows import CURVE
@@ -27,7 +26,6 @@ _ALONG = "The line is the fitted formula, dashed where it predicts."
 _AGAINST_ONE = "Throughput against the same strategy on one node, at the same batch per worker."
 _OWN = "Speed-up against its own one node"
 _FIT = View("Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
-_OUTLOOK = View("How much faster are more nodes?", "speedup", _OWN)
 _REACH = View("Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
 _ROOM = 1.4  # factor above and below the points at which intervals are cut off
 
@@ -35,7 +33,7 @@ _ROOM = 1.4  # factor above and below the points at which intervals are cut off
 @figure(
     "fit",
     tables="curves predictions trials",
-    rows=lambda tables: fit_queries.fit_roles(fit_queries.near(_rows.predictions(tables))),
+    rows=lambda tables: fit_queries.fit_roles(_rows.predictions(tables)),
     axes=CURVE,
     plots="Step time: the formula and the points",
     reading=(
@@ -54,7 +52,7 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
     data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
-    x = nodes_axis(data["nodes"])
+    x = log_nodes_axis()
     layers = _layers(data, kind, x, _FIT.y, of_points="observed_s")
     band = ""
     if data["low_s"].notna().any():
@@ -71,37 +69,6 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
         kinds=_kinds(data, kind),
         alt=f"Step time. {values_in_words(_points_and_ends(data.assign(s=drawn), kind), 's', 's')}",
         caption=(band + caution_key(data)).strip(),
-    )
-
-
-@figure(
-    "outlook",
-    tables="curves predictions trials",
-    rows=lambda tables: fit_queries.speedup_roles(fit_queries.near(_rows.predictions(tables))),
-    axes=CURVE,
-    plots="Speed-up on more nodes, by the formula",
-    reading=f"{_AGAINST_ONE} {_ALONG}",
-    lines=["batch_per_worker"],
-    order=80,
-)
-def outlook(rows: pd.DataFrame) -> Figure:
-    """Draw the speed-up over one node, by the formula and as observed.
-
-    The rows are one curve of `fit_queries.speedup_roles`, with launches.
-    """
-    kind = rows["points_kind"].iloc[0]
-    data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
-    alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
-    even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
-    rule = even.mark_rule(strokeDash=[3, 4]).encode(y=_OUTLOOK.y())
-    return Figure(
-        finding=_formula_findings.describe_outlook(data),
-        layers=[rule, *_layers(data, kind, nodes_axis(data["nodes"]), _OUTLOOK.y)],
-        data=data,
-        title=_OUTLOOK.heading,
-        kinds=_kinds(data, kind),
-        alt=_speedups_in_words(data, kind),
-        caption=f"Below the dashed line, one node is faster.{caution_key(data)}",
     )
 
 
