@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nodewise.core.intervals import median_error, pooled_factors
-from nodewise.results.curve_intervals import with_intervals
+from nodewise.results.tables import with_intervals
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 3, 10, 31])

@@ -7,7 +7,7 @@ import pytest
 
 import make_records as make
 from nodewise.measure import block_job, quiet_machine
-from nodewise.results.measurement import Conditions
+from nodewise.results.record import Conditions
 
 CLUSTER = SimpleNamespace(apply_limits=lambda: None, lift_limits=lambda: None)
 LIMIT_S, BLOCK_S = 600.0, 120.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import make_records as make
 from nodewise.measure import quiet_machine
 from nodewise.results import quiet_thresholds
-from nodewise.results.measurement import Conditions, NodeUsage
+from nodewise.results.record import Conditions, NodeUsage
 
 NOTHING = dict.fromkeys(NodeUsage.model_fields, 0)
 

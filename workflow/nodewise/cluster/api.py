@@ -8,8 +8,7 @@ from typing import Self
 from pydantic import Field
 
 from nodewise.core.cell import MOST_PER_MACHINE, Cell, ClusterSettings
-from nodewise.results.measurement import NodeUsage
-from nodewise.results.record import Kind
+from nodewise.results.record import Kind, NodeUsage
 
 FIRST_PORT = 2222
 NO_GPU = "-1"

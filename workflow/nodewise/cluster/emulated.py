@@ -15,7 +15,7 @@ from nodewise.cluster.cgroup import CpuGroups
 from nodewise.cluster.duty_cycle import DutyCycle
 from nodewise.cluster.kinds.emulated import Emulated as Settings
 from nodewise.cluster.worker_state import cpu_s
-from nodewise.results.measurement import NodeUsage
+from nodewise.results.record import NodeUsage
 
 
 class Emulated(api.Cluster):

@@ -12,7 +12,7 @@ from nodewise.cluster.worker import Work
 from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import RefusedError
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY
-from nodewise.results.measurement import Conditions
+from nodewise.results.record import Conditions
 
 _ROOM = 2  # a repeated block, with its warm-up, takes at most this many times as long as the last
 

@@ -27,9 +27,8 @@ from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
-from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
-from nodewise.results.record import Failure, Record, record_json
+from nodewise.results.record import Failure, Measurement, Record, StartUp, record_json
 from nodewise.strategies import STRATEGIES
 from nodewise.study.memory_fit import misfit
 

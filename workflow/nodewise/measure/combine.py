@@ -6,7 +6,8 @@ from typing import Any
 from nodewise.cluster import cgroup
 from nodewise.cluster.worker_state import WorkerError
 from nodewise.core.cell import Cell
-from nodewise.results.measurement import (
+from nodewise.results.model_description import FLOAT32_BYTES
+from nodewise.results.record import (
     Conditions,
     Epoch,
     Evaluation,
@@ -14,7 +15,6 @@ from nodewise.results.measurement import (
     StartUp,
     WorkerResult,
 )
-from nodewise.results.model_description import FLOAT32_BYTES
 
 # Keras' names of accuracy, which depend on the kind of labels
 _ACCURACIES = (

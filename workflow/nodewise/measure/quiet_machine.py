@@ -11,7 +11,7 @@ from nodewise.cluster.api import Cluster
 from nodewise.cluster.reference_step import reference_us
 from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
-from nodewise.results.measurement import Conditions
+from nodewise.results.record import Conditions
 
 
 class Watch:

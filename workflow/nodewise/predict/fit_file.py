@@ -24,7 +24,7 @@ from nodewise.predict.fit_curves import FittedGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS, law_text
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
-from nodewise.results.quantities import Finite
+from nodewise.results.record import Finite
 
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s")

@@ -14,9 +14,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from nodewise.core.cell import MAX_NODES, Cluster, Frozen, Line
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
-from nodewise.results.measurement import Conditions
-from nodewise.results.quantities import Count, Positive, Seconds
-from nodewise.results.record import Failure, Kind, Provenance
+from nodewise.results.record import Conditions, Count, Failure, Kind, Positive, Provenance, Seconds
 
 # Implementation of the all-reduce: the ring of TensorFlow, or `strategies.transport.Peers.total`.
 Collective = Literal["ring", "direct"]

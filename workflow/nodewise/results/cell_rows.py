@@ -13,9 +13,8 @@ from nodewise.core.cell import Cell
 from nodewise.core.exchanges import Exchange
 from nodewise.results.cautions import NO_LINKS, OVERSUBSCRIBED, join_cautions
 from nodewise.results.columns import PARTS, SPLIT
-from nodewise.results.measurement import Measurement
 from nodewise.results.noise_scale import NoiseScale
-from nodewise.results.record import Record
+from nodewise.results.record import Measurement, Record
 
 Seconds = NDArray[np.float64]
 

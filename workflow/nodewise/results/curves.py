@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from nodewise.core.cell import Frozen
 from nodewise.results.curve_units import is_per_device
-from nodewise.results.quantities import Positive
+from nodewise.results.record import Positive
 
 USUAL = "ring"
 """The default collective of curves that do not name one."""

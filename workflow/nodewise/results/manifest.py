@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from nodewise.core.cell import Frozen
-from nodewise.results.quantities import Count
+from nodewise.results.record import Count
 
 MANIFEST = "manifest.json"
 

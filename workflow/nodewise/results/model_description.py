@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.results.quantities import Count
+from nodewise.results.record import Count
 
 FLOAT32_BYTES = 4
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.results.quantities import Count
-from nodewise.results.record import DataSource, Provenance, WeightsSource
+from nodewise.results.record import Count, DataSource, Provenance, WeightsSource
 
 Square = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -7,7 +7,7 @@ cell. If repetitions fail too, the last block is kept and flagged.
 from collections.abc import Sequence
 
 from nodewise.core.units import write_percent
-from nodewise.results.measurement import Conditions
+from nodewise.results.record import Conditions
 
 MAX_BLOCKS = 3  # after these, the last one is kept and flagged
 
