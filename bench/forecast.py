@@ -23,8 +23,8 @@ from forecast_constants import CASES, Case, cases, learn
 
 from nodewise.predict.cluster_links import between_nodes
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
-from nodewise.predict.curve_groups import find_groups
 from nodewise.predict.fit import interval_of
+from nodewise.predict.fit_curves import find_groups
 from nodewise.predict.forecast_cases import read_cases
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES

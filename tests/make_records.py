@@ -16,7 +16,7 @@ import pandas as pd
 from nodewise.core.cell import Cell, Extent
 from nodewise.core.files import write_text
 from nodewise.predict.fit_curves import fit_curves
-from nodewise.predict.fit_file import study_file, write_fit
+from nodewise.predict.fit_file import file_of, write_fit
 from nodewise.predict.study import fitted_tables, judge_study
 from nodewise.predict.study import write as write_fits
 from nodewise.results.curves import Curve
@@ -254,7 +254,7 @@ def write_study(
     found = fit_curves(points, draws=20)
     fits = fitted_tables(found) | judge_study(points, draws=20)
     write_fits(fits, folder / "overhead")
-    write_fit(folder / "overhead/fit.json", study_file(found, "curve_points.csv", "0" * 64))
+    write_fit(folder / "overhead/fit.json", file_of(found, "curve_points.csv", "0" * 64))
     return tables
 
 

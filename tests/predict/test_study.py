@@ -13,9 +13,8 @@ import make_calibration
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import Job
-from nodewise.predict.curve_groups import find_groups, law_of
-from nodewise.predict.fit_curves import fit_curves
-from nodewise.predict.fit_file import read_fit, study_file, write_fit
+from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
+from nodewise.predict.fit_file import file_of, read_fit, write_fit
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.laws.all_reduces import RingAllReduce, RingOverMachines
@@ -205,7 +204,7 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     assert line(plain)["error"].max() > 0.1
     curves, cells = tables(rows)
     fitted = fit_curves(points_of(curves, cells))
-    write_fit(tmp_path / "fit.json", study_file(fitted, "points", "0" * 64))
+    write_fit(tmp_path / "fit.json", file_of(fitted, "points", "0" * 64))
     file = read_fit(tmp_path / "fit.json")
     (curve,) = file.curves
     assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
@@ -311,7 +310,7 @@ def test_a_pipeline_knows_the_rate_of_its_link():
     link = {"cpu_share": 0.2, "rate_mbit": 100.0}
     made = tables(stages("0.2 core, 100 Mbit/s", **link), stages("of an unknown rate"))
     groups = find_groups(points_of(*made))
-    known, unknown = (known_of(group, {}) for group in groups)
+    known, unknown = (known_of(group.rows, group.link, {}) for group in groups)
     (beta,) = [prior for (name, _), prior in known.items() if name == "seconds_per_byte"]
     assert beta.mean == pytest.approx(8 / 450e6, rel=0.02)
     assert beta.spread == pytest.approx(beta.mean / 10)
@@ -329,7 +328,7 @@ def test_a_calibration_of_hosts_tells_the_rate_of_their_link():
         launches(cluster="others", **at),
     ]
     told = {
-        group.first["cluster"]: known_of(group, calibrated_rates([found])).get(
+        group.first["cluster"]: known_of(group.rows, group.link, calibrated_rates([found])).get(
             ("seconds_per_byte", group.link)
         )
         for group in find_groups(points_of(*tables(*rows)))
@@ -454,7 +453,7 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     points = points_of(*tables(launches(repeats=2, noise=0.05)), ntua().head(3))
     found = fit_curves(points, draws=20)
-    write_fit(tmp_path / "fit.json", study_file(found, "curve_points.csv", "0" * 64))
+    write_fit(tmp_path / "fit.json", file_of(found, "curve_points.csv", "0" * 64))
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
@@ -467,6 +466,6 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
 
 def test_a_study_without_points_has_a_fit_file_that_predicts_nothing(tmp_path):
     file = tmp_path / "fit.json"
-    write_fit(file, study_file(fit_curves(points_of(NO_CURVES, NO_CELLS)), "points.csv", "0" * 64))
+    write_fit(file, file_of(fit_curves(points_of(NO_CURVES, NO_CELLS)), "points.csv", "0" * 64))
     with pytest.raises(UserError, match=r"fit\.json: holds no curve, as points\.csv has no points"):
         read_fit(file)

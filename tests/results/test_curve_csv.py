@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mistakes import user_error
 from nodewise.core.errors import UserError
-from nodewise.predict.curve_groups import find_groups
+from nodewise.predict.fit_curves import find_groups
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves

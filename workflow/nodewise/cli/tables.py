@@ -58,7 +58,7 @@ def fit_overhead(
     from nodewise.core.files import file_sha256
     from nodewise.predict import study
     from nodewise.predict.fit_curves import fit_curves
-    from nodewise.predict.fit_file import study_file, write_fit
+    from nodewise.predict.fit_file import file_of, write_fit
     from nodewise.predict.steps_to_accuracy import find_steps
     from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables
@@ -68,7 +68,7 @@ def fit_overhead(
     found = fit_curves(read["curve_points"], read_calibrations(calibrations or ()))
     study.write(study.fitted_tables(found, steps), out)
     table = tables / "curve_points.csv"
-    write_fit(out / "fit.json", study_file(found, table.name, file_sha256(table)))
+    write_fit(out / "fit.json", file_of(found, table.name, file_sha256(table)))
 
 
 @app.command(rich_help_panel=STEPS)

@@ -6,9 +6,8 @@ curve passes through them:
 - **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
   `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, and `laws/`
   has the laws. `points` has the points that laws are evaluated at and fitted to.
-- **Fitting**: `fit_curves` fits all curves. `curve_groups` decides which points are fitted
-  together, `known_links` collects what is known before the fit, and `fit` estimates the
-  coefficients.
+- **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
+  known before the fit, and `fit` estimates the coefficients.
 - **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
   published curves.
 - **Answers**: `curve_predictions` draws step times, by the law or like `similar_curves` among the

@@ -19,9 +19,8 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
 from nodewise.core.schema import read_json
-from nodewise.predict.curve_groups import curves_of
 from nodewise.predict.fit import DRAWS, Fit
-from nodewise.predict.fit_curves import FittedGroup, fit_curves
+from nodewise.predict.fit_curves import FittedGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS, law_text
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
@@ -140,18 +139,7 @@ def fit_measurements(
     found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
     of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
-    return _file_of(found, curves, measured.source, measured.sha256, measured.notes)
-
-
-def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFile:
-    """Return the fit file of a study, with the same fits as in its tables.
-
-    Args:
-        found: the fits; empty for a study without points.
-        source: name of the table of points.
-        sha256: checksum of that table.
-    """
-    return _file_of(found, [c for one in found for c in curves_of(one.group)], source, sha256)
+    return file_of(found, measured.source, measured.sha256, curves=curves, notes=measured.notes)
 
 
 def write_fit(path: Path, content: FitFile) -> None:
@@ -163,25 +151,17 @@ def write_fit(path: Path, content: FitFile) -> None:
     write_text(path, numbers.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
 
-def read_fit(path: Path) -> FitFile:
-    """Read and check a fit.json that must contain curves.
-
-    Raises:
-        UserError: as `read_fit_file`, or the file contains no curve.
-    """
-    file = read_fit_file(path)
-    if not file.curves:
-        raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
-    return file
-
-
-def read_fit_file(path: Path) -> FitFile:
+def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
     """Read and check a fit.json. It contains no curves if its study has no points.
 
     Raises:
-        UserError: the file is missing, too large, damaged, of another version, or no fit.json.
+        UserError: the file is missing, too large, damaged, of another version, no fit.json, or
+            empty although it must not be.
     """
-    return read_json(FitFile, path, "it must be what this version's `nodewise fit` writes")
+    file = read_json(FitFile, path, "it must be what this version's `nodewise fit` writes")
+    if not file.curves and not may_be_empty:
+        raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
+    return file
 
 
 def check_laws(curves: Iterable[Curve], source: str) -> None:
@@ -206,27 +186,35 @@ def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
             notes.append(f"no collective given: a {curve.collective} is assumed")
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is unknown")
-    labels = {"model": curve.name, "link": curve.link}
+    known = _COMPUTE if len(curve.batches) == 1 else ()
     open_terms = [
-        parameter.name
-        for parameter in fitted.law.parameters
-        if parameter.scope in labels
-        and not (len(curve.batches) == 1 and parameter.name in _COMPUTE)
-        and not fitted.identified(parameter.name, labels[parameter.scope])
+        name
+        for (name, label), certain in zip(fitted.coefficients, fitted.certain, strict=True)
+        if label in (curve.name, curve.link) and not certain and name not in known
     ]
     if open_terms:
         notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
     return curve.model_copy(update={"notes": tuple(notes)})
 
 
-def _file_of(
+def file_of(
     found: Sequence[FittedGroup],
-    curves: Sequence[Curve],
     source: str,
     sha256: str,
+    *,
+    curves: Sequence[Curve] | None = None,
     notes: tuple[str, ...] = (),
 ) -> FitFile:
-    """Return fits as the content of a fit.json."""
+    """Return fits as the content of a fit.json.
+
+    Args:
+        found: the fits; empty for a study without points.
+        source: name of the file or table of their points.
+        sha256: checksum of that file.
+        curves: the curves that were fitted; default: those of the table of points.
+        notes: remarks for readers.
+    """
+    curves = [c for one in found for c in curves_of(one.group)] if curves is None else curves
     named = {curve.name: curve for curve in curves}
     groups = [
         _group(one.fit, [named[str(name)] for name in one.group.fitted.rows["curve"].unique()])

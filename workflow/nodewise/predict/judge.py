@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit, Priors, fit, interval_of
+from nodewise.predict.fit_curves import ABOUT, CurveGroup
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Floats, Points

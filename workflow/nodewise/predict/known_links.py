@@ -7,9 +7,9 @@ whose time passes five times slower.
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+import pandas as pd
 
 from nodewise.core.cell import MOST_PER_MACHINE
-from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Coefficient, Prior
 from nodewise.results.calibration import Calibration
 
@@ -43,8 +43,8 @@ def calibrated_rates(calibrations: Iterable[Calibration]) -> Rates:
     return rates
 
 
-def known_of(group: CurveGroup, calibrated: Rates) -> dict[Coefficient, Prior]:
-    """Return what is known of the latency and bandwidth of a group's link, and of its input.
+def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficient, Prior]:
+    """Return what is known of the latency and bandwidth of a link, and of the input of its curves.
 
     No bandwidth exceeds the rate of an emulated link, and its latency is the configured one plus
     the software of a message. The bandwidth of a link without a configured rate is that of its
@@ -52,12 +52,13 @@ def known_of(group: CurveGroup, calibrated: Rates) -> dict[Coefficient, Prior]:
     no time if the input is sharded.
 
     Args:
-        group: curves over one link.
+        rows: rows of the table of points, of curves over the link.
+        link: the label of the link.
         calibrated: rates of calibrations, as from `calibrated_rates`.
     """
-    first, link = group.first, group.link
+    first = rows.iloc[0]
     share, rate_bit_s = first["cpu_share"], 1e6 * first["rate_mbit"] / first["cpu_share"]
-    sharded = group.rows.loc[group.rows["pipeline"] == "sharded", "curve"].unique()
+    sharded = rows.loc[rows["pipeline"] == "sharded", "curve"].unique()
     priors = {("input_per_example_s", curve): Prior(0.0, _NOTHING_S) for curve in sharded}
     beta, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
     if np.isfinite(rate_bit_s):

@@ -8,9 +8,9 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import OBJECTIVES, Answers, Job, check_amount
-from nodewise.predict.curve_groups import CurveGroup, curves_of
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import Fit
+from nodewise.predict.fit_curves import CurveGroup, curves_of
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.steps_to_accuracy import Key, StepsToAccuracy, updates_exactly

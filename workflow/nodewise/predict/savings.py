@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit, interval_of
+from nodewise.predict.fit_curves import CurveGroup
 from nodewise.predict.points import Floats, Points
 
 NODES = tuple(range(1, 11))

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict import bottleneck, judge, optimum, savings
-from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import DRAWS, Fit, interval_of
-from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
+from nodewise.predict.fit_curves import CurveGroup, FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Parameter
 from nodewise.predict.points import Points

@@ -17,7 +17,7 @@ from nodewise.core.schema import read_json
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
-from nodewise.predict.fit_file import FitFile, read_fit_file
+from nodewise.predict.fit_file import FitFile, read_fit
 from nodewise.predict.study import read_overhead
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
@@ -275,7 +275,7 @@ def read_context(
         records=_read_records(tables["cells"]["cell_id"], folders),
         datasets=read_registry(DATASETS),
         overhead=read_overhead(results / "overhead"),
-        fits=read_fit_file(results / "overhead" / "fit.json"),
+        fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
