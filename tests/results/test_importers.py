@@ -12,7 +12,7 @@ import plugins
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
-from nodewise.results.convert import Defaults, convert
+from nodewise.results.convert import convert
 from nodewise.results.curve_rows import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
@@ -47,7 +47,7 @@ def test_a_file_is_recognised_by_its_importer_alone(path, name):
 
 @pytest.mark.parametrize(("file", "curve", "nodes", "batch", "step_s"), LOGS.values())
 def test_a_log_becomes_a_point_of_a_curve(file, curve, nodes, batch, step_s):
-    given = Defaults(curve and "mine", nodes or 8, batch or 16)
+    given = {"curve": curve and "mine", "devices": nodes or 8, "batch": batch or 16}
     rows = convert([FILES / file], given)
     (found,) = measurements(rows, FILES / file).curves
     (point,) = found.measured
