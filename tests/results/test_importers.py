@@ -90,7 +90,7 @@ def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
 ROW = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5, "location": "log:7"}
 
 
-@pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"compute_s": 9.0}, {"nodes": 0}])
+@pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"nodes": 0}])
 def test_rows_of_any_importer_are_checked_and_located(wrong):
     assert user_error(measurements, pd.DataFrame([ROW | wrong]), FILES / "keras.txt")[:5] == "log:7"
 
