@@ -14,7 +14,7 @@ Targets:
 All ways train the same models with the same optimizers on the same kind of nodes. In every round,
 each way is launched once per model and number of nodes, in a random order. Before that, ten steps
 from the same weights on the same examples must give the same loss in all ways. The results are one
-JSON file (`nodewise.results.peers`). The site shows `data/bench/peers.json`.
+JSON file (`medians.Results`) and a table of medians. The site shows those of `data/bench`.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from pathlib import Path
 from contest import DDP, HERE, Contest, call, nodewise
 from findings import lines, run_line, work_line
 from keras_fit import BATCH_AND_STEPS, USUAL
+from medians import Fit, Results, medians
 from same_work import manifest_of
 
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
@@ -34,8 +35,8 @@ from nodewise.core.cell import Extent
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.models.registry import registry
-from nodewise.results.peers import Fit, Results
 from nodewise.results.record import Provenance
+from nodewise.results.table_files import write_csv
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 
@@ -72,6 +73,7 @@ def main() -> None:
                 runs=runs,
             )
             write_text(asked.out, results.model_dump_json(indent=1) + "\n")
+    write_csv(medians(results), asked.out.with_suffix(".csv"))
     print(*lines(results), sep="\n")
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from medians import Run, SameWork
 from same_work import manifest_of
 
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.cluster.kinds.local import Local
 from nodewise.core.cell import Cell, Extent
-from nodewise.results.peers import Run, SameWork
 from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import read_config

@@ -1,7 +1,8 @@
 """Results of the launches in words."""
 
+from medians import Results, Run, SameWork, medians
+
 from nodewise.core.units import counted
-from nodewise.results.peers import Results, Run, SameWork, medians
 
 
 def work_line(work: SameWork) -> str:

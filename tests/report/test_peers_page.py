@@ -1,11 +1,16 @@
 """How the comparison with other frameworks evaluates its launches."""
 
+from types import SimpleNamespace
+
+import medians as peers
 import numpy as np
+import pandas as pd
 import pytest
 
 import make_calibration
 import make_records
-from nodewise.results import peers
+from nodewise.core.schema import read_json
+from nodewise.report.pages.peers import FILE, pages
 
 
 def run(number, way, step_s, nodes=2, **other):
@@ -42,6 +47,16 @@ def values(runs, what, **where):
     for name, value in where.items():
         found = found[found[name] == value]
     return found
+
+
+def test_the_page_shows_the_medians_of_the_published_launches():
+    launches = read_json(peers.Results, FILE)
+    columns = ["way", "peer", "what", "median", "low", "high", "rounds"]
+    written = pd.read_csv(FILE.with_suffix(".csv")).fillna({"peer": ""})[columns]
+    pd.testing.assert_frame_equal(written, peers.medians(launches)[columns], check_dtype=False)
+    (page,) = pages(SimpleNamespace(model_title=str, strategy_title=str))
+    assert page.context["launches"] == len(launches.runs)
+    assert page.context["cluster"] == "0.2 core, 100 Mbit/s"
 
 
 def test_a_ratio_is_taken_within_a_round():

@@ -44,7 +44,7 @@ rule render_pages:
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
         curves=sorted(str(path) for path in Path("data/published/curves").glob("*.csv")),
-        peers=[path for path in ["data/bench/peers.json"] if Path(path).is_file()],
+        peers=sorted(str(path) for path in Path("data/bench").glob("peers.*")),
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=[
             *(f"models/{model}.py" for model in registry()),

@@ -28,7 +28,7 @@ from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
-from nodewise.results.peers import FILE as PEERS
+from nodewise.report.pages.peers import FILE as PEERS
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
 

@@ -1,7 +1,7 @@
 """Measured and published results: records, calibrations, and the tables built from them.
 
-- **Files**: `record` is the schema of the record of a cell. `calibration`, `noise_scale`,
-  `model_description` and `peers` are the schemas of other files.
+- **Files**: `record` is the schema of the record of a cell. `calibration`, `noise_scale` and
+  `model_description` are the schemas of other files.
 - **Tables**: `tables` builds them. `cell_rows` builds the rows of a record, `curve_points` the
   points of curves from all sources, and `cautions` the reasons why they may mislead.
   `columns.yaml` names, types and explains every column.

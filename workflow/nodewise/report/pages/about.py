@@ -15,8 +15,9 @@ from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages.peers import FILE as PEERS
 from nodewise.report.tables import MACHINE, Column, table
-from nodewise.results import peers, published, queries, quiet_thresholds
+from nodewise.results import published, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.manifest import Manifest
 from nodewise.results.model_description import Architecture
@@ -87,7 +88,7 @@ _CONSTANT_NAMES = {
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page of the method, which links to all pages about the site, and the data page."""
     method = {
-        "peers": peers.FILE.is_file(),
+        "peers": PEERS.is_file(),
         "evidence": evidence,
         "interval": round(100 * INTERVAL),
         "kinds": list(KINDS.items()),
@@ -126,7 +127,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
             {"file": name, "what": what}
             for name, (there, what) in {
                 CHANGES: (not study.changes.empty, "what changed between two runs"),
-                peers.FILE.name: (peers.FILE.is_file(), "launches against Horovod and PyTorch"),
+                PEERS.name: (PEERS.is_file(), "launches against Horovod and PyTorch"),
             }.items()
             if there
         ],

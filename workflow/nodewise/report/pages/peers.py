@@ -1,26 +1,32 @@
 """Make the page that compares us with Horovod and PyTorch, from the results of `bench/peers`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import TypeAdapter
 
+from nodewise.core.cell import Cluster, ClusterSettings
 from nodewise.core.intervals import INTERVAL
-from nodewise.core.schema import read_json
 from nodewise.core.units import kind_label, write_number
 from nodewise.report.context import ReportContext
 from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MODEL, NODES, Column, table
-from nodewise.results.peers import FILE, LEVELS, PEERS, PLACE, Results, medians
 
+FILE = Path("data/bench/peers.json")  # its medians are beside it
 PATH = "peers.html"
+PEERS = ("horovod", "ddp")
+LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
+"""Targets, as upper limits: of what is added to a step against a peer, and of two other values."""
 NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
 _NOTHING = dict.fromkeys(("median", "low", "high"), float("nan"))
 
+_AT = ["kind", "model", "nodes", "batch", "way"]
 _PLACE = [MODEL, NODES]
 _KIND = Column("kind", "Kind")
 
@@ -80,8 +86,10 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     """
     if not file.is_file():
         return
-    found = read_json(Results, file)
-    rows = _rows(study, medians(found))
+    found = json.loads(file.read_text(encoding="utf-8"))
+    cluster: ClusterSettings = TypeAdapter(Cluster).validate_python(found["cluster"])
+    rows = _rows(study, pd.read_csv(file.with_suffix(".csv")).fillna({"peer": ""}))
+    provenance = found["provenance"]
     added = [row for row in rows if row["what"] == "added"]
     steps = [row for row in rows if row["what"] == "step"]
     fits = [row for row in rows if row["what"] == "rate"]
@@ -94,17 +102,17 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
         "interval": f"{100 * INTERVAL:g}\u00a0%",
         "levels": {name: write_number(level, "×") for name, level in LEVELS.items()},
         "off": number(
-            max((work.off for work in found.same_work), default=None), "share", "measured"
+            max((work["off"] for work in found["same_work"]), default=None), "share", "measured"
         ),
-        "cluster": found.cluster.label,
-        "batch": found.batch,
-        "restless": sum(bool(run.outside) for run in found.runs),
-        "launches": len(found.runs),
+        "cluster": cluster.label,
+        "batch": found["batch"],
+        "restless": sum(bool(run["outside"]) for run in found["runs"]),
+        "launches": len(found["runs"]),
         "facts": [
-            ("Measured", f"{found.started_at:%Y-%m-%d}"),
-            ("Processor", found.provenance.cpu),
-            ("Commit", (found.provenance.commit or "unknown")[:12]),
-            *found.provenance.versions.items(),
+            ("Measured", found["started_at"][:10]),
+            ("Processor", provenance["cpu"]),
+            ("Commit", (provenance["commit"] or "unknown")[:12]),
+            *provenance["versions"].items(),
         ],
     }
     yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context)
@@ -113,11 +121,12 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
 def _rows(study: ReportContext, found: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of all tables: a value of a strategy with its ratios to the peers.
 
-    They are sorted by payload, model and nodes, the least value first.
+    The table is that of `bench/peers/medians.py`. Rows are sorted by payload, model and nodes, the
+    least value first.
     """
-    at = [*PLACE, "way", "what"]
+    at = [*_AT, "what"]
     ratios = dict(iter(found[found["peer"] != ""].groupby(at)))
-    longer = found[found["what"] == "of_longer"].set_index([*PLACE, "way"])
+    longer = found[found["what"] == "of_longer"].set_index(_AT)
     values = found[(found["peer"] == "") | (found["what"] == "rate")]
     rows = []
     for one in values.sort_values(["payload_bytes", "model", "nodes", "median"]).to_dict("records"):

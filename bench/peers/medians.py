@@ -1,9 +1,15 @@
-"""The comparison of `bench/peers`: launches of our strategies and of other frameworks.
+"""The file of launches of our strategies and of other frameworks, and its medians.
 
-The file has measurements only; `medians` derives what the page shows. The unit of repetition is a
-round, in which all ways (strategies and peers) are measured one right after another.
+The file has measurements only; `medians` derives the table that the site shows. The unit of
+repetition is a round, in which all ways (strategies and peers) are measured one right after
+another.
+
+    python bench/peers/medians.py data/bench/peers.json
+
+writes the medians of a file beside it, as CSV.
 """
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -13,13 +19,11 @@ from pydantic import Field
 
 from nodewise.core.cell import Cluster, Frozen
 from nodewise.core.intervals import pooled_factors
+from nodewise.core.schema import read_json
 from nodewise.results.record import Kind, Provenance
+from nodewise.results.table_files import write_csv
 
 OURS, PEERS = "custom_loop", ("horovod", "ddp")
-FILE = Path("data/bench/peers.json")  # the published comparison
-LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
-"""Targets, as upper limits: of what is added to a step against a peer, and of two other values."""
-
 PLACE = ["kind", "model", "nodes", "batch"]
 _VALUES = ["step", "added", "of_longer", "all_reduce"]
 
@@ -125,7 +129,7 @@ def medians(results: Results) -> pd.DataFrame:
         {"kind": fit.kind, "model": fit.model, "nodes": 1, "batch": fit.batch, "way": OURS}
         | {"peer": way, "what": "rate", "round": number, "value": ours / theirs}
         for fit in results.fits
-        for way in fit.rates.keys() - {OURS}
+        for way in sorted(fit.rates.keys() - {OURS})
         for number, (ours, theirs) in enumerate(zip(fit.rates[OURS], fit.rates[way], strict=True))
     ]
     pools = [of for _, of in values.groupby("what")] + [of for _, of in ratios.groupby("what")]
@@ -140,3 +144,8 @@ def _summary(pool: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     rows = groups.agg(median="median", rounds="size").reset_index()
     facts = pool.drop_duplicates(key).drop(columns=["value", "round"])
     return rows.assign(low=rows["median"] / factors, high=rows["median"] * factors).merge(facts)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write_csv(medians(read_json(Results, Path(name))), Path(name).with_suffix(".csv"))
