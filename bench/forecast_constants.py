@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, within_name
-from nodewise.predict.cluster_steps import Cluster, Draws, Training, log_likelihood
-from nodewise.predict.forecast_cases import cluster_of, read_cases, training_of
+from nodewise.predict.cluster_steps import Cluster, Draws, Training, draw_weights
+from nodewise.predict.forecast_cases import case_of, read_cases
 
 CASES = Path("data/published/forecast/cases.csv")
 ALL_REDUCES = Path("data/published/forecast/all_reduces.csv")
@@ -124,9 +124,9 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
         if usable and row["within_kind"] and given and others:
             rate = f"{float(row['between_gbit'] or 0):g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
-            about = cluster_of(row), training_of(row)
+            cluster, training, _ = case_of(row).setup()
             within = within_name(row["within_kind"])
-            yield Case(row["publisher"], *about, given, others, within, between)
+            yield Case(row["publisher"], cluster, training, given, others, within, between)
 
 
 def learn(found: list[Case]) -> dict[str, Any]:
@@ -171,9 +171,7 @@ def _weights(draws: Draws, case: Case, noise: float) -> np.ndarray:
         np.log(given * count / draws.steps_s(compute_s, count) / base / value)
         for count, value in case.others
     ]
-    logs = log_likelihood(np.array(misses), noise)
-    weights = np.exp(logs - np.max(logs))
-    return weights / weights.sum()
+    return draw_weights(np.array(misses), noise, least=1.0)
 
 
 def _involved(case: Case, draws: Draws) -> Iterator[str]:

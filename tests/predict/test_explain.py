@@ -13,7 +13,7 @@ from nodewise.predict import causes as c
 from nodewise.predict.causes import Setup, Steps
 from nodewise.predict.cluster_steps import Cluster, Training
 from nodewise.predict.explain import MEASUREMENTS, implied_rate
-from nodewise.predict.forecast import cluster_by_options
+from nodewise.predict.forecast import cluster_of
 from nodewise.predict.posted_numbers import read_number, read_numbers
 
 RESNET, VGG = "--parameters 25.6e6 --batch 64", "--parameters 138e6 --batch 32"
@@ -192,7 +192,7 @@ def test_the_same_devices_in_one_node_are_a_reference():
 
 
 def test_the_implied_rate_is_bytes_over_extra_time():
-    cluster = cluster_by_options("10gbit-tcp", None, None, None)
+    cluster = cluster_of(link="10gbit-tcp")
     posted = read_numbers("0.5s", 1, "5 steps/s", 4, ["2=0.4s"])
     assert implied_rate(Setup(posted, cluster, Training(1e9))) is None  # it got faster
     posted = read_numbers("100 images/s", 1, "32 images/s/device", 4, [])

@@ -83,7 +83,7 @@ def explain_scaling(
 
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
     from nodewise.predict.explain import explain
-    from nodewise.predict.forecast import Given, cluster_by_options, training_of
+    from nodewise.predict.forecast import Given, cluster_of, training_of
     from nodewise.predict.posted_numbers import check_same, read_files, read_number, read_numbers
 
     if batch and global_batch:
@@ -107,12 +107,14 @@ def explain_scaling(
     of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
     known = parameters or payload or given.parameters
     given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
-    cluster = cluster_by_options(link, within, between, devices_per_node, given.devices_per_node)
+    cluster = cluster_of(
+        devices_per_node, within, between, link=link, known_per_node=given.devices_per_node
+    )
     found = explain(
         Setup(
             posted,
             cluster,
-            training_of(given, parameters, payload, precision, None),
+            training_of(given, parameters=parameters, payload=payload, precision=precision),
             payload_known=known is not None,
             link_known=bool(link or (between if last > cluster.devices_per_node else within)),
             strong=global_batch is not None if of_one else None,

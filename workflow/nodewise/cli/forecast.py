@@ -106,28 +106,29 @@ def forecast_nodes(
     counts = parse_nodes(nodes)
     hidden = None if strategy is None else hidden_share(strategy)
     known = _given(step_time, throughput, given, model, given_devices, batch)
-    training = forecast.training_of(known, parameters, payload, precision, hidden)
+    training = forecast.training_of(
+        known, parameters=parameters, payload=payload, precision=precision, hidden=hidden
+    )
     job = job_of(
         examples or MANY_EXAMPLES, price, deadline, budget, name="epoch" if examples else MANY
     )
     if machines is not None:
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
-        table = compare_machines(
-            read_machines(machines), known, training, counts, job=job, device=device, model=like
-        )
+        kinds = read_machines(machines)
+        rows = compare_machines(kinds, known, training, counts, job=job, device=device, model=like)
         if as_json:
-            print_json([dict(row) for _, row in table.iterrows()])
+            print_json(rows)
         else:
-            typer.echo(best_machines(table, job))
-            print_table(machines_rows(table, job))
+            typer.echo(best_machines(rows, job))
+            print_table(machines_rows(rows, job))
     else:
         if device or like:
             raise UserError("--device and --like: have no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
-        cluster = forecast.cluster_by_options(
-            link, within, between, devices_per_node, known.devices_per_node
+        cluster = forecast.cluster_of(
+            devices_per_node, within, between, link=link, known_per_node=known.devices_per_node
         )
         per_node = cluster.devices_per_node
         asked = forecast.devices_of(counts, per_node)

@@ -54,7 +54,8 @@ Precision = Annotated[
     str, Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
 ]
 PerNode = Annotated[
-    int | None, Option(help="Default: as a file says; else 1, or all without a link between nodes.")
+    int | None,
+    Option(min=1, help="Default: as a file says; else 1, or all without a link between nodes."),
 ]
 WithinNode = Annotated[
     str | None,

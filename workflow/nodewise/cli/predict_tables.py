@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, Job, write_chance
@@ -92,14 +91,13 @@ def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
             }
 
 
-def best_machines(rows: pd.DataFrame, job: Job) -> str:
-    """Return what is best in the table of `compare_machines`, in one sentence."""
+def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
+    """Return what is best in the rows of `compare_machines`, in one sentence."""
     limits = {"deadline": job.deadline_s, "budget": job.budget}
     kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
-    best = rows[rows["best"]]
-    if best.empty:
+    row = next((row for row in rows if row["best"]), None)
+    if row is None:
         return f"None of these machines keeps the {kept}."
-    row = best.iloc[0]
     goal = "fastest" if kept == "budget" else "cheapest"
     time, cost = write_duration(row["time"]), write_plain(row["cost"])
     sure = f", chance {write_chance(row['chance'])}" if kept else ""
@@ -108,10 +106,10 @@ def best_machines(rows: pd.DataFrame, job: Job) -> str:
     return f"{name} is the {goal}{within}: {time}, {cost}{sure}."
 
 
-def machines_rows(rows: pd.DataFrame, job: Job) -> Iterator[Row]:
+def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
     """Yield the rows of `compare_machines`."""
     limited = job.deadline_s is not None or job.budget is not None
-    for row in rows.to_dict("records"):
+    for row in rows:
         times, costs = (
             [write(row[f"{name}{end}"]) for end in ("", "_low", "_high")]
             for name, write in (("time", write_duration), ("cost", write_plain))

@@ -285,7 +285,7 @@ class Answers:
         if self.measured[at]:
             return ""
         beyond = self.nodes[at] > self.most_measured
-        return f" (measured up to {self.most_measured})" if beyond else " (not measured)"
+        return f" (measured up to {self.most_measured})" if beyond else f" ({self.kinds[1]})"
 
     def _gain(self, at: int) -> str:
         """Say what the knee gains and costs, and what further nodes add."""

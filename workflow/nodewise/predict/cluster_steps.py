@@ -27,12 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.cluster_links import Link, between_nodes, constants, within_node
+from nodewise.predict.cluster_links import Link, constants
 from nodewise.predict.points import Floats
 
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
-_LEAST_DRAWS = 50.0  # effective number of draws; with fewer, points are trusted less
 _LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that wait even longer
 
 
@@ -43,28 +42,6 @@ class Cluster:
     devices_per_node: int
     within: Link | None
     between: Link | None
-
-    @classmethod
-    def of(
-        cls,
-        devices_per_node: int,
-        within: str | None,
-        between: str | None,
-        options: tuple[str, str] = ("--within", "--between"),
-    ) -> "Cluster":
-        """Return the cluster with links as users write them; those that are not stated may be any.
-
-        Args:
-            devices_per_node: devices in each node.
-            within: link of a device in its node.
-            between: link of a node.
-            options: where the two are written, for messages.
-
-        Raises:
-            UserError: a link is not known.
-        """
-        inside = within_node(within or "unknown", options[0]) if devices_per_node > 1 else None
-        return cls(devices_per_node, inside, between_nodes(between or "unknown", options[1]))
 
 
 @dataclass(frozen=True)
@@ -145,14 +122,12 @@ class Draws:
         """
         if link is None:
             return np.full((2, 1 + DRAWS), np.inf)
-        return self._one_of(np.array([self._achieved(*way) for way in link.ways]))
-
-    def _achieved(self, family: str, bytes_per_s: float) -> tuple[Floats, Floats]:
-        drawn = np.exp(self._draw(family))
-        share = self._known["tcp_share"] if family == "tcp" else 1.0
-        return drawn * (1e9 if family == "tcp" else bytes_per_s), np.full_like(
-            drawn, share * bytes_per_s
-        )
+        ways = []
+        for family, nominal in link.ways:
+            unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
+            achieved = np.exp(self._draw(family)) * unit
+            ways.append([achieved, np.full_like(achieved, share * nominal)])
+        return self._one_of(np.array(ways))
 
     def parts(self, inside: float, nodes: float) -> tuple[Floats, Floats, Floats]:
         """Return what a step consists of, without what is hidden.
@@ -178,26 +153,23 @@ class Draws:
 
     def steps_s(self, compute_s: Floats, devices: float) -> Floats:
         """Return the step times on a number of devices; see the module."""
-        differ, send = self._slower_and_send(devices)
-        slow = differ * compute_s
+        slower, send = self._slower_and_send(devices)
+        slow = slower * compute_s
         return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
     def compute_s(self, devices: float, step_s: Floats) -> Floats:
         """Return the time of computing with which steps on a number of devices take `step_s`."""
-        differ, send = self._slower_and_send(devices)
-        longer = step_s > send * (2 - self.hidden)  # computing takes longer than sending
-        slow = np.where(
-            longer, step_s - send * (1 - self.hidden), (step_s - send) / (1 - self.hidden)
-        )
-        return np.asarray(np.clip(slow / differ, _LEAST_COMPUTE * step_s, step_s))
+        slower, send = self._slower_and_send(devices)
+        seen = 1 - self.hidden
+        longer = step_s > send * (1 + seen)  # computing takes longer than sending
+        slow = np.where(longer, step_s - send * seen, (step_s - send) / seen)
+        return np.asarray(np.clip(slow / slower, _LEAST_COMPUTE * step_s, step_s))
 
     def _slower_and_send(self, devices: float) -> tuple[Floats, Floats]:
         """Return slow(n)/c and send(n) of a number of devices."""
-        inside = min(devices, self.devices_per_node)
-        differ, sent, latencies = self.parts(
-            inside, float(np.ceil(devices / self.devices_per_node))
-        )
-        return differ, sent.sum(axis=0) + latencies
+        nodes = float(np.ceil(devices / self.devices_per_node))
+        slower, sent, latencies = self.parts(min(devices, self.devices_per_node), nodes)
+        return slower, sent.sum(axis=0) + latencies
 
 
 def forecast_throughputs(
@@ -222,71 +194,50 @@ def forecast_throughputs(
     draws = Draws(cluster, training, known)
     first, *others = sorted(measured)
     compute_s = draws.compute_s(first, first * draws.batch / measured[first])
-    base = first / draws.steps_s(compute_s, first)
+    base = measured[first] * draws.steps_s(compute_s, first) / first
 
-    def logs(count: int) -> Floats:
-        steps = count / draws.steps_s(compute_s, count)
-        return np.asarray(np.log(measured[first] * steps / base))
+    def logs(counts: Sequence[int]) -> Floats:
+        return np.log([base * count / draws.steps_s(compute_s, count) for count in counts]).T
 
-    found = np.array([logs(count) for count in devices]).T
+    found = logs(devices)
     if others:
-        misses = np.array([logs(count) - np.log(measured[count]) for count in others])
+        misses = (logs(others) - np.log([measured[count] for count in others])).T
         weights = draw_weights(misses[:, 1:], draws.noise_scale)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
-        mean_misses = np.array([0.0, *(misses[:, 1:] @ weights)])  # the first point is met
-        found = found[chosen] - _carried(cluster, [first, *others], mean_misses, devices)
+        # what is still missed at measured points, and 0 at the first, which is met
+        missed = np.array([0.0, *(misses[:, 1:] @ weights)])
+        counts, asked = np.array([first, *others]), np.array(devices)
+        found = found[chosen]
+        for several in (False, True):  # a miss within a node says nothing about several nodes
+            here = (counts > cluster.devices_per_node) == several
+            there = (asked > cluster.devices_per_node) == several
+            if here.any():
+                at = np.log(asked[there]), np.log(counts[here])
+                found[:, there] -= np.interp(*at, missed[here])
         found = np.vstack([np.median(found, axis=0), found])
     return np.asarray(np.exp(found + draws.noise[:, None]))
 
 
-def _carried(
-    cluster: Cluster, measured: Sequence[int], misses: Floats, devices: Sequence[int]
+def draw_weights(
+    misses: Floats, noise: float, prior: Floats | float = 1.0, least: float = 50.0
 ) -> Floats:
-    """Return what forecasts miss, by interpolation between measured points of the same level.
-
-    A miss within a node says nothing about several nodes, nor the reverse.
-
-    Args:
-        cluster: the nodes.
-        measured: measured numbers of devices, ascending.
-        misses: log of forecast over measured throughput, of each.
-        devices: numbers of devices asked.
-    """
-    several, asked_several = (np.array(n) > cluster.devices_per_node for n in (measured, devices))
-    carried = np.zeros(len(devices))
-    for level in np.unique(several):
-        known, asked = several == level, asked_several == level
-        at = np.log(np.array(devices)[asked]), np.log(np.array(measured)[known])
-        carried[asked] = np.interp(*at, misses[known])
-    return carried
-
-
-def log_likelihood(misses: Floats, noise: float) -> Floats:
-    """Return the log likelihood of measured points up to a constant, (…, draws): Student's t.
-
-    Args:
-        misses: log of forecast over measured value, (…, points, draws).
-        noise: relative scatter of a measured value.
-    """
-    each = np.log1p((misses / noise) ** 2 / _FREEDOM)
-    return np.asarray(-(_FREEDOM + 1) / 2 * each.sum(axis=-2))
-
-
-def draw_weights(misses: Floats, noise: float, prior: Floats | float = 1.0) -> Floats:
     """Return how well each draw meets measured points, (…, draws); the sum is 1.
 
-    If few draws meet the points, the points are trusted less.
+    Logarithms of measured values are distributed as Student's t. If few draws meet the points, the
+    points are trusted less.
 
     Args:
         misses: log of predicted over measured value, (…, points, draws).
         noise: relative scatter of a measured value.
         prior: how frequent each draw is.
+        least: least effective number of draws.
     """
     while True:
-        logs = log_likelihood(misses, noise)
+        each = np.log1p((misses / noise) ** 2 / _FREEDOM)
+        logs = -(_FREEDOM + 1) / 2 * each.sum(axis=-2)
         weights = prior * np.exp(logs - logs.max())
         weights /= weights.sum()
-        if 1 / (weights**2).sum() >= _LEAST_DRAWS:
+        if 1 / (weights**2).sum() >= least:
             return np.asarray(weights)
         noise *= 1.5

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.answers import Answers, Job
-from nodewise.predict.cluster_links import constants, is_within
+from nodewise.predict.answers import Answers, Job, check_amount
+from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
-from nodewise.predict.forecast_cases import bytes_each
 from nodewise.predict.optimum import table_rows
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
@@ -23,10 +22,10 @@ from nodewise.results.importers import read_rows
 from nodewise.results.tables import build_tables
 
 MOST_DEVICES = 100_000
+"""Devices of a node if there is no link between nodes."""
 DISTURBED = 0.075
 """How far a disturbed step time is off: the root mean square of the logarithm of 37 committed
 launches that other processes disturbed, against undisturbed launches of the same cells."""
-_MOST = {"step-time": 1e7, "throughput": 1e15, "batch": 1e15, "parameters": 1e15}
 
 
 @dataclass(frozen=True)
@@ -53,22 +52,18 @@ class Given:
 def given_by_numbers(
     devices: int, batch: float | None, step_s: float | None, throughput: float | None
 ) -> Given:
-    """Return the point that options give: a step time with its batch, or a throughput.
+    """Return the point that options give: a throughput, or a step time with its batch.
 
     Raises:
-        UserError: a value is not allowed, or it is not exactly one of the two.
+        UserError: a value is not allowed, or the batch of a step time is missing.
     """
-    named = {"step-time": step_s, "throughput": throughput, "batch": batch}
-    for name, value in named.items():
-        if value is not None and not 0 < value <= _MOST[name]:
-            raise UserError(f"--{name} {value:g}: must be above 0, at most {_MOST[name]:g}")
-    if step_s is not None and throughput is None:
-        if batch is None:
-            raise UserError("--step-time needs --batch, the examples per device and step")
-        return Given({devices: devices * batch / step_s}, batch)
-    if throughput is None or step_s is not None:
-        raise UserError("give one of --step-time, --throughput, --given and --model")
-    return Given({devices: throughput}, batch)
+    for name, value in (("step-time", step_s), ("throughput", throughput), ("batch", batch)):
+        check_amount(name, value)
+    if step_s is None:
+        return Given({devices: throughput or 0.0}, batch)
+    if batch is None:
+        raise UserError("--step-time needs --batch, the examples per device and step")
+    return Given({devices: devices * batch / step_s}, batch)
 
 
 def given_by_file(path: Path, devices: int | None = None, batch: float | None = None) -> Given:
@@ -126,10 +121,12 @@ def _given_by_record(path: Path) -> Given:
 
 def training_of(
     given: Given,
-    parameters: float | None,
-    payload: float | None,
-    precision: str,
-    hidden: float | None,
+    *,
+    parameters: float | None = None,
+    payload: float | None = None,
+    precision: str | None = None,
+    exchange: str | None = None,
+    hidden: float | None = None,
 ) -> Training:
     """Return what is trained; options go before what the file of the given point says.
 
@@ -137,60 +134,68 @@ def training_of(
         given: the given point.
         parameters: number of trained parameters.
         payload: bytes of a gradient, in place of the parameters.
-        precision: such as `fp32` or `amp`.
+        precision: such as `fp32`, `amp` or `fp16/amp`. Default: 4 bytes.
+        exchange: such as `nccl` or `fsdp`. Default: a ring.
         hidden: the share of the shorter of computing and sending that is hidden, if known.
 
     Raises:
         UserError: a value is not allowed, or no size of the gradient is known.
     """
-    if parameters is not None and payload is not None:
+    check_amount("parameters", parameters)
+    check_amount("payload", payload)
+    if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
-    each = bytes_each(precision)
-    if payload is not None:
-        parameters, each = payload / 4, (4.0,)
-    elif parameters is None:
-        parameters = given.parameters
+    each, traffic = _named("precision", precision or "fp32"), _named("exchange", exchange or "ring")
+    if payload:
+        parameters, each = payload / 4, [4.0]
+    parameters = parameters or given.parameters
     if parameters is None:
         raise UserError("needs --parameters or --payload, the size of a gradient")
-    if not 0 <= parameters <= _MOST["parameters"]:
-        option = "parameters" if payload is None else "payload"
-        raise UserError(f"--{option}: must be from 0 to {_MOST['parameters']:g}")
-    return Training(parameters, each, given.batch, hidden=hidden)
+    return Training(parameters, tuple(each), given.batch, traffic, hidden)
 
 
-def cluster_by_options(
-    link: str | None,
-    within: str | None,
-    between: str | None,
-    devices_per_node: int | None,
+def _named(option: str, text: str) -> Any:  # noqa: ANN401
+    """Return the constant of the first known name that is in a text."""
+    known = constants()[option]
+    for name, value in known.items():
+        if name in text.lower():
+            return value
+    raise UserError(f"--{option} {text[:40]}: must be one of {', '.join(known)}")
+
+
+def cluster_of(
+    devices_per_node: int | None = None,
+    within: str | None = None,
+    between: str | None = None,
+    *,
+    link: str | None = None,
     known_per_node: int | None = None,
 ) -> Cluster:
-    """Return the cluster that options describe. Links that are not stated may be any.
+    """Return the cluster that texts describe. Links that are not stated may be any.
 
     Args:
-        link: short for the only link, within a node or between nodes.
-        within: link of a device in its node.
-        between: link of a node.
         devices_per_node: devices in each node. Default: `known_per_node`, else one if a link
             between nodes is stated, else all.
+        within: link of a device in its node.
+        between: link of a node.
+        link: short for the only link, within a node or between nodes.
         known_per_node: devices in each node as a file says.
 
     Raises:
-        UserError: the options contradict each other, or a link is not known.
+        UserError: the texts contradict each other, or a link is not known.
     """
     if devices_per_node and known_per_node and devices_per_node != known_per_node:
-        told = f"the given points have {known_per_node}"
-        raise UserError(f"--devices-per-node {devices_per_node}: {told}")
+        raise UserError(
+            f"--devices-per-node {devices_per_node}: the given points have {known_per_node}"
+        )
     names = ("--within", "--between") if link is None else ("--link", "--link")
     if link is not None:
         if within or between:
             raise UserError("--link: is the only link; give --within and --between instead")
         within, between = (link, None) if is_within(link) else (None, link)
-    if devices_per_node is None:
-        devices_per_node = known_per_node or (1 if between else MOST_DEVICES)
-    if not 1 <= devices_per_node <= MOST_DEVICES:
-        raise UserError(f"--devices-per-node {devices_per_node}: must be 1 to {MOST_DEVICES:,}")
-    return Cluster.of(devices_per_node, within, between, names)
+    per_node = devices_per_node or known_per_node or (1 if between else MOST_DEVICES)
+    inside = within_node(within or "unknown", names[0]) if per_node > 1 else None
+    return Cluster(per_node, inside, between_nodes(between or "unknown", names[1]))
 
 
 def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
@@ -208,13 +213,8 @@ def forecast(
 
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
-
-    Raises:
-        UserError: there is no number of devices that is possible.
     """
     counts = np.unique([1, *given.throughputs, *devices])
-    if counts[-1] > MOST_DEVICES:
-        raise UserError(f"--nodes: at most {MOST_DEVICES:,} devices can be compared")
     found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
     known = np.isin(counts, list(given.throughputs))
     if given.scatter:
@@ -242,6 +242,7 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
     checked, `extrapolated`.
     """
     examples = answers.job.examples
+    shown = ("time", "cost", "speedup", "efficiency", "chance", "kind")
     return [
         {
             "devices": row["nodes"],
@@ -253,15 +254,7 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
             "samples_per_s": examples / row["time"],
             "samples_per_s_low": examples / row["time_high"],
             "samples_per_s_high": examples / row["time_low"],
-            **{name: row[name] for name in _SHOWN},
-            "kind": row["kind"],
+            **{name: value for name, value in row.items() if name.startswith(shown)},
         }
         for row in table_rows(answers)
     ]
-
-
-_SHOWN = [
-    f"{name}{end}"
-    for name in ("time", "cost", "speedup", "efficiency")
-    for end in ("", "_low", "_high")
-]

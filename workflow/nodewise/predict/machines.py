@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import Job
-from nodewise.predict.cluster_steps import Cluster, Training
-from nodewise.predict.forecast import Given, forecast
+from nodewise.predict.cluster_steps import Training
+from nodewise.predict.forecast import Given, cluster_of, forecast, forecast_rows
 from nodewise.results.csv_file import read_table
 from nodewise.results.published import forecast_cases
 
@@ -52,14 +53,6 @@ class Machine(BaseModel):
     speed: Annotated[float, Field(gt=0, le=1e6)] | None = None
 
 
-class Speed(NamedTuple):
-    """A device's speed against another: the middle, and the deviation of its logarithm."""
-
-    times: float
-    deviation: float
-    models: int
-
-
 def read_machines(path: Path) -> list[Machine]:
     """Read a CSV file of machines.
 
@@ -87,11 +80,12 @@ def compare_machines(
     job: Job,
     device: str | None = None,
     model: str | None = None,
-) -> pd.DataFrame:
-    """Return a table of kinds and numbers of machines, by cost: time and cost with 90 % intervals.
+) -> list[dict[str, Any]]:
+    """Return rows of kinds and numbers of machines, by cost: those of `forecast_rows` and more.
 
-    `chance` is that of the deadline and the budget of the job. `best` marks the cheapest of those
-    that keep both by the forecast or, without a deadline but with a budget, the fastest.
+    `speed` is that of a device against the measured one. `best` marks the cheapest of those that
+    keep the deadline and the budget of the job by the forecast or, without a deadline but with a
+    budget, the fastest. Whole machines are paid for.
 
     Args:
         machines: the kinds of machines.
@@ -105,74 +99,70 @@ def compare_machines(
     Raises:
         UserError: the speed of a device or a link is not known.
     """
-    parts = []
+    rows = []
     for machine in machines:
-        speed = _speed(machine, device, model)
-        rates = {n: rate * speed.times for n, rate in given.throughputs.items()}
-        off = float(np.hypot(given.scatter, speed.deviation))
-        scaled = replace(given, throughputs=rates, scatter=off)
-        parts.append(_times(machine, scaled, training, nodes, job).assign(speed=speed.times))
-    table = pd.concat(parts, ignore_index=True)
-    in_time = table["time"] <= (job.deadline_s or np.inf)
-    keeps = in_time & (table["cost"] <= (job.budget or np.inf))
+        speed, deviation = _speed(machine, device, model)
+        try:
+            cluster = cluster_of(machine.devices, machine.within, machine.between)
+        except UserError as error:
+            raise UserError(f"machine {machine.name}: {str(error).removeprefix('--')}") from None
+        scaled = replace(
+            given,
+            throughputs={n: rate * speed for n, rate in given.throughputs.items()},
+            scatter=float(np.hypot(given.scatter, deviation)),
+        )
+        counts = [n * machine.devices for n in nodes]
+        priced = replace(job, price=machine.price / machine.devices)
+        answers = forecast(cluster, training, scaled, counts, priced)
+        rows += [
+            row | {"machine": machine.name, "machines": row["nodes"], "speed": speed}
+            for row in forecast_rows(answers, machine.devices)
+            if row["devices"] in counts
+        ]
+    deadline, budget = job.deadline_s or np.inf, job.budget or np.inf
+    kept = [row for row in rows if row["time"] <= deadline and row["cost"] <= budget]
     goal = "time" if job.budget and not job.deadline_s else "cost"
-    table["best"] = table.index == table.loc[keeps, goal].idxmin() if keeps.any() else False
-    return table.sort_values("cost", ignore_index=True)
+    best = min(kept, key=itemgetter(goal), default=None)
+    return sorted((row | {"best": row is best} for row in rows), key=itemgetter("cost"))
 
 
-def _times(
-    machine: Machine, given: Given, training: Training, nodes: Sequence[int], job: Job
-) -> pd.DataFrame:
-    """Return the rows of one kind of machine. Whole machines are paid for."""
-    try:
-        cluster = Cluster.of(machine.devices, machine.within, machine.between)
-    except UserError as error:
-        raise UserError(f"machine {machine.name}: {str(error).removeprefix('--')}") from None
-    priced = replace(job, price=machine.price / machine.devices)
-    counts = [n * machine.devices for n in nodes]
-    table = forecast(cluster, training, given, counts, priced).table
-    table = table[table["nodes"].isin(counts)].rename(columns={"nodes": "devices"})
-    ends = [f"{name}{end}" for name in ("time", "cost") for end in ("", "_low", "_high")]
-    return table[["devices", *ends, "chance", "kind"]].assign(
-        machine=machine.name, machines=table["devices"] // machine.devices
-    )
-
-
-def _speed(machine: Machine, device: str | None, model: str | None) -> Speed:
+def _speed(machine: Machine, device: str | None, model: str | None) -> tuple[float, float]:
     if machine.speed is not None or machine.device is None:
-        return Speed(machine.speed or 1.0, 0.0, 0)
+        return machine.speed or 1.0, 0.0
     if device is None:
         raise UserError(f"machine {machine.name}: needs --device, the device that was measured")
     if device_family(device) == device_family(machine.device):
-        return Speed(1.0, 0.0, 0)
+        return 1.0, 0.0
     return published_speed(machine.device, device, model)
 
 
-def published_speed(device: str, other: str, model: str | None = None) -> Speed:
+def published_speed(device: str, other: str, model: str | None = None) -> tuple[float, float]:
     """Return how fast a device is against another in published trainings of the same models.
 
+    Returns:
+        The median of the ratios of their throughputs, and the deviation of its logarithm.
+
     Raises:
-        UserError: no model was published for both.
+        UserError: no model was published for both, or none is like `model`.
     """
     table = _one_device()
-    pair = [device_family(device), device_family(other)]
-    missing = [name for name in pair if name not in table]
-    ratios = table[pair].dropna() if not missing else table.iloc[:0]
+    ratios = table.reindex(columns=[device_family(device), device_family(other)]).dropna()
     if ratios.empty:
         raise UserError(
             f"no published model trained on both {device} and {other}; known devices: "
             f"{', '.join(map(str, table))}; give the column speed instead"
         )
-    logs = pd.Series(np.log(ratios[pair[0]] / ratios[pair[1]]))
-    same = [name for name, _ in logs.index if model and _alike(model, name)]
-    if model and not any(_alike(model, name) for name, _ in table.index):
-        names = sorted({name for name, _ in table.index})
-        raise UserError(f"--like {model}: must be like one of {', '.join(names)}")
-    if same:
-        logs = logs[logs.index.get_level_values("model").isin(same)]
-    least = SAME_MODEL if same else OTHER_MODELS
+    logs = pd.Series(np.log(ratios.iloc[:, 0] / ratios.iloc[:, 1]))
+    least, names = OTHER_MODELS, table.index.get_level_values("model")
+    if model is not None:
+        alike = {name for name in names if _alike(model, name)}
+        if not alike:
+            known = ", ".join(sorted(set(names)))
+            raise UserError(f"--like {model}: must be like one of {known}")
+        same = logs[logs.index.isin(alike, level="model")]
+        logs, least = (same, SAME_MODEL) if len(same) else (logs, least)
     deviation = float(np.hypot(logs.std() if len(logs) > 1 else 0.0, least))
-    return Speed(float(np.exp(logs.median())), deviation, len(logs))
+    return float(np.exp(logs.median())), deviation
 
 
 def device_family(device: str) -> str:
