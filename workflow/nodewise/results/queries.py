@@ -225,13 +225,6 @@ def speedups(curves: pd.DataFrame) -> pd.DataFrame:
     return rows[several].reset_index(drop=True)
 
 
-def epochs(tables: Tables) -> pd.DataFrame:
-    """Return the table `epochs` of the cells that trained whole epochs, with labels as kinds."""
-    whole = tables["cells"].loc[tables["cells"]["whole_epochs"], "cell_id"]
-    rows = tables["epochs"][tables["epochs"]["cell_id"].isin(whole)].reset_index(drop=True)
-    return rows.assign(kind=_labels(rows, of_accuracy=True))
-
-
 def _trainings(tables: Tables) -> pd.DataFrame:
     """Return the lines of the curves with the times of a training; see `training_times`.
 
