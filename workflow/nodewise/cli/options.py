@@ -47,6 +47,12 @@ NodePrice = Annotated[
 ]
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
+ConvergesLike = Annotated[
+    str | None, Option(help="A published model with such a critical batch: resnet, bert, …")
+]
+SamplesToTarget = Annotated[
+    str | None, Option(help="Your own counts: global batch:examples, as 256:1.9e6,1024:2.2e6.")
+]
 
 Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25.6e6.")]
 Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
@@ -99,6 +105,9 @@ def job_of(
     price: str | None,
     deadline: str | None = None,
     budget: float | None = None,
+    *,
+    converges_like: str | None = None,
+    samples_to_target: str | None = None,
     **more: Any,  # noqa: ANN401
 ) -> "Job":
     """Return the job that options describe; `more` are further attributes of it.
@@ -108,7 +117,10 @@ def job_of(
     """
     from nodewise.predict.answers import Job
     from nodewise.predict.options import parse_duration, parse_price
+    from nodewise.predict.published_convergence import law_of, parse_counts
 
+    if steps := law_of(converges_like, parse_counts(samples_to_target)):
+        more |= {"steps": steps, "name": "run"}
     cost, currency = parse_price(price)
     deadline_s = None if deadline is None else parse_duration("deadline", deadline)
     more |= {"price": cost, "currency": currency, "deadline_s": deadline_s, "budget": budget}

@@ -13,9 +13,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy, fit_counted
 from nodewise.results import published
-from nodewise.results.csv_file import Number
-
-_COUNT = Number(1, 1e15)
+from nodewise.results.csv_file import parse_number
 
 Counts = tuple[tuple[float, float], ...]
 """Global batches, and the examples that a training with each needed to its target."""
@@ -81,7 +79,7 @@ def parse_counts(text: str | None) -> Counts:
     """
     try:
         pairs = [part.split(":") for part in (text or "").split(",") if part.strip()]
-        counts = tuple((_COUNT.read(batch), _COUNT.read(examples)) for batch, examples in pairs)
+        counts = tuple((parse_number(b, 1, 1e15), parse_number(n, 1, 1e18)) for b, n in pairs)
     except ValueError:
         raise UserError(
             f"--samples-to-target {text!s:.60}: must be batches and examples, such as "

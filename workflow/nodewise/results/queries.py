@@ -5,10 +5,10 @@ import pandas as pd
 from nodewise.core.units import kind_label
 from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 from nodewise.results.curve_points import lines_over_nodes
+from nodewise.results.published import PUBLISHED_STRATEGY
 
 Tables = dict[str, pd.DataFrame]
 
-PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
 FEW_STRATEGIES = 2  # up to this many, besides `single`, get a chart each
