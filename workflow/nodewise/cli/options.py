@@ -127,6 +127,21 @@ def job_of(
     return Job(examples=examples, **more)
 
 
+def print_unknown_target(job: "Job") -> None:
+    """Print what decides how many examples larger batches need, if nothing is known of a job."""
+    from nodewise.predict.published_convergence import published_laws
+
+    if job.steps is not None:
+        return
+    laws = published_laws()
+    critical = sorted(law.critical_batch for law in laws.values())
+    typer.echo(
+        f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
+        f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
+        f"--converges-like: {', '.join(laws)}."
+    )
+
+
 def tell_waiting() -> None:
     """Print that a measurement waits: only one at a time may use the machine."""
     typer.echo("another cell is being measured on this machine; waiting for it")

@@ -252,8 +252,8 @@ def best_nodes(
             print_table(predict_tables.answers_rows(answers, marks=True))
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for answers, _ in found)
-        if grows and global_batch is None and job.steps is None:
-            print_unknown_target()
+        if grows and global_batch is None:
+            print_unknown_target(job)
     _print_notes(fitted, as_json=as_json)
 
 

@@ -211,10 +211,11 @@ def _by_batch(global_batch: ArrayLike, steps: ArrayLike) -> tuple[Floats, Floats
     """Return batches, mean logs of their runs' examples, and standard errors of these means."""
     batch = np.asarray(global_batch, np.float64)
     logs = pd.Series(np.log(batch * np.asarray(steps, np.float64))).groupby(batch)
-    runs, mean = logs.size(), logs.mean()
-    squares = logs.var(ddof=0).fillna(0.0) * runs + _RUNS_FREEDOM * _RUNS**2
+    rows = logs.agg(["size", "mean", "var"]).fillna(0.0)
+    runs, mean, variance = rows.to_numpy(np.float64).T
+    squares = variance * (runs - 1) + _RUNS_FREEDOM * _RUNS**2
     error = np.sqrt(squares / (_RUNS_FREEDOM + runs - 1) / runs)
-    return mean.index.to_numpy(), mean.to_numpy(), error.to_numpy()
+    return rows.index.to_numpy(np.float64), mean, np.asarray(error)
 
 
 def _integrate(batch: Floats, logs: Floats, error: Floats, target: float | None) -> StepsToAccuracy:
