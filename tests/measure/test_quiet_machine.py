@@ -29,11 +29,11 @@ def test_a_quiet_machine_passes():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"reference_after_us": 6200}, "the reference step took 13 % more after the block"),
-        ({"reference_after_us": 4800}, "the reference step took 13 % less after the block"),
+        ({"reference_after_us": 6200}, "the reference step changed by 13 % during the block"),
+        ({"reference_after_us": 4800}, "the reference step changed by 13 % during the block"),
         ({"stolen_s": 0.5}, "the hypervisor took 2 % of the cores' time (steal time)"),
         ({"foreign_cpu_s": 3.0}, "other processes used 15 % of the cores' time"),
-        ({"nodes": [node(2.0), node(3.0)]}, "node 1 used 0.300 of a core instead of 0.2"),
+        ({"nodes": [node(2.0), node(3.0)]}, "a node exceeded its share of a core by 50 %"),
     ],
 )
 def test_each_gate_names_what_failed_it(changes, said):
@@ -44,7 +44,7 @@ def test_each_gate_names_what_failed_it(changes, said):
 @given(st.floats(0, 100), st.integers(1, 64))
 def test_foreign_load_is_judged_by_the_whole_machine(foreign_cpu_s, cores):
     outside = bool(failed(foreign_cpu_s=foreign_cpu_s, cores=cores))
-    assert outside == (foreign_cpu_s > quiet_thresholds.FOREIGN * 10 * cores)
+    assert outside == (foreign_cpu_s > 0.1 * 10 * cores)
 
 
 class Idle:

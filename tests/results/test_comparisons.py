@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
+from nodewise.report.answers.accuracy import accuracies_beside_one
 from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
@@ -73,7 +74,7 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
         scored(cell(2, "mirrored"), 0.10),
         scored(cell(2, "mpi"), 0.50),
     ]
-    beside = comparisons.accuracies_beside_one(tables_of(records, tmp_path))
+    beside = accuracies_beside_one(tables_of(records, tmp_path))
     assert beside["strategy"].tolist() == ["parameter_averaging"]
     assert beside["change"].tolist() == pytest.approx([-0.01])
 

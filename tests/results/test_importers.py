@@ -12,7 +12,7 @@ import plugins
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
-from nodewise.results.convert import Defaults, convert
+from nodewise.results.convert import convert
 from nodewise.results.curve_rows import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
@@ -47,7 +47,7 @@ def test_a_file_is_recognised_by_its_importer_alone(path, name):
 
 @pytest.mark.parametrize(("file", "curve", "nodes", "batch", "step_s"), LOGS.values())
 def test_a_log_becomes_a_point_of_a_curve(file, curve, nodes, batch, step_s):
-    given = Defaults(curve and "mine", nodes or 8, batch or 16)
+    given = {"curve": curve and "mine", "devices": nodes or 8, "batch": batch or 16}
     rows = convert([FILES / file], given)
     (found,) = measurements(rows, FILES / file).curves
     (point,) = found.measured
@@ -90,7 +90,7 @@ def test_a_byte_order_mark_in_json_is_not_read(tmp_path):
 ROW = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5, "location": "log:7"}
 
 
-@pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"compute_s": 9.0}, {"nodes": 0}])
+@pytest.mark.parametrize("wrong", [{"step_time_s": None}, {"nodes": 0}])
 def test_rows_of_any_importer_are_checked_and_located(wrong):
     assert user_error(measurements, pd.DataFrame([ROW | wrong]), FILES / "keras.txt")[:5] == "log:7"
 

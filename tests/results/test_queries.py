@@ -142,7 +142,6 @@ def test_nothing_measured_shows_nothing():
         queries.training_times,
         queries.accuracies,
         queries.published_and_ours,
-        queries.epochs,
         queries.improvements,
     ):
         assert view(empty).empty

@@ -122,12 +122,12 @@ def import_files(
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.units import counted
-    from nodewise.results.convert import Defaults, check_output, convert
+    from nodewise.results.convert import check_output, convert
 
-    defaults = Defaults(curve, devices, batch, global_batch, name, pattern)
+    given = {"curve": curve, "devices": devices, "batch": batch, "global_batch": global_batch}
     check_output(out, files)
     check_writable(out)
-    table = convert(files, defaults, file_format)
+    table = convert(files, given, name=name, pattern=pattern, file_format=file_format)
     write_text(out, table.to_csv(index=False))
     for note in table.attrs["notes"]:
         typer.echo(note)

@@ -16,7 +16,7 @@ from nodewise.predict.answers import Answers, Job, check_amount
 from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
 from nodewise.predict.optimum import table_rows
-from nodewise.results.convert import Defaults, convert
+from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
 from nodewise.results.importers import read_rows
 from nodewise.results.tables import build_tables
@@ -83,7 +83,7 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
         return _given_by_record(path)
     rows = read_rows(path)
     if "unit" not in rows and "nodes" not in rows:
-        rows = convert([path], Defaults(devices=devices, batch=batch))
+        rows = convert([path], {"devices": devices, "batch": batch})
     curves = measurements(rows, path).curves
     if len(curves) > 1:
         named = ", ".join(curve.name for curve in curves[:5])

@@ -24,7 +24,7 @@ from nodewise.core.exchanges import exchanges_where
 from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Law, Parameter, b, positive
 from nodewise.predict.points import Floats, Points
-from nodewise.results.csv_file import Number, read_table
+from nodewise.results.csv_file import parse_number, read_table
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
 Key = tuple[str, str, str]
@@ -34,7 +34,6 @@ KEY = ("model", "dataset", "data_origin")
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """The sources of a law of steps to an accuracy."""
 _SEED = 18120
-_COUNT = Number(1, 1e15)
 
 
 class NotEnoughRunsError(ValueError):
@@ -201,7 +200,7 @@ def read_steps(path: Path) -> StepsToAccuracy:
     header, rows = read_table(path)
     try:
         columns = [header.index(name) for name in ("global_batch", "steps")]
-        batch, steps = ([_COUNT.read(values[at]) for _, values in rows] for at in columns)
+        batch, steps = ([parse_number(values[at], 1, 1e15) for _, values in rows] for at in columns)
         return fit_counted(batch, steps)
     except ValueError as error:
         raise UserError(f"{path}: needs columns global_batch, steps: {error}") from None

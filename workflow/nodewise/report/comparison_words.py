@@ -12,6 +12,7 @@ from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
 from nodewise.results import comparisons
+from nodewise.results.columns import CURVE_KEY
 from nodewise.strategies import STRATEGIES
 
 SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
@@ -37,7 +38,9 @@ def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> li
     widest = wide.iloc[-1]
     if widest["wide"] <= _WIDE:
         return []
-    one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
+    cells = study.tables["cells"]
+    point = cells.loc[cells["cell_id"] == widest["cell_id_one"], CURVE_KEY]
+    one = cells[cells["status"] == "ok"].merge(point, "inner", CURVE_KEY)["step_time_s"]
     sentence = Markup(
         "Ranges are 90\u00a0% intervals over launches. The widest, {}, is against a step on "
         "one node that took {} in {}. Short steps differ most between launches: see "

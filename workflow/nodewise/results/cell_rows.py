@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,6 @@ from nodewise.results.cautions import NO_LINKS, OVERSUBSCRIBED, join_cautions
 from nodewise.results.columns import PARTS, SPLIT
 from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Measurement, Record
-
-Seconds = NDArray[np.float64]
 
 
 def axes(record: Record) -> dict[str, Any]:
@@ -102,8 +99,7 @@ def _measured(
         "steps_per_epoch": result.steps_per_epoch,
         "epochs": len(result.epochs),
         "step_time_s": step_time,
-        "step_time_median_s": np.median(_mean_s(worker.step_us for worker in result.workers))
-        * share,
+        "step_time_median_s": np.median(_mean_s(w.step_us for w in result.workers)) * share,
         "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
         "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
@@ -130,13 +126,9 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
 
-def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
-    """Return the mean seconds of each step over the workers that have it, from microseconds."""
-    workers = [np.asarray(steps_us, dtype=np.float64) for steps_us in of_workers]
-    if len({len(steps_us) for steps_us in workers}) == 1:
-        return np.asarray(np.mean(workers, axis=0) / 1e6)
-    steps = [*zip_longest(*workers, fillvalue=np.nan)]
-    return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
+def _mean_s(of_workers: Iterable[Sequence[int]]) -> NDArray[np.float64]:
+    """Return the mean seconds of each step over the workers, from microseconds."""
+    return np.asarray(np.mean([*of_workers], axis=0) / 1e6)
 
 
 def _split_times(result: Measurement, exchange: Exchange, share: float) -> dict[str, float]:

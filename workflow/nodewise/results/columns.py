@@ -32,17 +32,10 @@ COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
 OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}
 """The same for the tables of fits and of their validation."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
-EPOCHS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["observations"]
-NOISE_SCALE = COLUMNS["noise_scale"]
-PUBLISHED, PUBLISHED_RUNS = COLUMNS["published"], COLUMNS["published_runs"]
-AXES = {
-    name: CELLS[name]
-    for name in (
-        *("study", "experiment", "model", "dataset", "strategy", "cluster"),
-        *("batch_per_worker", "nodes"),
-    )
-}
-SPLIT = {f"{part}_s": "float64" for part in PARTS}
+PUBLISHED = COLUMNS["published"]
+AXES = ["study", "experiment", "model", "dataset", "strategy", "cluster"]
+AXES += ["batch_per_worker", "nodes"]
+SPLIT = [f"{part}_s" for part in PARTS]
 CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
 ONE_NODE_KEY = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
 """The columns in which a point equals the one-node point that it is compared with."""

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from nodewise.core.exchanges import exchanges_where
-from nodewise.results.cautions import cautions_of_launches, join_cautions
-from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
+from nodewise.results.cautions import join_cautions
+from nodewise.results.columns import PARTS, SINGLE
 from nodewise.results.queries import (
     GROUP,
     POINT,
-    Tables,
     compared_strategies,
     with_labels,
 )
-from nodewise.results.tables import one_node_reference
 
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 
@@ -70,12 +68,6 @@ def not_slower(group: pd.DataFrame) -> list[str]:
     return [*others.loc[overlap, "strategy"]]
 
 
-def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
-    """Return the step times of all successful launches of the point to which a cell belongs."""
-    of = cells.loc[cells["cell_id"] == cell_id, CURVE_KEY]
-    return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
-
-
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes that have a speed-up, with their one-node references.
 
@@ -100,10 +92,10 @@ def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
     rows = points[(points["nodes"] > 1) & ~on_devices(points)]
     rows = rows.merge(one.add_suffix("_one"), "left", "cell_id_one")
-    return rows.assign(flags=_with_flags_of_one(rows))
+    return rows.assign(flags=flags_with_one(rows))
 
 
-def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
+def flags_with_one(rows: pd.DataFrame) -> list[str]:
     """Return the cautions of points, including those of their one-node references."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
     return [join_cautions(own, one and f"on one node: {one}") for own, one in both]
@@ -172,58 +164,3 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Return which rows are emulated steps shorter than `SHORT_S`."""
     return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
-
-
-def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
-    """Return the accuracies of our trainings on several nodes and on one node.
-
-    They trained whole epochs, with the same number of epochs and the same batch per worker.
-    `accuracy` is that of the test examples if both trainings have one, else of the training
-    examples. `accuracy_one` is the one on one node, and `change` the difference. Cautions are kept
-    only for asynchronous strategies: what disturbs step times does not change the accuracy of
-    synchronous ones.
-    """
-    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
-    ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    ours = with_labels(ours[~on_devices(ours)])
-    ours = ours.assign(
-        label=ours["accuracy_label"], flags=ours["flags"].where(never_wait(ours), "")
-    )
-    key = ["study", "experiment", "model", "dataset", "cluster", "kind", "data_origin", "epochs"]
-    values = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
-    rows = one_node_reference(ours.drop(columns="cell_id_one"), [*key, "batch_per_worker"], values)
-    rows = rows[(rows["nodes"] > 1) & rows["cell_id_one"].notna()]
-    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
-    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
-    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
-    of = tested.map({True: "test", False: "training"})
-    return rows.assign(accuracy=accuracy, accuracy_one=one, change=accuracy - one, of=of)
-
-
-def energies(tables: Tables) -> pd.DataFrame:
-    """Return the energy per thousand examples on several nodes and on one node.
-
-    There is one row per point, with medians over launches: `energy_j`, `energy_one_j` on one node,
-    and their `ratio`. `label` is the kind of both: `estimated` unless both were metered.
-    """
-    cells = tables["cells"]
-    cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
-    examples = (cells["steps"] * cells["global_batch"]).astype("float64")
-    cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
-    points = cells.groupby(CURVE_KEY, as_index=False).agg(
-        energy_j=("energy_j", "median"),
-        label=("energy_kind", "min"),  # "estimated" if any launch is
-        flags=("flags", cautions_of_launches),
-        exchange=("exchange", "first"),
-        cell_id=("cell_id", "first"),
-        repeats=("cell_id", "size"),
-    )
-    alone = points.loc[points["strategy"] == SINGLE].drop(columns=["strategy", "nodes", "exchange"])
-    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
-    rows = rows.merge(alone, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
-    return rows.assign(
-        label=rows["label"].where(rows["label"] == rows["label_one"], "estimated"),
-        flags=_with_flags_of_one(rows),
-        energy_one_j=rows["energy_j_one"],
-        ratio=rows["energy_j"] / rows["energy_j_one"],
-    )

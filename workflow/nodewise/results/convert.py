@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,57 +17,6 @@ _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": 
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
 
 
-@dataclass(frozen=True)
-class Defaults:
-    """Values of options of `nodewise import`, for files that do not contain them.
-
-    `name` is a pattern of the names of files and their folders. `pattern` is one of lines of logs.
-    """
-
-    curve: str | None = None
-    devices: int | None = None
-    batch: float | None = None
-    global_batch: float | None = None
-    name: str | None = None
-    pattern: str | None = None
-
-    def values(self, path: Path) -> dict[str, Any]:
-        """Return the values for a file, by the names of `{fields}`. Options precede its name.
-
-        Raises:
-            UserError: the name of the file does not match `name`.
-        """
-        given = {name: getattr(self, name) for name in _FIELDS}
-        return self._of_name(path) | {k: value for k, value in given.items() if value is not None}
-
-    def curve_of(self, path: Path) -> str:
-        """Return the folder of a file: the name of its curve if nothing says it.
-
-        It is above the folders that `name` contains, as these differ between runs of a curve.
-        """
-        return path.absolute().parents[(self.name or "").count("/")].name or "runs"
-
-    def _of_name(self, path: Path) -> dict[str, Any]:
-        if self.name is None:
-            return {}
-        end = "/".join(path.absolute().parts[-self.name.count("/") - 1 :])
-        match = _pattern_of_names(self.name).fullmatch(end)
-        if match is None:
-            raise UserError(f"{path}: its name is not like --name {self.name}")
-        return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
-
-
-def _pattern_of_names(text: str) -> re.Pattern[str]:
-    fields = re.findall(r"\{(\w+)\}", text)
-    if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
-        allowed = ", ".join(f"{{{name}}}" for name in _FIELDS)
-        raise UserError(f"--name {text[:60]}: may hold each of {allowed} once")
-    made = re.escape(text).replace(r"\*", ".*")
-    for name in fields:
-        made = made.replace(rf"\{{{name}\}}", f"(?P<{name}>{_FIELDS[name]})")
-    return re.compile(made)
-
-
 def check_output(out: Path, paths: Sequence[Path]) -> None:
     """Check that the table to write replaces no log: `-o run_*.log` names one by mistake.
 
@@ -82,50 +30,86 @@ def check_output(out: Path, paths: Sequence[Path]) -> None:
 
 
 def convert(
-    paths: Sequence[Path], defaults: Defaults, file_format: str | None = None
+    paths: Sequence[Path],
+    options: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    pattern: str | None = None,
+    file_format: str | None = None,
 ) -> pd.DataFrame:
     """Return the rows of all files, with columns that `importers.curve_csv` reads.
 
     `attrs["notes"]` of the table says what is doubtful.
 
+    Args:
+        paths: the files.
+        options: values of `curve`, `devices`, `batch` and `global_batch`, for files that do not
+            contain them; None if not given.
+        name: pattern of the names of files and their folders, whose `{fields}` are named like the
+            options. Options precede it.
+        pattern: regular expression of the results in a log, in place of a format.
+        file_format: format of the files. By default it is recognised.
+
     Raises:
         UserError: a file is invalid or contradicts the options, or a value is neither in the file
             nor given.
     """
-    if defaults.pattern is not None and file_format is not None:
+    if pattern is not None and file_format is not None:
         raise UserError("--pattern and --format: give one of them")
-    own = None if defaults.pattern is None else pattern_of_user(defaults.pattern)
+    own = None if pattern is None else pattern_of_user(pattern)
     rows: list[CurveRow] = []
     notes: dict[str, None] = {}
     for path in paths:
-        read = read_rows(path, file_format) if own is None else own.read(path)
-        rows += _with_options(path, read, defaults)
-        notes |= dict.fromkeys(read.attrs.get("notes", ()))
+        found = read_rows(path, file_format) if own is None else own.read(path)
+        given = {} if name is None else _fields_of_name(path, name)
+        given |= {option: value for option, value in options.items() if value is not None}
+        if "curve" not in found:  # the folder above those that `name` contains
+            found["curve"] = path.absolute().parents[(name or "").count("/")].name or "runs"
+        rows += _with_options(path, found, given)
+        notes |= dict.fromkeys(found.attrs.get("notes", ()))
     table = pd.DataFrame([row.model_dump(exclude_defaults=True) for row in rows])
     table = table[[name for name in CurveRow.model_fields if name in table and name in COLUMNS]]
     table.attrs["notes"] = [*notes]
     return table
 
 
-def _with_options(path: Path, rows: pd.DataFrame, defaults: Defaults) -> list[CurveRow]:
-    """Return the rows of a file with the values of the options.
+def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
+    """Return the values of the `{fields}` of a pattern in the name of a file and its folders.
+
+    Raises:
+        UserError: a field is not known or occurs twice, or the name of the file does not match.
+    """
+    fields = re.findall(r"\{(\w+)\}", pattern)
+    if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
+        allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
+        raise UserError(f"--name {pattern[:60]}: may hold each of {allowed} once")
+    expression = re.escape(pattern).replace(r"\*", ".*")
+    for field in fields:
+        expression = expression.replace(rf"\{{{field}\}}", f"(?P<{field}>{_FIELDS[field]})")
+    end = "/".join(path.absolute().parts[-pattern.count("/") - 1 :])
+    match = re.fullmatch(expression, end)
+    if match is None:
+        raise UserError(f"{path}: its name is not like --name {pattern}")
+    return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
+
+
+def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> list[CurveRow]:
+    """Return the rows of a file with the values of the options, and with the batch per device.
 
     Raises:
         UserError: a value is wrong, contradicts an option, or is neither in the file nor given.
     """
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
-    given = defaults.values(path)
     for name, value in given.items():
         if name != "curve" and not value > 0:
             raise UserError(f"{path}: {_option(name, value)} is not allowed, must be more than 0")
-    if "curve" in given and "curve" in rows and rows["curve"].nunique() > 1:
-        raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
+    if "curve" in given:
+        if rows["curve"].nunique() > 1:
+            raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
+        rows = rows.assign(curve=given["curve"])
     columns = {FIELDS[name][0]: value for name, value in given.items()}
-    if "curve" not in rows:
-        columns.setdefault("curve", defaults.curve_of(path))
-    known = rows.reindex(columns=[*columns]).astype(object)
-    rows = rows.assign(**known.fillna(columns))
+    rows = rows.assign(**rows.reindex(columns=[*columns]).astype(object).fillna(columns))
     if "nodes" not in rows:
         raise UserError(
             f"{path}: does not say on how many devices it ran: give --devices, or --name with "
@@ -136,15 +120,17 @@ def _with_options(path: Path, rows: pd.DataFrame, defaults: Defaults) -> list[Cu
             f"{path}: does not say the batch: give --batch (per device), --global-batch, or --name "
             "with {batch}"
         )
-    return [_agreeing(path, row, given) for row in check_rows(rows, path)]
+    checked = check_rows(rows, path)
+    for row in checked:
+        _check_agreement(path, row, given)
+    return [
+        row.model_copy(update={"batch_per_worker": row.batch, "global_batch": None})
+        for row in checked
+    ]
 
 
-def _agreeing(path: Path, row: CurveRow, given: Mapping[str, Any]) -> CurveRow:
-    """Return a row with the batch per device, and the name of the curve that is given.
-
-    Raises:
-        UserError: the row contradicts an option, or its batches contradict each other.
-    """
+def _check_agreement(path: Path, row: CurveRow, given: Mapping[str, Any]) -> None:
+    """Raise UserError if a row contradicts an option, or its batches contradict each other."""
     for name, value in given.items():
         read, rounded = getattr(row, FIELDS[name][0]), _EXACT if name == "global_batch" else 0.0
         if name != "curve" and abs(read / value - 1) > rounded:
@@ -157,8 +143,6 @@ def _agreeing(path: Path, row: CurveRow, given: Mapping[str, Any]) -> CurveRow:
             f"{path}: a batch of {batch:g} on each of {row.nodes:g} devices is not the global "
             f"batch {whole:g}"
         )
-    update = {"batch_per_worker": batch, "global_batch": None}
-    return row.model_copy(update=update | {n: v for n, v in given.items() if n == "curve"})
 
 
 def _option(name: str, value: object) -> str:

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from nodewise.core.errors import UserError
@@ -15,30 +14,19 @@ _HEADER_BYTES = 10_000
 Lines = list[tuple[int, list[str]]]
 
 
-@dataclass(frozen=True)
-class Number:
-    """The range of numbers that a column may hold."""
+def parse_number(text: str, least: float = 1e-12, most: float = 1e18) -> float:
+    """Parse a number from `least` to `most`.
 
-    least: float
-    most: float
-    whole: bool = False
-
-    def read(self, text: str) -> float:
-        """Parse a number.
-
-        Raises:
-            ValueError: the text is not a number, or the number is not allowed.
-        """
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not self.least <= value <= self.most or (self.whole and value % 1):
-            kind = "whole number" if self.whole else "number"
-            raise ValueError(
-                f"must be a {kind} from {self.least:g} to {self.most:g}, not {text[:40]!r}"
-            )
-        return value
+    Raises:
+        ValueError: the text is not a number, or the number is not allowed.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise ValueError(f"must be a number from {least:g} to {most:g}, not {text[:40]!r}")
+    return value
 
 
 def read_header(path: Path) -> set[str]:

@@ -16,6 +16,7 @@ from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
 from nodewise.results.curves import Curve
+from nodewise.results.published import PUBLISHED_STRATEGY
 from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
@@ -23,8 +24,6 @@ PARTS_AGREE = 0.10
 """Parts are used only if their sum differs from the step by at most this share. Else some
 overlap."""
 
-# The strategy of a published study, whose table has no such column.
-_PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
 _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 
@@ -46,15 +45,12 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     rows = _with_noise(curves, cells)
     rows = lines_over_nodes(rows, pd.Series(plain, rows.index, dtype=bool))
     rows = rows.assign(strategy=rows["line"])
-    timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
     rows["compute_s"] += rows["apply_s"]
     whole = rows[_PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
     rows[_PARTS] = rows[_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     rows = rows.assign(
         curve=curve_keys(rows),
         link=[_link(*of) for of in rows[["strategy", "cluster", "machine", "kind"]].to_numpy()],
-        timed=timed,
-        fitted=timed & ~rows["oversubscribed"].astype(bool),
     )
     return _points(rows.sort_values(CURVE_KEY))
 
@@ -62,16 +58,14 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 def published_points(published: pd.DataFrame) -> pd.DataFrame:
     """Return the points of the table `published`. All curves of a study share one link."""
     rows = published.assign(
-        strategy=published["study"].map(_PUBLISHED_STRATEGY).fillna("").astype("str"),
+        strategy=PUBLISHED_STRATEGY,
         link=published["study"] + " (published)",
         whole_epochs=True,
         exchange=RING.name,
         steps_per_epoch=published["steps"] // published["epochs"],
         **dict.fromkeys(("experiment", "cluster", "data_origin"), ""),
     )
-    timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
-    rows = rows.assign(curve=curve_keys(rows), timed=timed, fitted=timed)
-    return _points(rows.sort_values(CURVE_KEY))
+    return _points(rows.assign(curve=curve_keys(rows)).sort_values(CURVE_KEY))
 
 
 def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
@@ -96,36 +90,30 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
             "kind": IMPORTED,
             "collective": next(iter(known)) if len(known) == 1 else "",
             "payload_bytes": curve.payload,
-            "timed": True,
-            "fitted": True,
         }
         rows += [
             about
-            | {
-                "batch_per_worker": point.batch_per_worker,
-                "nodes": point.nodes,
-                "step_time_s": point.step_time,
-                "compute_s": point.compute,
-                "wait_s": point.wait,
-                "communicate_s": point.communicate,
-                "noise": point.noise,
-                "steps_per_epoch": examples / (point.nodes * point.batch_per_worker),
-            }
+            | point.model_dump()
+            | {"steps_per_epoch": examples / (point.nodes * point.batch_per_worker)}
             for point in curve.measured
         ]
-    return _points(pd.DataFrame(rows))
+    seconds = {part: f"{part}_s" for part in ("step_time", "compute", "wait", "communicate")}
+    return _points(pd.DataFrame(rows).rename(columns=seconds))
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows as a table of points, with defaults for missing columns.
+    """Return rows as a table of points, and say which of them are timed and may be fitted.
 
-    The defaults are an empty text, False, NaN, and 0 for whole numbers.
+    In missing columns, values are empty texts, False, NaN, and 0 for whole numbers.
     """
     unknown: dict[str, Any] = {"str": "", "bool": False, "float64": np.nan, "int64": 0}
     lacking: dict[str, Any] = {
         name: unknown[of] for name, of in CURVE_POINTS.items() if name not in rows
     }
-    return typed(rows.assign(**lacking), CURVE_POINTS)
+    rows = rows.assign(**lacking)
+    timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
+    crowded = rows["oversubscribed"].astype(bool) if "oversubscribed" in rows else False
+    return typed(rows.assign(timed=timed, fitted=timed & ~crowded), CURVE_POINTS)
 
 
 def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:

@@ -123,8 +123,7 @@ PARTS = ("compute", "wait", "communicate")
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
 _SUPERLINEAR = 0.97
-_OVERLAP = 1.1  # if parts add up to more than this share of the step, some overlap
-_LONGEST_PART = 1.05  # of the step; more than 1, as medians may come from different steps
+_OVERLAP = 1.1  # if parts add up to more than this share of the step, they are not used
 
 
 def check_rows(rows: pd.DataFrame, path: Path) -> list[CurveRow]:
@@ -173,20 +172,16 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     for row in check_rows(rows, path):
         by_curve.setdefault(row.curve, []).append(row)
     curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
-    _check_size(path, curves)
-    return Measurements(path.name, file_sha256(path), curves, tuple(rows.attrs.get("notes", ())))
-
-
-def _check_size(path: Path, curves: Sequence[Curve]) -> None:
-    points = sum(len(curve.measured) for curve in curves)
     batches: Counter[tuple[bool, str]] = Counter()
     for curve in curves:
         batches[curve.cluster is None, curve.link] += len(curve.batches)
+    points = sum(len(curve.measured) for curve in curves)
     if points > MOST_POINTS or max(batches.values()) > MOST_BATCHES:
         raise UserError(
             f"{path}: is too large to fit: at most {MOST_POINTS:,} points, and {MOST_BATCHES} "
             "batches of a curve, or of the curves of a cluster, are allowed; split it"
         )
+    return Measurements(path.name, file_sha256(path), curves, tuple(rows.attrs.get("notes", ())))
 
 
 def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
@@ -213,7 +208,7 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
         for point in points
     ):
         points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
-        notes.append("parts add up to more than the step, so they overlap: not used")
+        notes.append("parts add up to more than the step: not used")
     if wrong := _contradiction(scaling, points):
         notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
         scaling = "unknown"
@@ -280,27 +275,25 @@ def _points(rows: Sequence[CurveRow], scaling: Scaling, examples: float | None) 
     examples with strong scaling.
 
     Raises:
-        UserError: a part is longer than its step, or only some rows give the time of a step.
+        UserError: only some rows give the time of a step.
     """
     strong = scaling == "strong"
     known = [row.batch * (row.nodes if strong else 1) for row in rows if row.batch]
     usual = median(known) if known else float(MOST_NODES) if strong else 1.0
     epochs_only = all(row.clock == "epoch_time_s" for row in rows)
-    repeats: dict[tuple[float, int], list[tuple[CurveRow, float]]] = {}
+    repeats: dict[tuple[float, int], list[CurveRow]] = {}
     for row in rows:
-        batch = row.batch or usual / (row.nodes if strong else 1)
-        step_s = row.step_s(batch, examples)
-        longest = max(row.compute_s or 0.0, row.wait_s or 0.0, row.communicate_s or 0.0)
+        parts = row.compute_s or row.wait_s or row.communicate_s
         relative = row.clock == "epoch_time_s" and examples is None
-        if relative and (longest or not epochs_only):
+        if relative and (parts or not epochs_only):
             raise UserError(f"{row.location}: epoch_time_s needs examples beside times of steps")
-        if longest > _LONGEST_PART * step_s:
-            raise UserError(f"{row.location}: a part is longer than the whole step")
-        repeats.setdefault((batch, row.nodes), []).append((row, step_s))
-    return [_point(batch, *zip(*repeats[batch, n], strict=True)) for batch, n in sorted(repeats)]
+        batch = row.batch or usual / (row.nodes if strong else 1)
+        repeats.setdefault((batch, row.nodes), []).append(row)
+    return [_point(batch, repeats[batch, nodes], examples) for batch, nodes in sorted(repeats)]
 
 
-def _point(batch: float, rows: Sequence[CurveRow], times: Sequence[float]) -> Measured:
+def _point(batch: float, rows: Sequence[CurveRow], examples: float | None) -> Measured:
+    times = [row.step_s(batch, examples) for row in rows]
     error = float(median_error(len(rows)))
     return Measured(
         nodes=rows[0].nodes,

@@ -1,7 +1,8 @@
-r"""Read text logs. A kind of log is declared by patterns of its lines with named groups.
+r"""Read text logs. A kind of log is declared by regular expressions with named groups.
 
 A group is named after a field of `FIELDS`: `(?P<step_ms>[\d.]+)` is the time of a step in
-milliseconds. Lines are read without what terminals and launchers put before them.
+milliseconds. `^` and `$` match at every line. Lines are read without what terminals and launchers
+put before them.
 """
 
 import re
@@ -14,6 +15,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
+from nodewise.results.curves import MOST_NODES
 
 FIELDS = {
     "curve": ("curve", None),
@@ -39,7 +41,6 @@ FIELDS = {
 
 _MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
-_NUMBER = r"\d{1,15}(?:\.\d{1,20})?"
 
 # Colours, also those that lost their first character when they were copied, and backspaces.
 _CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)")
@@ -59,14 +60,6 @@ _LABEL = re.compile(r"^ {0,5}(\d{1,6}): ?(.*)", re.MULTILINE)
 _LINE = re.compile(r"^.+", re.MULTILINE)
 
 
-def pattern(text: str, **fields: str) -> re.Pattern[str]:
-    """Compile a pattern of lines. `<field>` stands for a number, or for what `fields` says."""
-    parts = {name: fields.get(name, _NUMBER) for name in FIELDS}
-    for name, part in parts.items():
-        text = text.replace(f"<{name}>", f"(?P<{name}>{part})")
-    return re.compile(text, re.MULTILINE)
-
-
 def pattern_of_user(text: str) -> "LogFormat":
     """Return the importer of logs whose results match a regular expression.
 
@@ -76,14 +69,14 @@ def pattern_of_user(text: str) -> "LogFormat":
         UserError: it is no regular expression, or it has other groups than `FIELDS`, or none.
     """
     try:
-        result = re.compile(text, re.MULTILINE)
+        groups = re.compile(text).groupindex.keys()
     except re.error as error:
         raise UserError(f"--pattern {text[:60]}: is no regular expression ({error})") from None
-    unknown = sorted(set(result.groupindex) - set(FIELDS))
-    if unknown or not result.groupindex:
-        problem = f"group {unknown[0]} is not known" if unknown else "has no named group"
+    if not groups or groups - FIELDS.keys():
+        unknown = ", ".join(sorted(groups - FIELDS.keys()))
+        problem = f"group {unknown} is not known" if unknown else "has no named group"
         raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
-    return LogFormat(result=result, example=text, warm_up=1)
+    return LogFormat(result=text, example=text, warm_up=1)
 
 
 @dataclass(frozen=True)
@@ -100,17 +93,17 @@ class LogFormat:
         warm_up: number of first results that are left out, if there are more.
     """
 
-    result: re.Pattern[str]
+    result: str
     example: str
-    whole: re.Pattern[str] | None = None
-    settings: tuple[re.Pattern[str], ...] = ()
-    start: re.Pattern[str] | None = None
-    refused: Mapping[re.Pattern[str], str] = field(default_factory=dict)
+    whole: str = ""
+    settings: tuple[str, ...] = ()
+    start: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
     warm_up: int = 0
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
-        return starts_with(path, self.start or self.result)
+        return starts_with(path, _lines(self.start or self.result))
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -121,24 +114,27 @@ class LogFormat:
         """
         text = text_of(path)
         for sign, reason in self.refused.items():
-            if found := sign.search(text):
+            if found := _lines(sign).search(text):
                 raise _refusal(path, text, found, reason)
-        first, said = self.result.search(text), dict[str, str]()
+        results, said = [*_lines(self.result).finditer(text)], dict[str, str]()
         for setting in self.settings:
-            lines = list(setting.finditer(text))
+            lines = [*_lines(setting).finditer(text)]
             for line in lines:
-                late = first is not None and line.start() > first.start()
+                late = results and line.start() > results[0].start()
                 if late or line.groups() != lines[0].groups():
                     other = "another run begins; give each its own file"
                     raise _refusal(path, text, line, other)
             said |= lines[0].groupdict("") if lines else {}
-        results = [line.groupdict("") for line in self.result.finditer(text)]
-        if not results and self.whole is not None:
-            results = [line.groupdict("") for line in self.whole.finditer(text)]
+        if not results and self.whole:
+            results = [*_lines(self.whole).finditer(text)]
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
         rows = results[self.warm_up if len(results) > self.warm_up else 0 :]
-        return pd.DataFrame([_columns(path, said | row) for row in rows])
+        return pd.DataFrame([_columns(path, said | row.groupdict("")) for row in rows])
+
+
+def _lines(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
 
 
 def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -157,8 +153,9 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
         whole, each = row.pop("global_batch"), row["batch_per_worker"]
-        row["nodes"] = round(whole / each) if each else 0
-        if not row["nodes"] or abs(row["nodes"] * each / whole - 1) > 1e-6:
+        nodes = whole / each if each else 0.0
+        row["nodes"] = round(nodes) if nodes <= MOST_NODES else 0
+        if not row["nodes"] or abs(row["nodes"] / nodes - 1) > 1e-6:
             raise UserError(
                 f"{path}: a batch of {whole:g} with {each:g} per device is not that of a whole "
                 "number of devices"

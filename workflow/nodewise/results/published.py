@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS
+from nodewise.results.columns import COLUMNS, PUBLISHED
 from nodewise.results.table_files import typed
 
 _FOLDERS = (  # of a clone, or of an installed package
@@ -16,6 +16,7 @@ _FOLDERS = (  # of a clone, or of an installed package
 )
 FOLDER = next((folder.resolve() for folder in _FOLDERS if folder.is_dir()), _FOLDERS[-1])
 BYTES_PER_WEIGHT = 4  # float32
+PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 TRAINING_EXAMPLES = 60_000  # of both MNIST and Fashion-MNIST
 
 RUNS = {
@@ -75,4 +76,4 @@ def runs() -> pd.DataFrame:
         speedup=rate / alone,
         kind="published",
     )
-    return typed(rows, PUBLISHED_RUNS)
+    return typed(rows, COLUMNS["published_runs"])

@@ -5,10 +5,10 @@ import pandas as pd
 from nodewise.core.units import kind_label
 from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 from nodewise.results.curve_points import lines_over_nodes
+from nodewise.results.published import PUBLISHED_STRATEGY
 
 Tables = dict[str, pd.DataFrame]
 
-PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
 FEW_STRATEGIES = 2  # up to this many, besides `single`, get a chart each
@@ -223,13 +223,6 @@ def speedups(curves: pd.DataFrame) -> pd.DataFrame:
     rows["kind"] = _labels(rows)
     several = rows.groupby([*GROUP, "line"])["nodes"].transform("nunique") > 1
     return rows[several].reset_index(drop=True)
-
-
-def epochs(tables: Tables) -> pd.DataFrame:
-    """Return the table `epochs` of the cells that trained whole epochs, with labels as kinds."""
-    whole = tables["cells"].loc[tables["cells"]["whole_epochs"], "cell_id"]
-    rows = tables["epochs"][tables["epochs"]["cell_id"].isin(whole)].reset_index(drop=True)
-    return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
 def _trainings(tables: Tables) -> pd.DataFrame:

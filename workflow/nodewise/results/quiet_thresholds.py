@@ -10,18 +10,13 @@ from nodewise.core.units import write_percent
 from nodewise.results.record import Conditions
 
 MAX_BLOCKS = 3  # after these, the last one is kept and flagged
-
-REFERENCE_MOVED = 0.10
-STOLEN = 0.02
-FOREIGN = 0.10
-OVER_SHARE = 0.05
-
-IN_WORDS = (
-    f"the reference step changed by more than {write_percent(REFERENCE_MOVED)} during the block",
-    f"the hypervisor took more than {write_percent(STOLEN)} of the cores' time (steal time)",
-    f"other processes used more than {write_percent(FOREIGN)} of the cores' time",
-    f"a node exceeded its share of a core by more than {write_percent(OVER_SHARE)}",
-)
+THRESHOLDS = {
+    "the reference step changed by {} during the block": 0.10,
+    "the hypervisor took {} of the cores' time (steal time)": 0.02,
+    "other processes used {} of the cores' time": 0.10,
+    "a node exceeded its share of a core by {}": 0.05,
+}
+"""The largest allowed value of each disturbance, by the sentence that says it."""
 
 
 def failed(
@@ -35,22 +30,15 @@ def failed(
         cores: number of cores that this process may use, for example in a container.
         host_cores: number of all cores of the machine; steal time is reported for all of them.
     """
-    reasons = []
-    moved = seen.reference_after_us / seen.reference_before_us - 1
-    if abs(moved) > REFERENCE_MOVED:
-        than = "more" if moved > 0 else "less"
-        by = write_percent(abs(moved))
-        reasons.append(f"the reference step took {by} {than} after the block than before")
-    whole = seen.window_s * host_cores
-    if seen.stolen_s > STOLEN * whole:
-        stolen = write_percent(seen.stolen_s / whole)
-        reasons.append(f"the hypervisor took {stolen} of the cores' time (steal time)")
-    whole = seen.window_s * cores
-    if seen.foreign_cpu_s > FOREIGN * whole:
-        foreign = write_percent(seen.foreign_cpu_s / whole)
-        reasons.append(f"other processes used {foreign} of the cores' time")
-    for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):
-        if node.cpu_s > (1 + OVER_SHARE) * share * seen.window_s:
-            used = node.cpu_s / seen.window_s
-            reasons.append(f"node {rank} used {used:.3f} of a core instead of {share:g}")
-    return reasons
+    used = (node.cpu_s / share for node, share in zip(seen.nodes, shares, strict=True))
+    values = (
+        abs(seen.reference_after_us / seen.reference_before_us - 1),
+        seen.stolen_s / (seen.window_s * host_cores),
+        seen.foreign_cpu_s / (seen.window_s * cores),
+        max(used, default=0.0) / seen.window_s - 1,
+    )
+    return [
+        sentence.format(write_percent(value))
+        for (sentence, most), value in zip(THRESHOLDS.items(), values, strict=True)
+        if value > most
+    ]

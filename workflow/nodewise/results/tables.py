@@ -1,7 +1,8 @@
 """Build the tables of a study from its records. Without records they are empty."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,14 +22,11 @@ from nodewise.results.cell_rows import (
 from nodewise.results.columns import (
     AXES,
     CELLS,
+    COLUMNS,
     CURVE_KEY,
     CURVES,
-    EPOCHS,
-    NOISE_SCALE,
-    OBSERVATIONS,
     ONE_NODE_KEY,
     PUBLISHED,
-    PUBLISHED_RUNS,
     SINGLE,
     SPLIT,
 )
@@ -86,22 +84,17 @@ def build_tables(
     ]
     noise_scales = [read_json(NoiseScale, path) for path in noise_scale_paths]
     _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
-    return {
+    tables: dict[str, pd.DataFrame | Iterable[dict[str, Any]]] = {
         "cells": cells,
-        "epochs": typed((row for record in records for row in epoch_rows(record)), EPOCHS),
-        "observations": typed(
-            (row for record in records for row in observation_rows(record)), OBSERVATIONS
-        ),
+        "epochs": (row for record in records for row in epoch_rows(record)),
+        "observations": (row for record in records for row in observation_rows(record)),
         "curves": curves,
-        "curve_points": pd.concat(points, ignore_index=True),
-        "noise_scale": typed(
-            (row for measured in noise_scales for row in noise_rows(measured)), NOISE_SCALE
-        ),
+        "curve_points": pd.concat(points),
+        "noise_scale": (row for measured in noise_scales for row in noise_rows(measured)),
         "published": published,
-        "published_runs": typed(
-            published_runs if published_runs is not None else (), PUBLISHED_RUNS
-        ),
+        "published_runs": published_runs if published_runs is not None else (),
     }
+    return {name: typed(rows, COLUMNS[name]) for name, rows in tables.items()}
 
 
 def _read_all(paths: Sequence[Path]) -> list[Record]:

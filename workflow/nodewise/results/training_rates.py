@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.csv_file import Number
+from nodewise.results.csv_file import parse_number
 
-_RATE = Number(1e-9, 1e12)
 _STEPS = re.compile(r"(^|[\W_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
 _EXAMPLES = re.compile(r"(^|[\W_])(examples|samples|images)(_per_|/)sec(ond)?$")
 _OTHER = re.compile(r"eval|evaluate|evaluation|infer.*|pred.*|sanity|test|testing|val|valid.*")
@@ -64,7 +63,7 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
         )
     (name,) = names
     try:
-        table = pd.DataFrame({clock: [_RATE.read(value) for value in logged[name]]})
+        table = pd.DataFrame({clock: [parse_number(value, 1e-9, 1e12) for value in logged[name]]})
     except ValueError as error:
         raise UserError(f"{path}: {name}: {error}") from None
     validated = ", which includes any validation" if "epoch" in _words(name) else ""

@@ -12,7 +12,9 @@ from nodewise.report.context import ReportContext
 from nodewise.report.finding import Finding, figures_of
 from nodewise.report.html import number, text
 from nodewise.report.tables import EVIDENCE, POINT, Column
-from nodewise.results import comparisons
+from nodewise.results.comparisons import never_wait, on_devices
+from nodewise.results.queries import Tables, with_labels
+from nodewise.results.tables import one_node_reference
 
 _ACCURACY = [
     *POINT,
@@ -32,7 +34,7 @@ _TRAINING = [
 @answer("accuracy", order=4)
 def accuracy_cost(study: ReportContext) -> Finding:
     """Compare accuracies after the same number of epochs on several nodes and on one node."""
-    rows = comparisons.accuracies_beside_one(study.tables)
+    rows = accuracies_beside_one(study.tables)
     rows = evidence.check_accuracies(rows, study.tables, other="_one")
     asked = Finding(
         "accuracy",
@@ -90,3 +92,29 @@ def _changes(rows: pd.DataFrame) -> Markup:
         *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy_one", "accuracy")),
         worst["of"],
     )
+
+
+def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
+    """Return the accuracies of our trainings on several nodes and on one node.
+
+    They trained whole epochs, with the same number of epochs and the same batch per worker.
+    `accuracy` is that of the test examples if both trainings have one, else of the training
+    examples. `accuracy_one` is the one on one node, and `change` the difference. Cautions are kept
+    only for asynchronous strategies: what disturbs step times does not change the accuracy of
+    synchronous ones.
+    """
+    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
+    ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
+    ours = with_labels(ours[~on_devices(ours)])
+    ours = ours.assign(
+        label=ours["accuracy_label"], flags=ours["flags"].where(never_wait(ours), "")
+    )
+    key = ["study", "experiment", "model", "dataset", "cluster", "kind", "data_origin", "epochs"]
+    values = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
+    rows = one_node_reference(ours.drop(columns="cell_id_one"), [*key, "batch_per_worker"], values)
+    rows = rows[(rows["nodes"] > 1) & rows["cell_id_one"].notna()]
+    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
+    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
+    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
+    of = tested.map({True: "test", False: "training"})
+    return rows.assign(accuracy=accuracy, accuracy_one=one, change=accuracy - one, of=of)

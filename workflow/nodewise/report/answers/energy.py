@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
@@ -12,7 +13,10 @@ from nodewise.report.context import ReportContext
 from nodewise.report.finding import Finding
 from nodewise.report.html import badge, number, text
 from nodewise.report.tables import EVIDENCE, POINT, Column
-from nodewise.results import comparisons
+from nodewise.results.cautions import cautions_of_launches
+from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, SINGLE
+from nodewise.results.comparisons import flags_with_one, on_devices
+from nodewise.results.queries import Tables
 
 _ENERGY = [
     *POINT,
@@ -26,7 +30,7 @@ _ENERGY = [
 @answer("energy", order=6)
 def energy_cost(study: ReportContext) -> Finding:
     """Compare the energy of a thousand examples on several nodes with that on one node."""
-    rows = evidence.check_times(comparisons.energies(study.tables), study.tables, other="_one")
+    rows = evidence.check_times(_energies(study.tables), study.tables, other="_one")
     asked = Finding("energy", "What does it cost in energy?", "cells", rows=rows, columns=_ENERGY)
     counting = evidence.select(rows)
     if counting.empty:
@@ -60,3 +64,32 @@ def energy_cost(study: ReportContext) -> Finding:
         )
     cells = [least["cell_id"], most["cell_id"]]
     return replace(asked, answer=answer, cells=cells, limits=limits)
+
+
+def _energies(tables: Tables) -> pd.DataFrame:
+    """Return the energy per thousand examples on several nodes and on one node.
+
+    There is one row per point, with medians over launches: `energy_j`, `energy_one_j` on one node,
+    and their `ratio`. `label` is the kind of both: `estimated` unless both were metered.
+    """
+    cells = tables["cells"]
+    cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
+    examples = (cells["steps"] * cells["global_batch"]).astype("float64")
+    cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
+    points = cells.groupby(CURVE_KEY, as_index=False).agg(
+        energy_j=("energy_j", "median"),
+        label=("energy_kind", "min"),  # "estimated" if any launch is
+        flags=("flags", cautions_of_launches),
+        exchange=("exchange", "first"),
+        cell_id=("cell_id", "first"),
+        repeats=("cell_id", "size"),
+    )
+    alone = points.loc[points["strategy"] == SINGLE].drop(columns=["strategy", "nodes", "exchange"])
+    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
+    rows = rows.merge(alone, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
+    return rows.assign(
+        label=rows["label"].where(rows["label"] == rows["label_one"], "estimated"),
+        flags=flags_with_one(rows),
+        energy_one_j=rows["energy_j_one"],
+        ratio=rows["energy_j"] / rows["energy_j_one"],
+    )

@@ -22,17 +22,26 @@ from nodewise.report.figures._encodings import (
 )
 from nodewise.report.figures._series import Series, by_series
 from nodewise.report.figures._words import values_in_words
-from nodewise.results import queries
 from nodewise.results.columns import SINGLE
+from nodewise.results.queries import Tables, with_labels
 
 _LINE = ["nodes", "batch_per_worker", "strategy"]
 _MOVING = (
     "taken while the weights were still changing. Lines are the median over launches, shaded from "
     "the least to the most."
 )
+
+
+def _epochs(tables: Tables) -> pd.DataFrame:
+    """Return the table `epochs` of the cells that trained whole epochs, with labels as kinds."""
+    whole = tables["cells"].loc[tables["cells"]["whole_epochs"], "cell_id"]
+    rows = tables["epochs"][tables["epochs"]["cell_id"].isin(whole)].reset_index(drop=True)
+    return rows.assign(kind=with_labels(rows)["accuracy_label"])
+
+
 _DECLARED: dict[str, Any] = {
     "tables": "cells epochs",
-    "rows": queries.epochs,
+    "rows": _epochs,
     "axes": ["experiment", "model", "dataset", "kind"],
     "lines": _LINE,
     "section": "Loss and accuracy by epoch",

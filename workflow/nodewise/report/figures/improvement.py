@@ -19,7 +19,8 @@ from nodewise.report.figures._encodings import (
 )
 from nodewise.report.figures._series import Series, colours_of
 from nodewise.results import queries
-from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
+from nodewise.results.published import PUBLISHED_STRATEGY
+from nodewise.results.queries import LAUNCHES
 
 
 @figure(

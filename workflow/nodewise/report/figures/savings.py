@@ -10,7 +10,7 @@ from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _formula_findings, figure
 from nodewise.report.figures._encodings import dashed_by_role, legend_columns, nodes_axis, tooltip
 from nodewise.results import published
-from nodewise.results.queries import PUBLISHED_STRATEGY
+from nodewise.results.published import PUBLISHED_STRATEGY
 
 _TITLE = "Training time saved by more nodes, mean over the models"
 _FORESEEN = "foreseen by the study"

@@ -22,7 +22,8 @@ from nodewise.report.figures._panels import MOST_OF_ONE_COLOUR
 from nodewise.report.figures._rows import MODEL
 from nodewise.report.figures._series import Series, by_series
 from nodewise.report.figures._words import values_in_words
-from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
+from nodewise.results.published import PUBLISHED_STRATEGY
+from nodewise.results.queries import LAUNCHES
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
 _LINE = ["cluster", "experiment", "line", "kind", "machine"]  # distinguish lines within a batch

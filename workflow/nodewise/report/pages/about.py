@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise import __version__
 from nodewise.core.intervals import DEVIATIONS, INTERVAL
-from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
+from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number, write_percent
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
@@ -97,7 +97,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "machines": table(_machines(study), _MACHINES),
         "runs": table(_runs(study.manifests), _RUNS) if study.manifests else None,
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
-        "thresholds": quiet_thresholds.IN_WORDS,
+        "thresholds": [
+            sentence.format(f"more than {write_percent(most)}")
+            for sentence, most in quiet_thresholds.THRESHOLDS.items()
+        ],
         "blocks": quiet_thresholds.MAX_BLOCKS,
         "flagged": int((study.cells["flags"] != "").sum()),
         "cells": len(study.cells),

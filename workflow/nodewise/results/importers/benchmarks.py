@@ -5,42 +5,42 @@ https://github.com/horovod/horovod/tree/master/examples (`*_synthetic_benchmark.
 """
 
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import LogFormat, pattern
+from nodewise.results.log_format import LogFormat
 
-_BATCHES = pattern(r"^Batch size:\s+<global_batch> global\s+<batch> per device")
+_BATCHES = r"^Batch size:\s+(?P<global_batch>[\d.]+) global\s+(?P<batch>[\d.]+) per device"
 
 IMPORTERS.add(
     "tf_cnn_benchmarks",
     LogFormat(
         start=_BATCHES,
-        settings=(pattern(r"^Model:\s+<curve>", curve=r"\S+"), _BATCHES),
-        result=pattern(r"^total images/sec: <samples_per_s>"),
+        settings=(r"^Model:\s+(?P<curve>\S+)", _BATCHES),
+        result=r"^total images/sec: (?P<samples_per_s>[\d.]+)",
         example="total images/sec: 1400.2",
-        refused={pattern(r"^Mode:\s+forward-only"): "a run of inference only; no training"},
+        refused={r"^Mode:\s+forward-only": "a run of inference only; no training"},
     ),
 )
 IMPORTERS.add(
     "horovod_benchmark",
     LogFormat(
         settings=(
-            pattern(r"^Model: <curve>", curve=r"\S+"),
-            pattern(r"^Batch size: <batch>"),
-            pattern(r"^Number of \w+: <devices>"),
+            r"^Model: (?P<curve>\S+)",
+            r"^Batch size: (?P<batch>\d+)",
+            r"^Number of \w+: (?P<devices>\d+)",
         ),
-        result=pattern(r"^Iter #\d+: <samples_per_s_per_device> img/sec per \w+"),
+        result=r"^Iter #\d+: (?P<samples_per_s_per_device>[\d.]+) img/sec per \w+",
         example="Iter #0: 145.0 img/sec per GPU",
     ),
 )
 IMPORTERS.add(
     "step_times",  # of the callback `data/templates/step_times.py`
     LogFormat(
-        start=pattern(r'"nodewise-step-times-1"'),
+        start=r'"nodewise-step-times-1"',
         settings=(
-            pattern(r'"model": "<curve>"', curve=r'[^"]+'),
-            pattern(r'"devices": <devices>'),
-            pattern(r'"batch_per_device": <batch>'),
+            r'"model": "(?P<curve>[^"]+)"',
+            r'"devices": (?P<devices>\d+)',
+            r'"batch_per_device": (?P<batch>[\d.]+)',
         ),
-        result=pattern(r"[\[,]\s*<step_s>(?=[,\s\]])", step_s=r"[\d.e-]+"),
+        result=r"[\[,]\s*(?P<step_s>[\d.e-]+)(?=[,\s\]])",
         example='"step_s": [0.031]',
     ),
 )

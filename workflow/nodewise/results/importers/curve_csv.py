@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.csv_file import Number, read_header, read_table
+from nodewise.results.csv_file import parse_number, read_header, read_table
 from nodewise.results.curve_rows import CurveRow
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, TEXT_LENGTH
@@ -33,7 +33,6 @@ COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
 
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _RECOGNISED = 3  # columns, so that a message can name the others
-_NUMBER = Number(1e-12, 1e18)
 _MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
 _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 
@@ -121,7 +120,7 @@ def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
         raise UserError(f"{place}, quantity: must be one of {', '.join(QUANTITIES)}")
     try:
         clock, unit_value = parse_unit(quantity, unit)
-        value = _NUMBER.read(texts.get("value", "")) * unit_value
+        value = parse_number(texts.get("value", "")) * unit_value
     except ValueError as error:
         raise UserError(f"{place}, value and unit: {error}") from None
     each = clock == "samples_per_s" and is_per_device(unit)

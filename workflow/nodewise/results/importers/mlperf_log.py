@@ -6,43 +6,42 @@ Times are from start to stop and include evaluations in between.
 Source: https://github.com/mlcommons/logging
 """
 
-import re
-
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import LogFormat, pattern
-
-_EVENT = r'^.*:::MLLOG \{{.*"time_ms": {time}, .*"key": "{key}", '
+from nodewise.results.log_format import LogFormat
 
 
-def _span(name: str, rest: str, **fields: str) -> re.Pattern[str]:
+def _event(key: str, time: str = r"\d+") -> str:
+    return rf'^.*:::MLLOG \{{.*"time_ms": {time}, .*"key": "{key}", '
+
+
+def _span(name: str) -> str:
     """Return the pattern of an epoch or run; some programs time several epochs together."""
-    start = _EVENT.format(time="<start_ms>", key=f"{name}_start")
-    stop = _EVENT.format(time="<stop_ms>", key=f"{name}_stop")
-    return pattern(rf'{start}(?:.*"epoch_count": <epochs>)?[\s\S]*?{stop}{rest}', **fields)
+    start = _event(f"{name}_start", r"(?P<start_ms>[\d.]+)")
+    stop = _event(f"{name}_stop", r"(?P<stop_ms>[\d.]+)")
+    return rf'{start}(?:.*"epoch_count": (?P<epochs>\d+))?[\s\S]*?{stop}'
 
 
-def _said(key: str, field: str, **fields: str) -> re.Pattern[str]:
-    event = _EVENT.format(time=r"\d+", key=key)
-    return pattern(rf'{event}"value": "?<{field}>\b', **fields)
+def _setting(key: str, field: str, value: str = r"[\d.]+") -> str:
+    return rf'{_event(key)}"value": "?(?P<{field}>{value})\b'
 
-
-_STOP, _START = (_EVENT.format(time=r"\d+", key=f"run_{end}") for end in ("stop", "start"))
 
 IMPORTERS.add(
     "mlperf_log",
     LogFormat(
-        start=pattern(r"^.*:::MLLOG \{"),
+        start=r"^.*:::MLLOG \{",
         settings=(
-            _said("submission_benchmark", "curve", curve=r"\w+"),
-            _said("global_batch_size", "global_batch"),
-            _said("number_of_ranks", "devices"),
-            _said("number_of_nodes", "hosts"),
-            _said("train_samples", "examples"),
+            _setting("submission_benchmark", "curve", r"\w+"),
+            _setting("global_batch_size", "global_batch"),
+            _setting("number_of_ranks", "devices"),
+            _setting("number_of_nodes", "hosts"),
+            _setting("train_samples", "examples"),
         ),
-        refused={pattern(rf"{_STOP}[\s\S]*{_START}"): "another run begins after it"},
-        result=_span("epoch", ""),
+        refused={
+            rf"{_event('run_stop')}[\s\S]*{_event('run_start')}": "another run begins after it"
+        },
+        result=_span("epoch"),
         # a run has an unknown number of epochs, so that `examples` are left out
-        whole=_span("run", r'.*"status": "success"<examples>', examples=""),
+        whole=_span("run") + r'.*"status": "success"(?P<examples>)',
         example=':::MLLOG {…, "key": "epoch_stop", …}',
     ),
 )

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
 from nodewise.core.errors import UserError
@@ -59,36 +59,29 @@ def _scalars(path: Path) -> dict[str, list[str]]:
     return scalars
 
 
-_TYPES = descriptor_pb2.FieldDescriptorProto
-_MESSAGES = {  # the fields that scalars need: number, type, and whether they are repeated
-    "Tensor": {
-        "dtype": (1, _TYPES.TYPE_INT32, False),
-        "tensor_content": (4, _TYPES.TYPE_BYTES, False),
-        "float_val": (5, _TYPES.TYPE_FLOAT, True),
-        "double_val": (6, _TYPES.TYPE_DOUBLE, True),
-    },
-    "Value": {
-        "tag": (1, _TYPES.TYPE_STRING, False),
-        "simple_value": (2, _TYPES.TYPE_FLOAT, False),
-        "tensor": (8, "Tensor", False),
-    },
-    "Summary": {"value": (1, "Value", True)},
-    "Event": {"summary": (5, "Summary", False)},
-}
+_EVENT = """
+name: "nodewise_event.proto"
+message_type { name: "Tensor"
+  field { name: "dtype" number: 1 type: TYPE_INT32 }
+  field { name: "tensor_content" number: 4 type: TYPE_BYTES }
+  field { name: "float_val" number: 5 type: TYPE_FLOAT label: LABEL_REPEATED }
+  field { name: "double_val" number: 6 type: TYPE_DOUBLE label: LABEL_REPEATED } }
+message_type { name: "Value"
+  field { name: "tag" number: 1 type: TYPE_STRING }
+  field { name: "simple_value" number: 2 type: TYPE_FLOAT }
+  field { name: "tensor" number: 8 type_name: "Tensor" } }
+message_type { name: "Summary"
+  field { name: "value" number: 1 type_name: "Value" label: LABEL_REPEATED } }
+message_type { name: "Event"
+  field { name: "summary" number: 5 type_name: "Summary" } }
+"""  # only the fields that scalars need
 
 
 @cache
 def event_class() -> Any:  # noqa: ANN401 (a class that is made here)
-    """Return the message class `Event` with the fields of `_MESSAGES`."""
-    file = descriptor_pb2.FileDescriptorProto(name="nodewise_event.proto")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field, (number, kind, repeated) in fields.items():
-            of = {"type_name": kind} if isinstance(kind, str) else {"type": kind}
-            label = _TYPES.LABEL_REPEATED if repeated else _TYPES.LABEL_OPTIONAL
-            message.field.add(name=field, number=number, label=label, **of)
+    """Return the message class `Event`."""
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(text_format.Parse(_EVENT, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Event"))
 
 
