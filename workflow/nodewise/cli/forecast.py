@@ -10,6 +10,7 @@ from nodewise.cli.options import (
     AsJson,
     BetweenNodes,
     Budget,
+    ConvergesLike,
     Deadline,
     EpochExamples,
     NodeNumbers,
@@ -19,11 +20,13 @@ from nodewise.cli.options import (
     Payload,
     PerNode,
     Precision,
+    SamplesToTarget,
     WithinNode,
     job_of,
     only_options,
     print_json,
     print_table,
+    print_unknown_target,
 )
 from nodewise.core.errors import UserError
 
@@ -57,6 +60,8 @@ def forecast_nodes(
     price: NodePrice = None,
     deadline: Deadline = None,
     budget: Budget = None,
+    converges_like: ConvergesLike = None,
+    samples_to_target: SamplesToTarget = None,
     machines: Annotated[Path | None, Option(help="CSV file of machines to compare.")] = None,
     device: Annotated[str | None, Option(help="The measured device, such as V100.")] = None,
     like: Annotated[str | None, Option(help="A model like yours, such as ResNet-50.")] = None,
@@ -110,7 +115,13 @@ def forecast_nodes(
         known, parameters=parameters, payload=payload, precision=precision, hidden=hidden
     )
     job = job_of(
-        examples or MANY_EXAMPLES, price, deadline, budget, name="epoch" if examples else MANY
+        examples or MANY_EXAMPLES,
+        price,
+        deadline,
+        budget,
+        converges_like=converges_like,
+        samples_to_target=samples_to_target,
+        name="epoch" if examples else MANY,
     )
     if machines is not None:
         if link or within or between or devices_per_node or price:
@@ -140,6 +151,7 @@ def forecast_nodes(
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
             print_table(answers_rows(answers, marks=True))
             _print_standing(answers, per_node, within, between)
+            print_unknown_target(job)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 

@@ -85,7 +85,7 @@ def read_numbers(
     devices: int | None,
     others: Sequence[str],
 ) -> tuple[Posted, ...]:
-    """Read the numbers of few and many devices, and others such as `2=95ms`, in this quantity.
+    """Read the numbers of few and many devices, and others such as `2=95ms`.
 
     Raises:
         UserError: a number is missing or not allowed.
@@ -101,20 +101,7 @@ def read_numbers(
         if not count.isdecimal() or not value or not one_devices < int(count) < devices:
             raise UserError(f"--at {text[:60]}: must be devices=value, between --one and --many")
         posted.append(read_number("--at", value, int(count)))
-    posted = [*sorted(posted), read_number("--many", many, devices)]
-    check_same(posted)
-    return tuple(posted)
-
-
-def check_same(posted: Sequence[Posted]) -> None:
-    """Refuse numbers of different quantities.
-
-    Raises:
-        UserError: two numbers differ in what they are.
-    """
-    for one in posted:
-        if one.clock != posted[0].clock:
-            raise UserError(f"{posted[0]}, but {one}: must be of the same quantity")
+    return (*sorted(posted), read_number("--many", many, devices))
 
 
 def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Given]:
