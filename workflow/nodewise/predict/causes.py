@@ -168,8 +168,7 @@ class Setup:
     def link_measured(self) -> bool:
         """Whether the link in question was measured, so that it is the one in use."""
         link = self.cluster.between if self.across else self.cluster.within
-        measured = ("calibrated", "all_reduces")
-        return link is not None and all(family in measured for family, _ in link.ways)
+        return link is not None and set(link) <= {"calibrated", "all_reduces"}
 
     @property
     def examples_known(self) -> bool:
