@@ -64,7 +64,6 @@ def forecast_nodes(
     samples_to_target: SamplesToTarget = None,
     machines: Annotated[Path | None, Option(help="CSV file of machines to compare.")] = None,
     device: Annotated[str | None, Option(help="The measured device, such as V100.")] = None,
-    like: Annotated[str | None, Option(help="A model like yours, such as ResNet-50.")] = None,
     cases: Annotated[Path | None, Option(help="CSV file of cases, in place of all else.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +85,7 @@ def forecast_nodes(
     known) a row also has samples, samples_low and samples_high.
 
     With --machines, kinds and numbers of machines are compared, with the published
-    speeds of their devices (--device, --like). Whole machines are paid for. Columns:
+    speeds of their devices (--device). Whole machines are paid for. Columns:
     name, price (of an hour), devices, within, between, and device (V100) or speed.
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
@@ -132,15 +131,15 @@ def forecast_nodes(
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
-        rows = compare_machines(kinds, known, training, counts, job=job, device=device, model=like)
+        rows = compare_machines(kinds, known, training, counts, job=job, device=device)
         if as_json:
             print_json(rows)
         else:
             typer.echo(best_machines(rows, job))
             print_table(machines_rows(rows, job))
     else:
-        if device or like:
-            raise UserError("--device and --like: have no effect without --machines")
+        if device:
+            raise UserError("--device: has no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         cluster = forecast.cluster_of(
