@@ -12,7 +12,11 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from nodewise.data.formats import cifar_binary, idx
+from mistakes import user_error
+from nodewise.data import Dataset, load, prepare
+from nodewise.data.formats import cifar_binary
+from nodewise.data.formats.idx import header
+from nodewise.data.manifest import Manifest
 
 TRAIN, TEST, CLASSES = 60, 20, 10
 NAMES = {
@@ -32,7 +36,7 @@ def contents(seed: int = 0) -> dict[str, bytes]:
         labels = rng.integers(0, CLASSES, examples).astype(np.uint8)
         labels[0] = CLASSES - 1
         for kind, array in (("images", images), ("labels", labels)):
-            made[f"{split}_{kind}"] = idx.header(array.shape) + array.tobytes()
+            made[f"{split}_{kind}"] = header(array.shape) + array.tobytes()
     return made
 
 
@@ -80,14 +84,6 @@ def write_registry(path: Path, sample: dict[str, Any]) -> Path:
     """Write a registry with one dataset, whose name is `sample`, and return its path."""
     path.write_text(yaml.safe_dump({"sample": sample}), encoding="utf-8")
     return path
-
-
-def write_mirror(folder: Path, told: dict[str, bytes] | None = None) -> Path:
-    """Write the dataset's files, compressed, to `folder`/sample, and return `folder`."""
-    (folder / "sample").mkdir(parents=True)
-    for role, content in (told or contents()).items():
-        (folder / "sample" / NAMES[role]).write_bytes(gzip.compress(content, 1, mtime=0))
-    return folder
 
 
 COLOUR_CLASSES = ["cat", "dog", "hen"]
@@ -191,42 +187,22 @@ def image_release(packed: bytes, *folders: str) -> dict[str, Any]:
     return {"format": "image_zip", "note": "smaller", "folders": list(folders), "file": told}
 
 
-def review_release(packed: bytes, vocabulary: bytes) -> dict[str, Any]:
-    """Return a release of texts, with its vocabulary in another folder."""
-    return {
-        "format": "review_zip",
-        "folder": "reviews",
-        "file": file("reviews.zip", packed, URL),
-        "vocabulary": file("vocab.txt", vocabulary, URL) | {"folder": "words"},
-        "vocabulary_size": len(WORDS),
-    }
-
-
-def review_entry(packed: bytes, vocabulary: bytes, **changes: Any) -> dict[str, Any]:
-    """Return the registry entry of a dataset of 9 + 3 texts."""
-    told = {
-        "synthetic": True,
-        "classes": ["neg", "pos"],
-        "shape": [REVIEW_TOKENS],
-        "dtype": "uint16",
-        "train_examples": 9,
-        "test_examples": 3,
-        "split_seed": 3,
-        "releases": [review_release(packed, vocabulary)],
-    }
-    return entry() | told | changes
-
-
 def vocabulary() -> bytes:
     """Return the vocabulary file of `WORDS`."""
     return "".join(f"{word}\n" for word in WORDS).encode()
 
 
+def idx(told: dict[str, bytes] | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the registry entry of a dataset in IDX files, and a mirror's files by path."""
+    told = told or contents()
+    packed = {f"sample/{NAMES[role]}": gzip.compress(c, 1, mtime=0) for role, c in told.items()}
+    return entry(told), packed
+
+
 def made(name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return a complete dataset of one kind: its registry entry, and a mirror's files by path."""
     if name == "idx":
-        packed = {f"sample/{NAMES[role]}": gzip.compress(c) for role, c in contents().items()}
-        return entry(), packed
+        return idx()
     if name == "cifar_binary":
         archive = tarred(binary_batches())
         return colour_entry(binary_release(archive)), {"sample/binary.tar.gz": archive}
@@ -236,12 +212,74 @@ def made(name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
             image_release(archive, "all/train", "all/test"), train_examples=12, test_examples=6
         )
         return told, {"sample/images.zip": archive}
-    if name == "image_zip, one folder":
-        archive = zipped(pictures(("all",), (5,)))
-        told = colour_entry(image_release(archive, "all"), train_examples=11)
-        return told, {"sample/images.zip": archive}
-    archive, words = zipped(reviews(6)), vocabulary()
-    return review_entry(archive, words), {"sample/reviews.zip": archive, "words/vocab.txt": words}
+    archive = zipped(pictures(("all",), (5,)))
+    told = colour_entry(image_release(archive, "all"), train_examples=11)
+    return told, {"sample/images.zip": archive}
+
+
+def review_sample(
+    change: dict[str, bytes], vocabulary: bytes
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return a dataset of 9 + 3 texts, some of them changed: its entry, and files by path."""
+    packed = zipped(reviews(6) | change)
+    release = {
+        "format": "review_zip",
+        "folder": "reviews",
+        "file": file("reviews.zip", packed, URL),
+        "vocabulary": file("vocab.txt", vocabulary, URL) | {"folder": "words"},
+        "vocabulary_size": len(WORDS),
+    }
+    told = {
+        "synthetic": True,
+        "classes": ["neg", "pos"],
+        "shape": [REVIEW_TOKENS],
+        "dtype": "uint16",
+        "train_examples": 9,
+        "test_examples": 3,
+        "split_seed": 3,
+        "releases": [release],
+    }
+    return entry() | told, {"sample/reviews.zip": packed, "words/vocab.txt": vocabulary}
+
+
+class Sample:
+    """A registry with one dataset, a mirror with its files, a cache and an output folder."""
+
+    def __init__(
+        self,
+        root: Path,
+        told: dict[str, Any] | None = None,
+        files: dict[str, bytes] | None = None,
+    ) -> None:
+        if told is None or files is None:
+            told, files = idx()
+        root.mkdir(exist_ok=True)
+        self.registry = write_registry(root / "registry.yaml", told)
+        self.mirror = write_files(root / "mirror", files)
+        self.cache, self.out = root / "cache", root / "out"
+
+    def prepare(self, **changes: Any) -> Manifest:
+        """Prepare the dataset; `changes` are arguments that differ from the usual ones."""
+        arguments: dict[str, Any] = {
+            "registry": self.registry,
+            "cache": self.cache,
+            "mirror": str(self.mirror),
+            "source": "any",
+            "out": self.out,
+            "seed": 1,
+        }
+        return prepare("sample", **(arguments | changes))
+
+    def load(self, **changes: Any) -> Dataset:
+        """Prepare the dataset and load it."""
+        self.prepare(**changes)
+        return load(self.out / "manifest.json")
+
+    def refused(self, **changes: Any) -> str:
+        """Prepare the dataset, and return the one-line reason why that is refused."""
+        line = user_error(self.prepare, **changes)
+        assert not (self.out / "manifest.json").exists()
+        return line
 
 
 PICTURES = ("idx", "cifar_binary", "image_zip, two folders", "image_zip, one folder")

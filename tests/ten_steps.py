@@ -10,14 +10,11 @@ case fails, OUT/CASE/failure.txt says why.
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from local_job import run_workers
-from nodewise.cluster import api, process
-from nodewise.cluster.local import Local
-from nodewise.core.errors import RefusedError
+import local_job
+from nodewise.cluster import api
 from nodewise.strategies import STRATEGIES
 
 STEPS = 10
@@ -36,47 +33,28 @@ class Case(NamedTuple):
 
 
 def main(out: Path, cases: dict[str, Case], cluster: api.Cluster | None = None) -> None:
-    cluster = cluster or Local(max(case.nodes for case in cases.values()))
-
-    def met(name: str, pids: list[int]) -> None:
-        if name == "placed":
-            cluster.connect(pids)
-
-    with cluster.open():
-        for name, case in cases.items():
-            (out / name).mkdir()
-            try:
-                workers = 1 if STRATEGIES[case.strategy].one_process else case.nodes
-                train = partial(train_on, case=case, out=out / name)
-                run_workers(cluster, workers, train, out / name, on_meeting=met)
-            except (process.WorkerError, RefusedError) as error:
-                (out / name / "failure.txt").write_text(str(error))
+    local_job.train_cases(out, cases, train, cluster)
 
 
-def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
-    strategy, given, nodes, optimizer = case
+def train(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
     import keras
     import numpy as np
     import tensorflow as tf
 
     from nodewise.models import registry
-    from nodewise.strategies.api import Job, Strategy
+    from nodewise.strategies.api import Strategy
 
     random = np.random.default_rng(7)
     x = random.integers(0, 256, (STEPS, GLOBAL_BATCH, 28, 28, 1), dtype=np.uint8)
     y = random.integers(0, 10, (STEPS, GLOBAL_BATCH), dtype=np.uint8)
 
     def make_optimizer() -> keras.optimizers.Optimizer:
-        if optimizer == "adam":
+        if case.optimizer == "adam":
             # With the default epsilon, 1e-7, rounding of gradients near zero becomes whole steps.
             return keras.optimizers.Adam(0.001, epsilon=1e-4)
-        if optimizer == "sgd_clipped":
+        if case.optimizer == "sgd_clipped":
             return keras.optimizers.SGD(0.1, global_clipnorm=CLIPPED_AT)
         return keras.optimizers.SGD(0.01, momentum=0.9)
-
-    entry = STRATEGIES[strategy]
-    options = entry.checked(given, nodes)
-    workers = 1 if entry.one_process else nodes
 
     def agree(trained: Strategy) -> None:
         """Make replicas that differ between steps equal; all others must be equal already."""
@@ -91,19 +69,10 @@ def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) ->
         return model
 
     rows = np.arange(GLOBAL_BATCH)
-    if not entry.whole_batches:
-        rows = np.array_split(rows, nodes)[rank]
-    job = Job(
-        rank,
-        nodes,
-        GLOBAL_BATCH,
-        3,
-        build,
-        options=options,
-        addresses=addresses[:workers],
-        batch=tuple(tf.TensorSpec(one[0][rows].shape, one.dtype) for one in (x, y)),
-    )
-    trained = STRATEGIES[strategy].worker().Strategy(job)
+    if not STRATEGIES[case.strategy].whole_batches:
+        rows = np.array_split(rows, case.nodes)[rank]
+    spec = tuple(tf.TensorSpec(one[0][rows].shape, one.dtype) for one in (x, y))
+    trained = local_job.make_strategy(case, rank, addresses, build, GLOBAL_BATCH, batch=spec)
     initial = trained.state()
     batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
     # The split form trains a copy of the fused form's weights, made at its first step.

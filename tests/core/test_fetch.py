@@ -94,7 +94,8 @@ def mirrored(tmp_path, content):
 
 
 def cached(tmp_path):
-    return [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    files = (path for path in (tmp_path / "cache").rglob("*") if path.is_file())
+    return [path for path in files if path.name != ".lock"]
 
 
 def test_the_first_source_that_has_the_file_is_used_and_the_cache_before_all(server, tmp_path):
@@ -145,6 +146,15 @@ def test_wrong_content_is_corrupt_and_never_stored(server, tmp_path, kind, bad):
     assert str(path) in str(error) and url in str(error)
     assert path.read_bytes() == bad
     assert cached(tmp_path) == []
+
+
+def test_a_download_removes_what_a_killed_one_left(server, tmp_path):
+    left = tmp_path / "cache/sample/.file.gz.12345678.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(CONTENT[:5])
+    server.files["/file.gz"] = CONTENT
+    path = get(tmp_path, f"{server.url}/file.gz").path
+    assert cached(tmp_path) == [path]
 
 
 def test_a_damaged_file_of_the_cache_is_replaced_or_named(server, tmp_path):

@@ -8,7 +8,6 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import make_datasets as make
-from nodewise.data import load, prepare
 from nodewise.data.formats.review_zip import _CONTROL, tokens
 
 VOCABULARY = [
@@ -67,21 +66,8 @@ def test_control_characters_are_dropped_before():
 
 
 def test_a_prepared_corpus(tmp_path):
-    entry, files = make.made("review_zip")
-    files["sample/reviews.zip"] = make.zipped(
-        make.reviews(6) | {"reviews/pos/cv005.txt": b"The go\x12od FILM"}
-    )
-    entry["releases"][0]["file"] = make.file("reviews.zip", files["sample/reviews.zip"], make.URL)
-    prepare(
-        "sample",
-        registry=make.write_registry(tmp_path / "registry.yaml", entry),
-        cache=tmp_path / "cache",
-        mirror=str(make.write_files(tmp_path / "mirror", files)),
-        source="official",
-        out=tmp_path / "out",
-        seed=1,
-    )
-    data = load(tmp_path / "out" / "manifest.json")
+    change = {"reviews/pos/cv005.txt": b"The go\x12od FILM"}
+    data = make.Sample(tmp_path, *make.review_sample(change, make.vocabulary())).load()
     assert data.train[0].shape == (9, make.REVIEW_TOKENS)
     assert data.train[0].dtype == np.uint16
     assert [file.name for file in data.manifest.files] == ["reviews.zip", "vocab.txt"]

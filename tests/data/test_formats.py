@@ -7,48 +7,25 @@ import pytest
 from PIL import Image
 
 import make_datasets as make
-from mistakes import user_error
-from nodewise.data import load, prepare
-
-
-def prepared(root, entry, files, *, source="any", name="out", seed=1):
-    """Prepare from a mirror that contains only `files`."""
-    mirror = make.write_files(root / f"mirror-{name}", files)
-    prepare(
-        "sample",
-        registry=make.write_registry(root / "registry.yaml", entry),
-        cache=root / "cache",
-        mirror=str(mirror),
-        source=source,
-        out=root / name,
-        seed=seed,
-    )
-    return load(root / name / "manifest.json")
-
-
-def refused(root, entry, files, **changes):
-    line = user_error(prepared, root, entry, files, **changes)
-    assert not (root / "out" / "manifest.json").exists()
-    return line
+from make_datasets import Sample
 
 
 @pytest.mark.parametrize("kind", make.PICTURES)
 def test_the_same_files_give_identical_arrays_whatever_the_seed_of_the_study(kind, tmp_path):
-    entry, files = make.made(kind)
-    prepared(tmp_path, entry, files, seed=1)
-    prepared(tmp_path, entry, files, seed=2, name="again")
-    written = sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix)
+    sample = Sample(tmp_path, *make.made(kind))
+    sample.prepare(seed=1)
+    sample.prepare(seed=2, out=tmp_path / "again")
+    written = sorted(path.name for path in sample.out.iterdir() if path.suffix)
     assert len(written) == 5
     for name in written:
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+        assert (sample.out / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
 # -- the binary form of CIFAR-10
 
 
 def test_cifar_binary_is_read_by_planes_and_in_order(tmp_path):
-    entry, files = make.made("cifar_binary")
-    data = prepared(tmp_path, entry, files)
+    data = Sample(tmp_path, *make.made("cifar_binary")).load()
     batches = make.binary_batches()
     first = batches["cifar-10-batches-bin/data_batch_1.bin"]
     height, width, _ = make.COLOUR_SHAPE
@@ -77,7 +54,7 @@ def seen(x, y):
 
 
 def test_two_folders_are_training_and_test(tmp_path):
-    data = prepared(tmp_path, *make.made("image_zip, two folders"))
+    data = Sample(tmp_path, *make.made("image_zip, two folders")).load()
     train, test = seen(data.train[0], data.train[1]), seen(data.test[0], data.test[1])
     assert sorted(train) == [(0, label, number) for label in range(3) for number in range(4)]
     assert sorted(test) == [(1, label, number) for label in range(3) for number in range(2)]
@@ -87,10 +64,10 @@ def test_two_folders_are_training_and_test(tmp_path):
 
 def test_one_folder_is_split_by_the_seed_of_the_registry(tmp_path):
     entry, files = make.made("image_zip, one folder")
-    data = prepared(tmp_path, entry, files)
+    data = Sample(tmp_path / "one", entry, files).load()
     train, test = seen(data.train[0], data.train[1]), seen(data.test[0], data.test[1])
     assert sorted(train + test) == [(0, label, number) for label in range(3) for number in range(5)]
-    other = prepared(tmp_path, entry | {"split_seed": 4}, files, name="other")
+    other = Sample(tmp_path / "other", entry | {"split_seed": 4}, files).load()
     assert seen(other.test[0], other.test[1]) != test
     assert other.manifest.sha256 != data.manifest.sha256
 
@@ -101,7 +78,7 @@ CAT = "all/cat/0002.jpg"
 def test_a_grey_picture_gets_three_equal_colours(tmp_path):
     packed = BytesIO()
     Image.new("L", (6, 8), 100).save(packed, "JPEG")
-    data = prepared(tmp_path, *photos({CAT: packed.getvalue()}))
+    data = Sample(tmp_path, *photos({CAT: packed.getvalue()})).load()
     pictures = np.concatenate([data.train[0], data.test[0]])
     assert any((picture == 100).all() for picture in pictures)
 
@@ -124,32 +101,30 @@ def both():
 
 def test_the_best_release_that_is_there_is_taken(tmp_path):
     entry, official, other = both()
-    assert prepared(tmp_path, entry, official | other, name="both").manifest.note is None
-    data = prepared(tmp_path, entry, other)
-    assert data.manifest.note == "smaller"
-    assert data.manifest.origin == "mirror"
-    assert [file.name for file in data.manifest.files] == ["images.zip"]
+    assert Sample(tmp_path / "both", entry, official | other).prepare().note is None
+    manifest = Sample(tmp_path / "other", entry, other).prepare()
+    assert (manifest.note, manifest.origin) == ("smaller", "mirror")
+    assert [file.name for file in manifest.files] == ["images.zip"]
 
 
 def test_official_refuses_a_release_that_is_not(tmp_path):
     entry, _, other = both()
-    line = refused(tmp_path, entry, other, source="official")
+    line = Sample(tmp_path, entry, other).refused(source="official")
     assert "binary.tar.gz is not available" in line
     assert "images.zip" not in line
 
 
 def test_official_without_any_official_release(tmp_path):
-    line = refused(tmp_path, *make.made("image_zip, one folder"), source="official")
+    line = Sample(tmp_path, *make.made("image_zip, one folder")).refused(source="official")
     assert "no release of it is the official content (smaller)" in line
 
 
 def test_a_damaged_release_is_passed_over_for_a_sound_one_only(tmp_path, caplog):
     entry, official, other = both()
     bad = {name: content[:-9] for name, content in official.items()}
-    data = prepared(tmp_path, entry, bad | other, name="passed")
-    assert data.manifest.note == "smaller"
+    assert Sample(tmp_path / "passed", entry, bad | other).prepare().note == "smaller"
     assert "another digest" in caplog.text
-    line = refused(tmp_path, entry | {"synthetic": True}, bad)
+    line = Sample(tmp_path / "bad", entry | {"synthetic": True}, bad).refused()
     assert "fix or remove the bad file" in line
     assert "images.zip is not available" in line
 
@@ -175,14 +150,6 @@ def images(packed, *folders):
     return make.colour_entry(release, train_examples=11), {"sample/images.zip": packed}
 
 
-def texts(change, words):
-    packed = make.zipped(make.reviews(6) | change)
-    return make.review_entry(packed, words), {
-        "sample/reviews.zip": packed,
-        "words/vocab.txt": words,
-    }
-
-
 @pytest.mark.parametrize(
     ("made", "told"),
     [
@@ -193,9 +160,12 @@ def texts(change, words):
         (lambda: images(b"<html>"), "File is not a zip file"),
         (lambda: images(b"<html>", "a", "b", "c"), "folders"),
         (lambda: images(b"<html>", "../a"), "folders"),
-        (lambda: texts({"reviews/neg/cv001.txt": b"caf\xe9"}, make.vocabulary()), "byte 0xe9"),
-        (lambda: texts({}, make.vocabulary()[:-2]), "vocab.txt: 9 entries"),
+        (
+            lambda: make.review_sample({"reviews/neg/cv001.txt": b"caf\xe9"}, make.vocabulary()),
+            "byte 0xe9",
+        ),
+        (lambda: make.review_sample({}, make.vocabulary()[:-2]), "vocab.txt: 9 entries"),
     ],
 )
 def test_what_does_not_fit_the_registry_is_one_line(tmp_path, made, told):
-    assert told in refused(tmp_path, *made())
+    assert told in Sample(tmp_path, *made()).refused()

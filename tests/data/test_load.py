@@ -9,22 +9,14 @@ import pytest
 
 import make_datasets
 from mistakes import user_error
-from nodewise.data import check_arrays, load, prepare
+from nodewise.data import check_arrays, load
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    root = tmp_path_factory.mktemp("prepared")
-    prepare(
-        "sample",
-        registry=make_datasets.write_registry(root / "r.yaml", make_datasets.entry()),
-        cache=root / "cache",
-        mirror=str(make_datasets.write_mirror(root / "mirror")),
-        source="official",
-        out=root / "out",
-        seed=1,
-    )
-    return root / "out"
+    sample = make_datasets.Sample(tmp_path_factory.mktemp("prepared"))
+    sample.prepare(source="official")
+    return sample.out
 
 
 @pytest.fixture

@@ -6,47 +6,19 @@ import numpy as np
 import pytest
 
 import make_datasets
-from make_datasets import NAMES
-from mistakes import user_error
-from nodewise.data import load, prepare
+from make_datasets import NAMES, Sample
+from nodewise.data import load
 
 ARRAYS = {"train_0.npy", "train_1.npy", "test_0.npy", "test_1.npy"}
 
 
-class Place:
-    """A registry, a mirror, a cache and an output folder in one temporary folder."""
-
-    def __init__(self, root, told=None, **changes):
-        self.root = root
-        self.told = told or make_datasets.contents()
-        self.entry = make_datasets.entry(self.told) | changes
-        self.registry = make_datasets.write_registry(root / "registry.yaml", self.entry)
-        self.cache = root / "cache"
-        self.out = root / "out"
-        self.mirror = make_datasets.write_mirror(root / "mirror", self.told)
-
-    def prepare(self, **changes):
-        arguments = {
-            "registry": self.registry,
-            "cache": self.cache,
-            "mirror": str(self.mirror),
-            "source": "any",
-            "out": self.out,
-            "seed": 1,
-        }
-        return prepare("sample", **(arguments | changes))
-
-    def refused(self, **changes):
-        """Prepare, and return the one-line reason why that is refused."""
-        return user_error(self.prepare, **changes)
-
-    def mirrored(self, role):
-        return self.mirror / "sample" / NAMES[role]
-
-
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
+def sample(tmp_path):
+    return Sample(tmp_path)
+
+
+def mirrored(sample, role):
+    return sample.mirror / "sample" / NAMES[role]
 
 
 def visible(folder):
@@ -57,20 +29,21 @@ def bytes_of(folder):
     return {name: (folder / name).read_bytes() for name in visible(folder)}
 
 
-def test_the_arrays_are_the_content_of_the_files(place):
-    manifest = place.prepare()
-    assert visible(place.out) == ARRAYS | {"manifest.json"}
-    data = load(place.out / "manifest.json")
+def test_the_arrays_are_the_content_of_the_files(sample):
+    told = make_datasets.contents()
+    manifest = sample.prepare()
+    assert visible(sample.out) == ARRAYS | {"manifest.json"}
+    data = load(sample.out / "manifest.json")
     assert data.manifest == manifest
     assert data.train[0].shape == (60, 28, 28, 1)
-    assert data.train[0].tobytes() == place.told["train_images"][16:]
-    assert data.train[1].tobytes() == place.told["train_labels"][8:]
-    assert data.test[0].tobytes() == place.told["test_images"][16:]
-    assert data.test[1].tobytes() == place.told["test_labels"][8:]
+    assert data.train[0].tobytes() == told["train_images"][16:]
+    assert data.train[1].tobytes() == told["train_labels"][8:]
+    assert data.test[0].tobytes() == told["test_images"][16:]
+    assert data.test[1].tobytes() == told["test_labels"][8:]
     assert manifest.origin == "mirror"
     assert manifest.seed is None
     assert manifest.title == "Sample images"
-    digests = [hashlib.sha256(place.told[role]).hexdigest() for role in NAMES]
+    digests = [hashlib.sha256(told[role]).hexdigest() for role in NAMES]
     assert [file.content_sha256 for file in manifest.files] == digests
     assert manifest.sha256 == digest_of(data)
 
@@ -85,62 +58,61 @@ def digest_of(data):
     return digest.hexdigest()
 
 
-def test_from_the_cache_comes_the_same_as_from_a_mirror(place):
-    first = place.prepare()
-    (place.cache).mkdir()
-    (place.mirror / "sample").rename(place.cache / "sample")
-    again = place.prepare(mirror=None, source="official", out=place.root / "again")
+def test_from_the_cache_comes_the_same_as_from_a_mirror(sample):
+    first = sample.prepare()
+    sample.cache.mkdir()
+    (sample.mirror / "sample").rename(sample.cache / "sample")
+    again = sample.prepare(mirror=None, source="official", out=sample.out.with_name("again"))
     assert (first.origin, again.origin) == ("mirror", "official")
     assert again.sha256 == first.sha256
-    assert bytes_of(place.root / "again").keys() == bytes_of(place.out).keys()
+    assert bytes_of(sample.out.with_name("again")).keys() == bytes_of(sample.out).keys()
 
 
-def test_without_any_source_synthetic_data_is_drawn_and_says_so(place, caplog):
-    manifest = place.prepare(mirror=None)
+def test_without_any_source_synthetic_data_is_drawn_and_says_so(sample, caplog):
+    manifest = sample.prepare(mirror=None)
     assert manifest.origin == "generated"
     assert manifest.seed == 1
     assert manifest.files == ()
     assert "generating synthetic data" in caplog.text
-    data = load(place.out / "manifest.json")
+    data = load(sample.out / "manifest.json")
     assert data.test[0].shape == (20, 28, 28, 1)
     assert set(data.train[1].tolist()) == set(range(10))
-    first = bytes_of(place.out)
-    place.prepare(mirror=None)
-    assert bytes_of(place.out) == first
-    assert place.prepare(mirror=None, seed=2).sha256 != manifest.sha256
+    first = bytes_of(sample.out)
+    sample.prepare(mirror=None)
+    assert bytes_of(sample.out) == first
+    assert sample.prepare(mirror=None, seed=2).sha256 != manifest.sha256
 
 
-def test_synthetic_data_and_real_files_are_never_mixed(place):
-    packed = place.mirrored("test_labels").read_bytes()
-    place.mirrored("test_labels").unlink()
-    manifest = place.prepare()
+def test_synthetic_data_and_real_files_are_never_mixed(sample):
+    packed = mirrored(sample, "test_labels").read_bytes()
+    mirrored(sample, "test_labels").unlink()
+    manifest = sample.prepare()
     assert (manifest.origin, manifest.files) == ("generated", ())
-    make_datasets.write_files(place.mirror / "sample", {NAMES["test_labels"]: packed})
-    assert place.prepare().origin == "mirror"  # as soon as it is there
+    make_datasets.write_files(sample.mirror / "sample", {NAMES["test_labels"]: packed})
+    assert sample.prepare().origin == "mirror"  # as soon as it is there
 
 
-def test_official_forbids_synthetic_data(place):
-    place.mirrored("test_labels").unlink()
-    line = place.refused(source="official")
+def test_official_forbids_synthetic_data(sample):
+    mirrored(sample, "test_labels").unlink()
+    line = sample.refused(source="official")
     assert "test-labels.gz is not available" in line
-    assert str(place.mirrored("test_labels")) in line
+    assert str(mirrored(sample, "test_labels")) in line
     assert "NODEWISE_DATASETS=DIR" in line
-    assert not place.out.joinpath("manifest.json").exists()
 
 
-def test_a_corrupt_file_is_never_replaced_by_synthetic_data(place):
-    path = place.mirrored("train_labels")
+def test_a_corrupt_file_is_never_replaced_by_synthetic_data(sample):
+    path = mirrored(sample, "train_labels")
     path.write_bytes(b"x")
-    line = place.refused()
+    line = sample.refused()
     assert str(path) in line
     assert "fix or remove" in line
-    assert not place.out.joinpath("manifest.json").exists()
 
 
 def test_a_dataset_without_synthetic_data(tmp_path):
-    place = Place(tmp_path, synthetic=False)
-    assert "NODEWISE_DATASETS" in place.refused(mirror=None)
-    assert place.prepare().origin == "mirror"
+    entry, files = make_datasets.idx()
+    sample = Sample(tmp_path, entry | {"synthetic": False}, files)
+    assert "NODEWISE_DATASETS" in sample.refused(mirror=None)
+    assert sample.prepare().origin == "mirror"
 
 
 @pytest.mark.parametrize(
@@ -155,13 +127,12 @@ def test_content_that_does_not_fit_the_registry(tmp_path, role, at, byte, told):
     content = bytearray(make_datasets.contents()[role])
     content[at] = byte
     # its checksum is right, and only its meaning is wrong
-    place = Place(tmp_path, make_datasets.contents() | {role: bytes(content)})
-    assert told in place.refused()
-    assert not place.out.joinpath("manifest.json").exists()
+    changed = make_datasets.idx(make_datasets.contents() | {role: bytes(content)})
+    assert told in Sample(tmp_path, *changed).refused()
 
 
-def test_a_run_that_fails_while_writing_leaves_no_manifest(place, monkeypatch):
-    place.prepare()
+def test_a_run_that_fails_while_writing_leaves_no_manifest(sample, monkeypatch):
+    sample.prepare()
     saved = []
 
     def full_disk(file, array, allow_pickle):
@@ -171,10 +142,10 @@ def test_a_run_that_fails_while_writing_leaves_no_manifest(place, monkeypatch):
 
     monkeypatch.setattr(np, "save", full_disk)
     with pytest.raises(OSError, match="No space left on device"):
-        place.prepare()
-    assert not place.out.joinpath("manifest.json").exists()
-    assert not list(place.root.rglob(".*"))
+        sample.prepare()
+    assert not sample.out.joinpath("manifest.json").exists()
+    assert not list(sample.out.parent.rglob(".*"))
 
 
-def test_a_seed_that_cannot_be_one(place):
-    assert "seed: -1; allowed: 0 and above" in place.refused(mirror=None, seed=-1)
+def test_a_seed_that_cannot_be_one(sample):
+    assert "seed: -1; allowed: 0 and above" in sample.refused(mirror=None, seed=-1)

@@ -119,10 +119,11 @@ def test_weak_scaling_with_a_high_efficiency_is_normal():
     answer = ask(f"--one '400 images/s' --many '3000 images/s' --devices 8 {RESNET}")
     assert answer["normal"]
     assert answer["decided"]
+    assert answer["causes"] == []
     assert answer["efficiency"] == pytest.approx(3000 / 3200)
 
 
-@pytest.mark.parametrize("efficiency", [0.95, 0.8, 0.3])
+@pytest.mark.parametrize("efficiency", [0.8, 0.3])
 def test_step_times_and_the_same_in_examples_per_second_have_the_same_causes(efficiency):
     steps = ask(f"--one 0.16s --many {0.16 / efficiency}s --devices 8 {RESNET}")
     rates = ask(f"--one '400 images/s' --many '{3200 * efficiency} images/s' --devices 8 {RESNET}")

@@ -1,118 +1,108 @@
-"""Three workers with compressed gradients have equal replicas, send few bytes and lose nothing.
+"""Three workers with compressed gradients have equal replicas, send few bytes and lose nothing."""
 
-The workers are real processes, each connected to all others; see compressed_job.py.
-"""
-
-import compressed_job
 import numpy as np
 import pytest
-from compressed_job import EXAMPLES, NODES, RATE, STEPS, inputs
+import training_job
+from training_job import EXAMPLES, Case, linear_inputs, read, rows
 
-from nodewise.data import synthetic
-
+NODES, RATE = 3, 0.5
 DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
-OPTIONS = {
+LINEAR = {
     "dense": DENSE,
     "float16": {"method": "float16"},
     "threshold": {"method": "threshold", "threshold": 0.5},
     "top_k": {"method": "top_k", "share": 0.05},
     "warm_up": DENSE | {"warmup_steps": 5, "warmup_nodes": 2},
 }
-PICTURES = {
-    "dense": DENSE,
-    "float16": {"method": "float16"},
-    "threshold": {},
-    "top_k": {"method": "top_k"},
+RATIOS = {  # default options: how many times fewer bytes are sent
+    "dense": (DENSE, 0.95),
+    "float16": ({"method": "float16"}, 1.99),
+    "threshold": ({}, 30),
+    "top_k": ({"method": "top_k"}, 30),
 }
 
 
-def trained(run_job, what, out, options):
-    """Train; return label -> what each worker saved."""
-    run_job(compressed_job.main, what, out, options)
-    return {
-        label: [dict(np.load(out / f"{label}~{rank}.npz")) for rank in range(NODES)]
-        for label in options
-    }
+def case(model, options, **more):
+    return Case("compressed_sgd", NODES, model, options, "sgd", **more)
 
 
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory, run_job):
-    return trained(run_job, "linear", tmp_path_factory.mktemp("linear"), OPTIONS)
+    out = tmp_path_factory.mktemp("linear")
+    cases = {name: case("linear", options, split=True) for name, options in LINEAR.items()}
+    run_job(training_job.main, out, cases)
+    return {name: read(out, name) for name in cases}
 
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("pictures")
-    x, y = synthetic.draw(
-        (28, 28, 1), 10, STEPS * NODES * 32, seed=1, split=0, advance=lambda made: None
-    )
-    np.savez(out / "pictures.npz", x=x, y=y)
-    return trained(run_job, "pictures", out, PICTURES)
+    cases = {name: case("fashion_mlp", options) for name, (options, _) in RATIOS.items()}
+    run_job(training_job.main, out, cases)
+    return {name: read(out, name) for name in cases}
 
 
 def own_means():
-    """Return each worker's gradient in each step of a linear model, (workers, steps, inputs).
-
-    The loss of this model is its output, so its gradient is the mean of its inputs.
-    """
-    parts = np.split(inputs(), np.cumsum(EXAMPLES)[:-1], axis=1)
+    """Return each worker's gradient in each step of the linear model, (workers, steps, inputs)."""
+    parts = [linear_inputs()[:, rows(rank, NODES)] for rank in range(NODES)]
     return np.array([part.mean(axis=1) for part in parts])
 
 
-def moved(workers):
+def moved(done):
     """Return the change of the weights after each step, in units of gradients, (steps, inputs)."""
-    weights = workers[0]["weights"].astype(np.float64)
+    weights = done.arrays[0]["weights"]
     return (weights[0] - weights[1:]) / RATE
 
 
-@pytest.mark.parametrize("label", OPTIONS)
+@pytest.mark.parametrize("label", LINEAR)
 def test_replicas_are_equal_bit_by_bit_and_the_split_form_does_the_same_again(linear, label):
-    first = linear[label][0]
-    assert np.abs(np.diff(first["weights"], axis=0)).max(axis=1).all()
-    for worker in linear[label]:
-        np.testing.assert_array_equal(first["weights"], worker["weights"])
-        np.testing.assert_allclose(worker["again"], worker["weights"][-1], atol=1e-4)
+    weights, split = linear[label].all("weights"), linear[label].all("split")
+    assert np.abs(np.diff(weights[0], axis=0)).max(axis=1).all()
+    assert (weights == weights[0]).all()
+    np.testing.assert_allclose(split, weights[:, -1], atol=1e-4)
 
 
 @pytest.mark.parametrize("label", ["dense", "float16", "threshold", "top_k"])
 def test_what_was_not_applied_is_in_the_residuals(linear, label):
     """Weighted by examples, updates and residuals together equal the sum of all gradients."""
-    residual = np.average([w["residual"] for w in linear[label]], axis=0, weights=EXAMPLES)
-    gradients = np.average(own_means().sum(axis=1), axis=0, weights=EXAMPLES)
+    examples = [len(rows(rank, NODES)) for rank in range(NODES)]
+    residual = np.average(linear[label].all("residual"), axis=0, weights=examples)
+    gradients = np.average(own_means().sum(axis=1), axis=0, weights=examples)
     np.testing.assert_allclose(moved(linear[label])[-1] + residual, gradients, atol=1e-4)
     assert (np.abs(residual).max() > 0.5) == (label in {"threshold", "top_k"})
 
 
 def test_everything_sent_is_training_on_the_mean_over_all_examples(linear):
-    expected = inputs().mean(axis=1).cumsum(axis=0)
+    expected = linear_inputs().mean(axis=1).cumsum(axis=0)
     np.testing.assert_allclose(moved(linear["dense"]), expected, atol=1e-4)
 
 
 def test_at_first_only_the_updates_of_some_nodes_count(linear):
     """The first five steps use the mean over two nodes' examples, the others that over all."""
-    some = inputs()[:5, : sum(EXAMPLES[:2])].mean(axis=1)
-    expected = np.concatenate([some, inputs()[5:].mean(axis=1)]).cumsum(axis=0)
+    two = EXAMPLES - len(rows(2, NODES))
+    some = linear_inputs()[:5, :two].mean(axis=1)
+    expected = np.concatenate([some, linear_inputs()[5:].mean(axis=1)]).cumsum(axis=0)
     np.testing.assert_allclose(moved(linear["warm_up"]), expected, atol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("label", "ratio"), [("dense", 0.95), ("float16", 1.99), ("threshold", 30), ("top_k", 30)]
-)
-def test_it_learns_with_few_bytes_which_are_those_on_the_wire(pictures, label, ratio):
-    workers = pictures[label]
-    for worker in workers:
-        assert len(worker["counted"]) == STEPS
-        assert worker["counted"].sum() == pytest.approx(worker["sent"], rel=0.02)
-        np.testing.assert_array_equal(worker["weights"], workers[0]["weights"])
-    dense = (NODES - 1) * workers[0]["weights"].nbytes
-    assert dense / workers[0]["counted"].mean() > ratio
-    losses = np.mean([worker["losses"] for worker in workers], axis=0)
+@pytest.mark.parametrize("label", RATIOS)
+def test_it_learns_with_few_bytes_which_are_those_on_the_wire(pictures, label):
+    done = pictures[label]
+    weights, losses = done.all("weights"), done.losses()
+    for worker in done.seen:
+        counted = worker["observed"]["bytes_counted"]
+        assert len(counted) == len(losses)
+        assert sum(counted) == pytest.approx(worker["sent"], rel=0.02)
+    assert (weights == weights[0]).all()
+    dense = (NODES - 1) * 4 * weights.shape[-1]
+    assert dense / np.mean(done.seen[0]["observed"]["bytes_counted"]) > RATIOS[label][1]
     assert losses[-5:].mean() < 0.9 * losses[:5].mean()
 
 
 @pytest.mark.slow
-def test_a_worker_whose_gradient_is_not_finite_says_so_and_ends(tmp_path, launch):
-    assert launch(compressed_job.main, "infinite", tmp_path, {"threshold": {}}).error
-    said = "FloatingPointError: the gradient is not finite"
-    assert said in (tmp_path / "rank~1.log").read_text()
+def test_a_worker_whose_gradient_is_not_finite_says_so_and_ends(tmp_path, run_job):
+    run_job(training_job.main, tmp_path, {"job": case("infinite_linear", {})})
+    assert training_job.failure(tmp_path, "job")
+    log = (tmp_path / "job/rank~1.log").read_text()
+    assert "FloatingPointError: the gradient is not finite" in log

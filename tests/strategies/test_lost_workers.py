@@ -2,9 +2,9 @@
 
 import re
 
-import pipeline_job
 import pytest
-from pipeline_job import Case
+import training_job
+from training_job import Case, failure
 
 import make_horovod
 
@@ -18,9 +18,9 @@ def end_of(run_job, out, case):
     """Return the reason why the job failed, and the logs of its workers."""
     if case.strategy == "horovod":
         make_horovod.make_horovod()
-    run_job(pipeline_job.main, out, {"job": case})
+    run_job(training_job.main, out, {"job": case})
     logs = [path.read_text() for path in sorted((out / "job").glob("rank~*.log"))]
-    return (out / "job/failure.txt").read_text(), logs
+    return failure(out, "job"), logs
 
 
 SLOW = pytest.mark.slow
@@ -35,8 +35,8 @@ SLOW = pytest.mark.slow
     ],
 )
 def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
-    failure, logs = end_of(run_job, tmp_path, case._replace(leaves=LEAVING))
-    assert failure == f"rank {LEAVING}: ended with exit code 7"
+    reason, logs = end_of(run_job, tmp_path, case._replace(leaves=LEAVING))
+    assert reason == f"rank {LEAVING}: ended with exit code 7"
     assert all(re.search(missed, log) for rank, log in enumerate(logs) if rank != LEAVING)
 
 
@@ -50,5 +50,5 @@ def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
 )
 def test_who_fails_of_itself_is_named(tmp_path, run_job, case):
     failing = case.nodes - 1
-    failure, _ = end_of(run_job, tmp_path, case._replace(fails=failing))
-    assert failure == f"rank {failing}: ArithmeticError: of itself"
+    reason, _ = end_of(run_job, tmp_path, case._replace(fails=failing))
+    assert reason == f"rank {failing}: ArithmeticError: of itself"

@@ -65,7 +65,7 @@ def explain_scaling(
     the answer names the one measurement that would.
 
     JSON has causes (name, probability, share of the extra time, low, high,
-    certain, evidence), decided, normal, measure, remedies (name, for, likely,
+    certain), decided, normal, measure, remedies (name, for, likely,
     value, low, high, unit, gain), read, implied_gbyte_per_s, efficiency and
     sentence.
 
@@ -84,7 +84,7 @@ def explain_scaling(
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
     from nodewise.predict.explain import explain
     from nodewise.predict.forecast import Given, cluster_of, training_of
-    from nodewise.predict.posted_numbers import check_same, read_files, read_number, read_numbers
+    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
@@ -103,7 +103,6 @@ def explain_scaling(
     last = posted[-1].devices
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
-    check_same([*posted, *controls.values()])
     of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
     known = parameters or payload or given.parameters
     given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
@@ -147,7 +146,6 @@ def _print(found: dict[str, Any]) -> None:
             "Probability": write_percent(row["probability"]),
             "Extra time": write_percent(row["share"]),
             "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
-            "It predicts": row["evidence"],
         }
         for row in found["causes"]
         if row["probability"] >= 0.005

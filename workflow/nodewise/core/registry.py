@@ -39,7 +39,6 @@ class Registry(Mapping[str, T], Generic[T]):
         self._packages_only = packages_only
         self._found: dict[str, T] = {}
         self._complete = False
-        self._failure: Exception | None = None
 
     def add(self, name: str, value: T) -> None:
         """Register `value` under `name`.
@@ -71,14 +70,12 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._all())
 
     def _all(self) -> dict[str, T]:
-        if self._failure is not None:
-            raise self._failure
         if not self._complete:
             self._complete = True  # set first, because the imported modules may read the registry
             try:
                 self._import_all()
-            except Exception as error:
-                self._failure = error
+            except Exception:
+                self._complete = False
                 raise
         return self._found
 

@@ -15,7 +15,7 @@ from nodewise.predict import causes as c
 from nodewise.predict.causes import CAUSES, Setup, Steps, total
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
-from nodewise.predict.posted_numbers import UNITS
+from nodewise.predict.posted_numbers import UNITS, Posted
 
 CERTAIN = 0.9
 """Causes with this probability are certain."""
@@ -49,7 +49,7 @@ def explain(setup: Setup) -> dict[str, Any]:
 
     Returns:
         causes: most likely first: name, probability, share of the extra time with low and high
-            (90 %), certain, evidence.
+            (90 %), certain. None if scaling is normal for certain.
         decided: whether the first cause is certain, or scaling is normal for certain.
         normal: whether scaling is as good as can be expected. If steps were timed, this is so if
             each device has a batch of its own.
@@ -63,15 +63,15 @@ def explain(setup: Setup) -> dict[str, Any]:
     """
     steps = Steps(setup)
     judged = _judge(steps)
-    rows = list(_causes(steps, judged))
+    rows = list(_causes(setup, judged))
     possible = setup.efficiency <= _MOST_EFFICIENT
     good = setup.efficiency >= c.NORMAL and setup.examples_known
     normal = possible and good and not setup.no_network
-    decided = normal and not setup.posted[0].times_steps
-    decided |= possible and not normal and rows[0]["certain"]
+    counted = not setup.posted[0].times_steps
+    decided = possible and (counted if normal else rows[0]["certain"])
     remedies = list(_remedies(steps, judged)) if possible and not normal else []
     found = {
-        "causes": rows,
+        "causes": [] if normal and decided else rows,
         "decided": decided,
         "normal": normal,
         "measure": None if decided else _measure(setup, rows) if possible else _CHECK_UNITS,
@@ -89,13 +89,11 @@ class _Judged(NamedTuple):
     Attributes:
         compute_s: time of computing on the reference, (draws,).
         extra: seconds of extra time by cause, (causes of `CAUSES`, draws).
-        total: step time in question, relative to the reference, (draws,).
         weights: weights of the draws, (draws,).
     """
 
     compute_s: Floats
     extra: Floats
-    total: Floats
     weights: Floats
 
 
@@ -103,12 +101,10 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
     """Return each possible cause; the weights of all draws sum to 1."""
     setup, frequent = steps.setup, steps.setup.frequent()
     first, *_, last = setup.posted
-    runs = [
-        *((posted, ()) for posted in setup.posted[1:]),
-        *((posted, c.ABSENT[name]) for name, posted in setup.controls.items()),
-    ]
-    measured = np.array([steps.setup.measured(posted) for posted, _ in runs])
-    misses, judged = [], []
+    runs: list[tuple[Posted, tuple[str, ...]]] = [(posted, ()) for posted in setup.posted[1:]]
+    runs += [(posted, c.ABSENT[name]) for name, posted in setup.controls.items()]
+    measured = np.array([setup.measured(posted) for posted, _ in runs])
+    misses, drawn = [], []
     for cause in frequent:
         compute_s = steps.compute_s(cause)
         one = steps.parts(cause, compute_s, first.devices, reference=True)
@@ -119,38 +115,32 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
         misses.append(np.log(np.array(totals) / total(one) / measured[:, None]))
         none = np.zeros_like(compute_s)
         extra = [np.maximum(0, many.get(name, none) - one.get(name, none)) for name in CAUSES]
-        judged.append(_Judged(compute_s, np.array(extra), total(many) / total(one), none))
+        drawn.append((compute_s, np.array(extra)))
     prior = np.array(list(frequent.values()))[:, None]
     weights = draw_weights(np.array(misses), steps.draws.noise_scale, prior)
-    rows = zip(frequent, judged, weights, strict=True)
-    return {cause: one._replace(weights=row) for cause, one, row in rows}
+    rows = zip(frequent, drawn, weights, strict=True)
+    return {cause: _Judged(*arrays, row) for cause, arrays, row in rows}
 
 
-def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
+def _causes(setup: Setup, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
     """Yield the causes, most likely first."""
     extra = np.concatenate([one.extra for one in judged.values()], axis=1)
     weights = np.concatenate([one.weights for one in judged.values()])
     shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
-    largest = shares.argmax(axis=0)
-    likely = {name: float(weights[largest == i].sum()) for i, name in enumerate(CAUSES)}
-    measured = steps.setup.measured(steps.setup.posted[-1])
-    for name, share in sorted(zip(CAUSES, shares, strict=True), key=lambda pair: -likely[pair[0]]):
-        if not share.any():
-            continue
-        low, high = _quantile(share, weights, (0.05, 0.95))
-        evidence = ""
-        if name in judged:
-            least, most = np.quantile(judged[name].total, (0.05, 0.95))
-            evidence = f"{least:.2f} to {most:.2f}× the reference's step; measured {measured:.2f}×"
-        yield {
-            "name": name,
-            "probability": likely[name],
-            "share": float(share @ weights),
-            "low": low,
-            "high": high,
-            "certain": likely[name] >= CERTAIN and not _cores_unknown(steps.setup),
-            "evidence": evidence,
-        }
+    likely = np.bincount(shares.argmax(axis=0), weights, len(CAUSES))
+    for name, share, probability in sorted(
+        zip(CAUSES, shares, likely.tolist(), strict=True), key=lambda row: -row[2]
+    ):
+        if share.any():
+            low, high = _quantile(share, weights, (0.05, 0.95))
+            yield {
+                "name": name,
+                "probability": probability,
+                "share": float(share @ weights),
+                "low": low,
+                "high": high,
+                "certain": probability >= CERTAIN and not _cores_unknown(setup),
+            }
 
 
 def _cores_unknown(setup: Setup) -> bool:
@@ -169,7 +159,7 @@ def _measure(setup: Setup, rows: list[dict[str, Any]]) -> str:
         "payload": setup.payload_known,
         "cores": setup.cores is not None,
         "third": len(setup.posted) > 2,
-        "node": setup.posted[0].devices > 1 or setup.layout(setup.posted[-1].devices)[1] == 1,
+        "node": setup.posted[0].devices > 1 or not setup.across,
     }
     asked = (name for row in rows for name in CAUSES[row["name"]].measure if not done.get(name))
     return MEASUREMENTS[next(asked)]
@@ -180,38 +170,34 @@ class _Remedy(NamedTuple):
 
     Attributes:
         name: what to do.
-        factors: factors of the seconds of causes, for each example.
+        factors: factors of the seconds of causes; None: nothing but what is usual is left.
         cause: the cause that it is for; "" is for all.
-        removes: whether it leaves nothing but what is usual.
         devices: the number of devices; None: as many as now.
     """
 
     name: str
-    factors: Mapping[str, float] = {}
+    factors: Mapping[str, float] | None
     cause: str = ""
-    removes: bool = False
     devices: int | None = None
 
 
 def _possible_remedies(setup: Setup) -> Iterator[_Remedy]:
-    """Yield possible remedies."""
-    sent = [c.BYTES, c.SERVERS, c.SPARSE, c.NO_OVERLAP]
-    exchange = [*sent, c.LINK, c.MESSAGES]
-    fewer = dict.fromkeys(exchange, 1 / 8)
-    yield _Remedy("four times the batch per device", dict.fromkeys([*exchange, c.SHORT], 1 / 4))
-    yield _Remedy("exchange every 8th step (accumulate or average)", fewer)
+    yield _Remedy("four times the batch per device", dict.fromkeys([*c.EXCHANGE, c.SHORT], 1 / 4))
+    fewer = "exchange every 8th step (accumulate or average)"
+    yield _Remedy(fewer, dict.fromkeys(c.EXCHANGE, 1 / 8))
     if setup.training.bytes_each == (4.0,):
-        yield _Remedy("gradients in 16 bits", dict.fromkeys([*sent, c.LINK], 1 / 2))
-    yield _Remedy("a link four times as fast", dict.fromkeys(sent, 1 / 4))
+        yield _Remedy("gradients in 16 bits", dict.fromkeys([*c.SENT, c.LINK], 1 / 2))
+    yield _Remedy("a link four times as fast", dict.fromkeys(c.SENT, 1 / 4))
     inside, nodes = setup.layout(setup.posted[-1].devices)
     if nodes > 1 and inside > 1:
-        yield _Remedy(f"only the {inside} devices of one node", devices=inside)
+        yield _Remedy(f"only the {inside} devices of one node", {}, devices=inside)
     if nodes > 1:
-        servers = {c.SERVERS: max(setup.servers or 1, 1) / nodes}
-        yield _Remedy(f"{nodes} servers", servers, c.SERVERS)
+        yield _Remedy(
+            f"{nodes} servers", {c.SERVERS: max(setup.servers or 1, 1) / nodes}, c.SERVERS
+        )
     for name, cause in CAUSES.items():
         if cause.remedy:
-            yield _Remedy(cause.remedy, cause=name, removes=True)
+            yield _Remedy(cause.remedy, None, name)
 
 
 def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
@@ -235,29 +221,28 @@ def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str,
 
 def _gain(steps: Steps, cause: str, compute_s: Floats, remedy: _Remedy) -> Floats:
     """Return the factor of examples per second that a remedy brings."""
-    first, last = steps.setup.posted[0].devices, steps.setup.posted[-1].devices
-    devices = remedy.devices or last
-    after = steps.parts(
-        c.BYTES if remedy.removes else cause, compute_s, devices, reference=devices == first < last
-    )
-    after = {name: part * remedy.factors.get(name, 1.0) for name, part in after.items()}
-    before = steps.parts(cause, compute_s, last)
-    examples = devices * steps.setup.examples(devices) / (last * steps.setup.examples(last))
-    return np.asarray(total(before) / total(after) * examples)
+    setup = steps.setup
+    first, last = setup.posted[0].devices, setup.posted[-1].devices
+    devices, factors = remedy.devices or last, remedy.factors or {}
+    left = c.BYTES if remedy.factors is None else cause
+    after = steps.parts(left, compute_s, devices, reference=devices == first < last)
+    after_s = total({name: part * factors.get(name, 1.0) for name, part in after.items()})
+    before_s = total(steps.parts(cause, compute_s, last))
+    examples = devices * setup.examples(devices) / (last * setup.examples(last))
+    return np.asarray(before_s / after_s * examples)
 
 
 def implied_rate(setup: Setup) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
-    first, last, batch = setup.posted[0], setup.posted[-1], setup.training.batch
-    inside, nodes = setup.layout(last.devices)
-    known = first.times_steps or (first.rises and batch)
+    first, last, training = setup.posted[0], setup.posted[-1], setup.training
+    known = first.times_steps or (first.rises and training.batch)
     if not setup.payload_known or not known or last.devices == 1:
         return None
-    step_s = first.step_s(batch or 1)
-    extra = step_s * (setup.measured(last) - setup.examples(last.devices))
-    count = nodes if nodes > 1 else inside
-    payload = setup.training.parameters * setup.training.bytes_each[-1] / setup.accumulate
-    return 2 * (1 - 1 / count) * payload / 1e9 / extra if extra > 0 else None
+    step_s = float(first.step_s(np.array(training.batch or 1.0)))
+    extra_s = step_s * (setup.measured(last) - setup.examples(last.devices))
+    count = setup.layout(last.devices)[int(setup.across)]
+    gbyte = training.parameters * training.bytes_each[-1] / setup.accumulate / 1e9
+    return 2 * (1 - 1 / count) * gbyte / extra_s if extra_s > 0 else None
 
 
 def _read(setup: Setup) -> Iterator[str]:

@@ -6,9 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
 from nodewise.predict.forecast import Given, given_by_file
+from nodewise.predict.points import Floats
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
@@ -46,9 +49,9 @@ class Posted(NamedTuple):
         """Whether steps were timed, not examples or epochs."""
         return self.clock == "step_time_s"
 
-    def step_s(self, batch: float) -> float:
+    def step_s(self, batch: Floats) -> Floats:
         """Return the seconds of a step of `batch` examples per device; not of epochs."""
-        return self.devices * batch / self.value if self.rises else self.value
+        return np.asarray(self.devices * batch / self.value if self.rises else self.value)
 
 
 def read_number(option: str, text: str, devices: int) -> Posted:
@@ -85,7 +88,7 @@ def read_numbers(
     devices: int | None,
     others: Sequence[str],
 ) -> tuple[Posted, ...]:
-    """Read the numbers of few and many devices, and others such as `2=95ms`, in this quantity.
+    """Read the numbers of few and many devices, and others such as `2=95ms`.
 
     Raises:
         UserError: a number is missing or not allowed.
@@ -101,20 +104,7 @@ def read_numbers(
         if not count.isdecimal() or not value or not one_devices < int(count) < devices:
             raise UserError(f"--at {text[:60]}: must be devices=value, between --one and --many")
         posted.append(read_number("--at", value, int(count)))
-    posted = [*sorted(posted), read_number("--many", many, devices)]
-    check_same(posted)
-    return tuple(posted)
-
-
-def check_same(posted: Sequence[Posted]) -> None:
-    """Refuse numbers of different quantities.
-
-    Raises:
-        UserError: two numbers differ in what they are.
-    """
-    for one in posted:
-        if one.clock != posted[0].clock:
-            raise UserError(f"{posted[0]}, but {one}: must be of the same quantity")
+    return (*sorted(posted), read_number("--many", many, devices))
 
 
 def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Given]:
