@@ -80,6 +80,7 @@ def fit_measurements(
         if compared is not None:
             efficiency, most, found = compared
             typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
+            print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
