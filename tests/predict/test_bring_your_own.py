@@ -128,7 +128,7 @@ def test_only_a_global_batch_that_grows_may_need_more_epochs(tmp_path):
         rows = [f"a,{n},{batch(n)},{ring_s(n, batch(n))!r}" for n in (1, 2, 4)]
         write_fit(tmp_path / "fit.json", fitted(tmp_path, csv_of(*rows)))
         _, output, _ = run("optimum", tmp_path / "fit.json")
-        assert ("make the global batch larger" in output) is grows
+        assert ("--converges-like" in output) is grows
 
 
 def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
@@ -145,16 +145,13 @@ def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     assert row["time"] == pytest.approx(truth, rel=0.05)
 
 
-def test_a_collective_that_a_curve_of_the_cluster_names_counts_for_the_link(tmp_path):
+def test_a_curve_without_a_collective_is_fitted_as_a_ring(tmp_path):
     rows = [
-        f"{curve},{n},64,{1 + n / 9},1e6,{more}"
-        for n in (1, 2)
-        for curve, more in (("a", "tree,c"), ("b", ",c"), ("d", ",e"))
+        f"{name},{n},64,{1 + n / 9},{of}" for n in (1, 2) for name, of in (("a", "tree"), ("b", ""))
     ]
-    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective,cluster"))
-    assert [curve.collective for curve in file.curves] == ["tree", "tree", "ring"]
-    assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
-    assert "no collective given: a ring is assumed" in file.curves[2].notes
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+    assert [curve.collective for curve in file.curves] == ["tree", "ring"]
+    assert "no collective given: a ring is assumed" in file.curves[1].notes
 
 
 def width(file: FitFile, nodes: int) -> float:
@@ -408,12 +405,13 @@ def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, option):
         assert (code, shown) == (2, "")
 
 
+COUNTS = "64:256000,256:409600,1024:1024000"
+
+
 def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     write_fit(tmp_path / "fit.json", ring)
-    steps = tmp_path / "steps.csv"
-    steps.write_text("global_batch,steps\n64,4000\n256,1600\n1024,1000\n")
     given = ("--price", "2 EUR", "--deadline", "2h", "--watts", 90, "--startup", "1min")
-    given += ("--budget", 3, "--batch", 64, "--target", steps)
+    given += ("--budget", 3, "--batch", 64, "--samples-to-target", COUNTS)
     code, output, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
     assert code == 0
     (row,) = json.loads(output)
@@ -421,12 +419,12 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     assert {best["objective"] for best in row["best"]} == set(OBJECTIVES)
     assert 0 <= row["nodes"][3]["chance"] <= 1
     code, output, _ = run("optimum", tmp_path / "fit.json", *given)
-    assert code == 0 and "Cost [EUR]" in output and "Chance" in output
+    assert code == 0 and "Cost to target [EUR]" in output and "Chance" in output
     assert "Cost [node-hours]" in run("optimum", tmp_path / "fit.json")[1]
     for wrong in (
         ("--deadline", "soon"),
         ("--deadline", "0s"),
         ("--efficiency", 2),
-        ("--target", TEMPLATE),
+        ("--samples-to-target", "64:1e5"),
     ):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

@@ -212,9 +212,8 @@ def test_an_option_without_effect_beside_cases_is_refused(tmp_path):
     assert str(done.exception).startswith("--cases: --link has no effect beside it")
 
 
-@pytest.mark.parametrize("option", ["--device", "--like"])
-def test_an_option_of_machines_is_refused_without_them(option):
-    done = invoke(*STEP, *NODES, "--parameters", "25.6e6", option, "V100")
+def test_an_option_of_machines_is_refused_without_them():
+    done = invoke(*STEP, *NODES, "--parameters", "25.6e6", "--device", "V100")
     assert isinstance(done.exception, UserError)
     assert "without --machines" in str(done.exception)
 

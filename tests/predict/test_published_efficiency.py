@@ -46,3 +46,4 @@ def test_fit_says_where_a_curve_stands(tmp_path, four_s, place):
     share = f"{round(100 * 0.1 / four_s)} %"
     (line,) = [line for line in said.splitlines() if line.startswith(f"mine: {share} on 4")]
     assert f" is {place} " in line
+    assert said.partition(line)[2].split()[0] == "Published"

@@ -100,10 +100,9 @@ def test_objectives_include_start_up_and_the_price(run):
     assert best(slow, "deadline")["nodes"] == 1
 
 
-def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run, tmp_path):
-    steps = tmp_path / "steps.csv"
-    steps.write_text("global_batch,steps\n64,4000\n512,1000\n1024,700")
-    ask = ("optimum", "--nodes", "1,2,4,8", "--target", steps)
+def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run):
+    counts = "64:256000,512:512000,1024:716800"
+    ask = ("optimum", "--nodes", "1,2,4,8", "--samples-to-target", counts)
     needs_examples = "curve a: needs --examples, the examples of an epoch"
     with pytest.raises(UserError, match=needs_examples):
         run(strong("a", (1, 2, 4)), *ask)

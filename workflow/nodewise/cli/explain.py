@@ -65,7 +65,7 @@ def explain_scaling(
     the answer names the one measurement that would.
 
     JSON has causes (name, probability, share of the extra time, low, high,
-    certain, evidence), decided, normal, measure, remedies (name, for, likely,
+    certain), decided, normal, measure, remedies (name, for, likely,
     value, low, high, unit, gain), read, implied_gbyte_per_s, efficiency and
     sentence.
 
@@ -146,7 +146,6 @@ def _print(found: dict[str, Any]) -> None:
             "Probability": write_percent(row["probability"]),
             "Extra time": write_percent(row["share"]),
             "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
-            "It predicts": row["evidence"],
         }
         for row in found["causes"]
         if row["probability"] >= 0.005

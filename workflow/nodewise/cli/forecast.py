@@ -10,6 +10,7 @@ from nodewise.cli.options import (
     AsJson,
     BetweenNodes,
     Budget,
+    ConvergesLike,
     Deadline,
     EpochExamples,
     NodeNumbers,
@@ -19,11 +20,13 @@ from nodewise.cli.options import (
     Payload,
     PerNode,
     Precision,
+    SamplesToTarget,
     WithinNode,
     job_of,
     only_options,
     print_json,
     print_table,
+    print_unknown_target,
 )
 from nodewise.core.errors import UserError
 
@@ -57,9 +60,10 @@ def forecast_nodes(
     price: NodePrice = None,
     deadline: Deadline = None,
     budget: Budget = None,
+    converges_like: ConvergesLike = None,
+    samples_to_target: SamplesToTarget = None,
     machines: Annotated[Path | None, Option(help="CSV file of machines to compare.")] = None,
     device: Annotated[str | None, Option(help="The measured device, such as V100.")] = None,
-    like: Annotated[str | None, Option(help="A model like yours, such as ResNet-50.")] = None,
     cases: Annotated[Path | None, Option(help="CSV file of cases, in place of all else.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +83,7 @@ def forecast_nodes(
     transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
 
     With --machines, kinds and numbers of machines are compared, with the published
-    speeds of their devices (--device, --like). Whole machines are paid for. Columns:
+    speeds of their devices (--device). Whole machines are paid for. Columns:
     name, price (of an hour), devices, within, between, and device (V100) or speed.
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
@@ -110,21 +114,27 @@ def forecast_nodes(
         known, parameters=parameters, payload=payload, precision=precision, hidden=hidden
     )
     job = job_of(
-        examples or MANY_EXAMPLES, price, deadline, budget, name="epoch" if examples else MANY
+        examples or MANY_EXAMPLES,
+        price,
+        deadline,
+        budget,
+        converges_like=converges_like,
+        samples_to_target=samples_to_target,
+        name="epoch" if examples else MANY,
     )
     if machines is not None:
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
-        rows = compare_machines(kinds, known, training, counts, job=job, device=device, model=like)
+        rows = compare_machines(kinds, known, training, counts, job=job, device=device)
         if as_json:
             print_json(rows)
         else:
             typer.echo(best_machines(rows, job))
             print_table(machines_rows(rows, job))
     else:
-        if device or like:
-            raise UserError("--device and --like: have no effect without --machines")
+        if device:
+            raise UserError("--device: has no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         cluster = forecast.cluster_of(
@@ -140,6 +150,7 @@ def forecast_nodes(
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
             print_table(answers_rows(answers, marks=True))
             _print_standing(answers, per_node, within, between)
+            print_unknown_target(job)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 

@@ -33,7 +33,6 @@ Calibrated = Annotated[
     list[Path] | None,
     Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
 ]
-Records = Annotated[Path | None, Option(help="The records; default: results/STUDY/records.")]
 
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
 FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
@@ -47,6 +46,12 @@ NodePrice = Annotated[
 ]
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
+ConvergesLike = Annotated[
+    str | None, Option(help="A published model with such a critical batch: resnet, bert, …")
+]
+SamplesToTarget = Annotated[
+    str | None, Option(help="Your own counts: global batch:examples, as 256:1.9e6,1024:2.2e6.")
+]
 
 Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25.6e6.")]
 Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
@@ -99,6 +104,9 @@ def job_of(
     price: str | None,
     deadline: str | None = None,
     budget: float | None = None,
+    *,
+    converges_like: str | None = None,
+    samples_to_target: str | None = None,
     **more: Any,  # noqa: ANN401
 ) -> "Job":
     """Return the job that options describe; `more` are further attributes of it.
@@ -108,11 +116,29 @@ def job_of(
     """
     from nodewise.predict.answers import Job
     from nodewise.predict.options import parse_duration, parse_price
+    from nodewise.predict.published_convergence import law_of, parse_counts
 
+    if steps := law_of(converges_like, parse_counts(samples_to_target)):
+        more |= {"steps": steps, "name": "run"}
     cost, currency = parse_price(price)
     deadline_s = None if deadline is None else parse_duration("deadline", deadline)
     more |= {"price": cost, "currency": currency, "deadline_s": deadline_s, "budget": budget}
     return Job(examples=examples, **more)
+
+
+def print_unknown_target(job: "Job") -> None:
+    """Print what decides how many examples larger batches need, if nothing is known of a job."""
+    from nodewise.predict.published_convergence import published_laws
+
+    if job.steps is not None:
+        return
+    laws = published_laws()
+    critical = sorted(law.critical_batch for law in laws.values())
+    typer.echo(
+        f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
+        f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
+        f"--converges-like: {', '.join(laws)}."
+    )
 
 
 def tell_waiting() -> None:

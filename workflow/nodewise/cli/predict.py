@@ -11,16 +11,19 @@ from nodewise.cli.options import (
     AskedBatch,
     AskedGlobalBatch,
     Budget,
+    ConvergesLike,
     Deadline,
     EpochExamples,
     FileFormat,
     FitFile,
     NodeNumbers,
     NodePrice,
+    SamplesToTarget,
     job_of,
     only_options,
     print_json,
     print_table,
+    print_unknown_target,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ def fit_measurements(
         if compared is not None:
             efficiency, most, found = compared
             typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
+            print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -199,7 +203,8 @@ def best_nodes(
     objective: Annotated[str | None, Option(help="What the sentence is about.")] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
-    target: Annotated[Path | None, Option(help="CSV file: global_batch, steps needed.")] = None,
+    converges_like: ConvergesLike = None,
+    samples_to_target: SamplesToTarget = None,
     deadline: Deadline = None,
     budget: Budget = None,
     efficiency: Annotated[float, Option(help="The least efficiency that is enough.")] = 0.5,
@@ -224,7 +229,6 @@ def best_nodes(
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.optimum import find_answers, optimum_rows
     from nodewise.predict.options import parse_duration, parse_nodes
-    from nodewise.predict.steps_to_accuracy import read_steps
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     job = job_of(
@@ -232,7 +236,8 @@ def best_nodes(
         price,
         deadline,
         budget,
-        steps=None if target is None else read_steps(target),
+        converges_like=converges_like,
+        samples_to_target=samples_to_target,
         least_efficiency=efficiency,
         watts=watts,
         startup_s=parse_duration("startup", startup),
@@ -248,11 +253,8 @@ def best_nodes(
             print_table(predict_tables.answers_rows(answers, marks=True))
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for answers, _ in found)
-        if grows and global_batch is None and target is None:
-            typer.echo(
-                "More nodes at one batch per node make the global batch larger, which may need "
-                "more epochs. Give --target to count them."
-            )
+        if grows and global_batch is None:
+            print_unknown_target(job)
     _print_notes(fitted, as_json=as_json)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.units import write_duration, write_number, write_plain
-from nodewise.predict.answers import TITLES, Answers, Job, write_chance
+from nodewise.predict.answers import TITLES, Answers, Job, write_chance, write_time
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import table_rows
 from nodewise.predict.published_efficiency import Standing
@@ -48,20 +48,25 @@ def answers_rows(
             best.setdefault(found.nodes, []).append(TITLES[objective])
     last = int(answers.nodes[-1])
     shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
-    timed = "step_s" if job.step_known else "time"
+    of_step = job.step_known and job.steps is None
+    name, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
     limited = job.deadline_s is not None or job.budget is not None
     batches = job.step_known or bool((answers.batch != 1).any())
     for i, row in enumerate(table_rows(answers)):
         if row["nodes"] not in shown:
             continue
-        low, high = (write_number(row[f"{timed}_{end}"], "s") for end in ("low", "high"))
+        timed = "step_s" if of_step else "time"
+        ends = (write_time(row[f"{timed}_{end}"]) for end in ("low", "high"))
+        interval = {"90 % interval": " – ".join(ends)}
         yield {
             f"{job.node.title()}s": f"{row['nodes']:,}",
             "Batch": f"{row['batch_per_worker']:,.6g}" if batches else "",
             "Step": write_number(row["step_s"], "s") if job.step_known else "",
-            "90 % interval": f"{low} – {high}",
-            job.name[0].upper() + job.name[1:]: answers.write("time", i),
-            f"Cost [{job.units['cost']}]": write_plain(row["cost"]),
+            **(interval if of_step else {}),
+            "Examples": write_plain(row["samples"]) if job.steps else "",
+            name[0].upper() + name[1:]: answers.write("time", i),
+            **({} if of_step else interval),
+            f"{cost} [{job.units['cost']}]": write_plain(row["cost"]),
             "Energy": "" if job.watts is None else answers.write("energy", i),
             "Speed-up": write_number(row["speedup"], "×"),
             "Efficiency": write_number(row["efficiency"], "share"),

@@ -6,14 +6,14 @@ pooch downloads into the cache, as `<folder>/<file>`. Files in a mirror are used
 import gzip
 import hashlib
 import logging
-import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from filelock import FileLock
+from pydantic import Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
@@ -27,16 +27,10 @@ _CHUNK = 2**16
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
 
-def _web_address(url: str) -> str:
-    if not re.fullmatch(r"https?://[^/@\s]+(/\S*)?", url):
-        raise ValueError("must be an http(s) address without a user name")
-    return url
-
-
 # No leading dot and no slash, so a file stays in its folder and is never hidden.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Url = Annotated[str, AfterValidator(_web_address)]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s]+(/\S*)?$")]  # no user name
 
 
 class RemoteFile(Frozen):
@@ -172,7 +166,14 @@ def _download(url: str, file: RemoteFile, to: Path) -> None:
     most_bytes = 1.01 * file.content_bytes + _CHUNK  # gzip adds less to what cannot be compressed
     # a gzip file has to arrive as it is
     headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
-    with atomic(to) as temporary, progress(file.name, file.content_bytes) as advance:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        FileLock(to.parent / ".lock"),
+        atomic(to) as temporary,
+        progress(file.name, file.content_bytes) as advance,
+    ):
+        for leftover in set(to.parent.glob(f".{to.name}.*.tmp")) - {temporary}:
+            leftover.unlink()  # of a download that was killed
         get = pooch.HTTPDownloader(chunk_size=_CHUNK, timeout=TIMEOUT_S, headers=headers)
         try:
             with temporary.open("wb") as copy:

@@ -1,14 +1,12 @@
 """Replace a generated folder as a whole: write a new one next to it, then swap them."""
 
-import fcntl
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from errno import EEXIST
 from os import strerror
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from nodewise.core.errors import UserError
 
@@ -38,7 +36,11 @@ def replaced(folder: Path) -> Iterator[Path]:
         new.mkdir(parents=True)
         (new / _MARK).touch()
         yield new
-        _swap(new, folder)
+        old = new.with_name(f"{new.name}.old")
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         # errors of a full disk name no file, and those of a copy name the source first
         where = str(error.filename2 or error.filename or f"{folder}/")
@@ -48,34 +50,9 @@ def replaced(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _swap(new: Path, folder: Path) -> None:
-    """Rename `new` to `folder`, and remove the old `folder`."""
-    old = new.with_name(f"{new.name}.old")
-    parent = os.open(folder.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(parent, fcntl.LOCK_EX)  # another run may do the same
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
-    finally:
-        os.close(parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files into `folder`.
-
-    Args:
-        folder: where to write.
-        files: content of each file by its path relative to `folder`.
-
-    Raises:
-        ValueError: a path would leave the folder, or is not in its simplest form.
-    """
+    """Write files into `folder`; `files` has their contents by their paths relative to it."""
     for name, content in files.items():
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or str(path) != name:
-            raise ValueError(f"{name!r} is not a plain path inside the folder")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         data = content.encode("utf-8") if isinstance(content, str) else content
         (folder / name).write_bytes(data)

@@ -17,21 +17,15 @@ MOST_YAML_BYTES = 200_000
 MOST_JSON_BYTES = 100_000_000  # a record of 64 workers and 100,000 steps
 
 _MUST_BE = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "keys and values",
-    "finite_number": "a finite number",
-    "float_parsing": "a number",
-    "float_type": "a number",
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    **dict.fromkeys(("dict_type", "model_type"), "keys and values"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
+    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "a whole number"),
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "list_type": "a list, such as [1, 2]",
-    "model_type": "keys and values",
     "string_type": "text",
 }
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 KINDS = {
     "measured": "timed by this project, on real processes of the machine that the cell names",
@@ -124,12 +125,13 @@ def write_duration(seconds: float) -> str:
     return f"{minutes // 1440} days {minutes % 1440 // 60} h"
 
 
-def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+def _scaled(value: float, unit: str) -> str:
     if value == 0:
-        return f"0 {next(name for size, name in steps if size == 1)}"
+        return f"0 {unit}"
     rounded = abs(float(f"{value:.3g}"))  # 999.9 ms is 1.00 s
-    size, name = next((step for step in steps if rounded >= step[0]), steps[-1])
-    return f"{_digits(value / size)} {name}"
+    allowed = [prefix for prefix in _PREFIXES if prefix in _SCALED[unit]]
+    prefix = next((one for one in allowed if rounded >= _PREFIXES[one]), allowed[-1])
+    return f"{_digits(value / _PREFIXES[prefix])} {prefix}{unit}"
 
 
 def _digits(value: float) -> str:
@@ -141,19 +143,16 @@ def _digits(value: float) -> str:
     return f"{value:,.{places}f}".replace("-", "−")
 
 
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-_SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
-_OPERATIONS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP"))
-_ENERGIES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
+_PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6}
+# The prefixes that each unit is written with, and "" for none.
+_SCALED = {
+    "s": ("", "m", "µ"),
+    "J": ("M", "k", "", "m"),
+    **dict.fromkeys(("B", "B/s", "bit/s"), ("G", "M", "k", "")),
+    **dict.fromkeys(("FLOP", "FLOP/B"), ("T", "G", "M", "k", "")),
+}
 _WRITERS: dict[str, Callable[[float], str]] = {
-    "s": lambda value: _scaled(value, _TIMES),
-    "J": lambda value: _scaled(value, _ENERGIES),
-    "B": lambda value: _scaled(value, _SIZES),
-    "B/s": lambda value: f"{_scaled(value, _SIZES)}/s",
-    "bit/s": lambda value: _scaled(value, _RATES),
-    "FLOP": lambda value: _scaled(value, _OPERATIONS),
-    "FLOP/B": lambda value: f"{_scaled(value, _OPERATIONS)}/B",
+    **{unit: partial(_scaled, unit=unit) for unit in _SCALED},
     "share": lambda value: f"{_digits(100 * value)} %",
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
-from nodewise.core.units import counted, write_number, write_plain
+from nodewise.core.units import counted, write_duration, write_number, write_percent, write_plain
 from nodewise.predict.fit import TAILS, interval_of
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Floats
@@ -27,7 +27,7 @@ HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
 KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
-_HOUR_S = 3600.0
+_HOUR_S, _LONG_S = 3600.0, 600.0
 _MOST = 1e15
 
 
@@ -103,13 +103,12 @@ class Job:
         cost = f"{self.node}-hours" if self.price is None else self.currency
         return {"time": "s", "cost": cost, "energy": "Wh"}
 
-    def steps_at(self, global_batch: Floats, draws: int) -> Floats:
-        """Return the steps of the job by the fit and by draws, (1 + draws, points)."""
-        if self.steps is not None:
-            drawn = self.steps.draw(global_batch, draws)
-            return np.vstack([self.steps.evaluate(global_batch), drawn])
-        steps = (self.examples or 1.0) / global_batch
-        return np.broadcast_to(steps, (1 + draws, len(global_batch)))
+    def samples_at(self, global_batch: Floats, draws: int) -> Floats:
+        """Return the examples of the job by the fit and by draws, (1 + draws, points)."""
+        if self.steps is None:
+            return np.full((1 + draws, len(global_batch)), self.examples or 1.0)
+        drawn = self.steps.draw(global_batch, draws)
+        return np.asarray(global_batch * np.vstack([self.steps.evaluate(global_batch), drawn]))
 
 
 def check_amount(option: str, value: float | None) -> None:
@@ -184,8 +183,13 @@ class Answers:
         """
         timed = (self.step_s > 0).all(axis=1) | (np.arange(len(self.step_s)) == 0)
         counting = self.step_s[timed] if self.known else self.step_s
-        steps = self.job.steps_at(self.nodes * self.batch, len(counting) - 1)
+        steps = self.samples[: len(counting)] / (self.nodes * self.batch)
         return np.asarray(counting * steps + self.job.startup_s)
+
+    @cached_property
+    def samples(self) -> Floats:
+        """Examples of the job; those of a run to a target depend on the global batch."""
+        return self.job.samples_at(self.nodes * self.batch, len(self.step_s) - 1)
 
     @property
     def cost(self) -> Floats:
@@ -245,7 +249,7 @@ class Answers:
             "nodes": self.nodes.astype(int),
             "batch_per_worker": self.batch,
         }
-        for name in ("step_s", "time", "cost", "energy", "speedup", "efficiency"):
+        for name in ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency"):
             values: Floats = getattr(self, name)
             low, high = interval_of(values[1:])
             # an unidentified coefficient can be 0 in the fit, at the edge of the draws
@@ -275,7 +279,7 @@ class Answers:
             )
         first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
         if objective == "knee":
-            return f"{first}: {self._gain(best.at)}."
+            return f"{first}: {self._gain(best.at)}.{self._doubled(best.at)}"
         chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
         told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
         return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
@@ -298,14 +302,32 @@ class Answers:
         price = float(self.nodes[at]) / faster
         return f"{faster:.1f} times as fast for {price:.1f} times the price; {adds}"
 
+    def _doubled(self, at: int) -> str:
+        """Say how many more examples a run to a target needs at twice the global batch."""
+        grows = np.ptp(self.batch * self.nodes) > 0
+        if self.job.steps is None or not grows:
+            return ""
+        batch = float(self.nodes[at] * self.batch[at])
+        one, two = self.job.samples_at(np.array([batch, 2 * batch]), 0)[0]
+        return (
+            f" Twice the batch of {batch:,.6g} needs {write_percent(two / one - 1)} more examples."
+        )
+
     def write(self, quantity: str, at: int) -> str:
         """Return `time`, `cost` or `energy` at an index of the numbers of nodes, with its unit."""
         value, unit = float(self.table[quantity].iloc[at]), self.job.units[quantity]
-        return write_number(value, "s") if unit == "s" else f"{write_plain(value)} {unit}"
+        return write_time(value) if unit == "s" else f"{write_plain(value)} {unit}"
 
     def sure(self, at: int) -> str:
         """Return the chance of a number of nodes, written."""
         return write_chance(float(self.chance[at]))
+
+
+def write_time(seconds: float | None) -> str:
+    """Format a time, from ten minutes on in minutes and hours."""
+    if seconds is None or not _LONG_S <= seconds < np.inf:
+        return write_number(seconds, "s")
+    return write_duration(seconds)
 
 
 def write_chance(chance: float) -> str:

@@ -6,7 +6,6 @@ nccl-tests, rccl-tests or OSU's `osu_allreduce` printed. Then the user's own lin
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -38,16 +37,10 @@ _HOST = re.compile(r"#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device")
 _OSU_RANKS = re.compile(r"#.*?\b(?:np|ranks|processes)\s*[=:]?\s*(\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Link:
-    """A link of one device (within a node) or of one node (between nodes), in one direction.
-
-    Attributes:
-        ways: what it may be, equally likely: families of links and their nominal or measured rates
-            in bytes per second. Each family has constants of its own.
-    """
-
-    ways: tuple[tuple[str, float], ...]
+Link = Mapping[str, float]
+"""A link of one device (within a node) or of one node (between nodes), in one direction: what it
+may be, equally likely. These are families of links, which have constants of their own, with their
+nominal or measured rates in bytes per second."""
 
 
 @cache
@@ -67,12 +60,12 @@ def within_node(text: str, option: str = "--within") -> Link:
     Raises:
         UserError: the text is none of these.
     """
-    named, name = constants()["within"], within_name(text)
-    if name in named:
-        return Link(tuple((way["family"], way["GB_per_s"] * 1e9) for way in named[name]))
-    rate = _rate(text)
-    if rate and rate[1] is None:
-        return Link((("pcie", rate[0]),))
+    named = constants()["within"]
+    if is_within(text):
+        return {family: 1e9 * rate for family, rate in named[within_name(text)].items()}
+    rate, transport = _rate(text)
+    if rate and transport is None:
+        return {"pcie": rate}
     return _measured(text, option, f"{', '.join(named)}, a rate such as 31.5GB/s")
 
 
@@ -99,26 +92,22 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     Raises:
         UserError: the text is none of these.
     """
-    name = constants()["between"].get(text.lower(), text)
-    rate = _rate(name)
+    rate, transport = _rate(constants()["between"].get(text.lower(), text))
     if rate:
-        transport = {"efa": "rdma"}.get(rate[1] or "", rate[1])
-        return Link(tuple((way, rate[0]) for way in ([transport] if transport else _ANY)))
+        families = {None: ("tcp", "rdma"), "tcp": ("tcp",)}.get(transport, ("rdma",))
+        return dict.fromkeys(families, rate)
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
     return _measured(text, option, f"{', '.join(constants()['between'])}, {allowed}")
 
 
-_ANY = ("tcp", "rdma")
-
-
-def _rate(text: str) -> tuple[float, str | None] | None:
-    """Return a rate in bytes per second and its transport; None if the text is not a rate."""
+def _rate(text: str) -> tuple[float, str | None]:
+    """Return a rate in bytes per second, 0 if the text is not a rate, and its transport."""
     found = _RATE.fullmatch(text.lower())
     if not found:
-        return None
+        return 0.0, None
     unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gb/s": 1e9}[found[3]]
     rate = int(found[1] or 1) * float(found[2]) * unit
-    return (rate, found[4]) if _LEAST_RATE <= rate <= _MOST_RATE else None
+    return (rate if _LEAST_RATE <= rate <= _MOST_RATE else 0.0), found[4]
 
 
 def _measured(text: str, option: str, allowed: str) -> Link:
@@ -130,7 +119,7 @@ def _measured(text: str, option: str, allowed: str) -> Link:
             "nccl-tests, rccl-tests or osu_allreduce printed"
         )
     if path.suffix == ".json":
-        return Link((("calibrated", _calibrated(path, option)),))
+        return {"calibrated": _calibrated(path, option)}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
@@ -138,7 +127,7 @@ def _measured(text: str, option: str, allowed: str) -> Link:
     sizes, rates = bus_bandwidths(log, path)
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
     # what limits a slow link limits training alike
-    return Link((("all_reduces" if rate > _SLOW else "calibrated", rate),))
+    return {"all_reduces" if rate > _SLOW else "calibrated": rate}
 
 
 def _calibrated(path: Path, option: str) -> float:

@@ -123,7 +123,7 @@ class Draws:
         if link is None:
             return np.full((2, 1 + DRAWS), np.inf)
         ways = []
-        for family, nominal in link.ways:
+        for family, nominal in link.items():
             unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
             achieved = np.exp(self._draw(family)) * unit
             ways.append([achieved, np.full_like(achieved, share * nominal)])

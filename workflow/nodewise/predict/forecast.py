@@ -15,6 +15,7 @@ from nodewise.core.errors import UserError
 from nodewise.predict.answers import Answers, Job, check_amount
 from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
+from nodewise.predict.fit import interval_of
 from nodewise.predict.optimum import table_rows
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
@@ -214,6 +215,8 @@ def forecast(
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
     """
+    if job.steps is not None and training.batch is None:
+        raise UserError("--converges-like and --samples-to-target: need --batch")
     counts = np.unique([1, *given.throughputs, *devices])
     found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
     known = np.isin(counts, list(given.throughputs))
@@ -241,8 +244,9 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
     `kind` is `measured`, `forecast` or, beyond the numbers of devices on which forecasts were
     checked, `extrapolated`.
     """
-    examples = answers.job.examples
-    shown = ("time", "cost", "speedup", "efficiency", "chance", "kind")
+    rates = answers.nodes * answers.batch / answers.step_s
+    lows, highs = interval_of(rates[1:])
+    shown = ("samples", "time", "cost", "speedup", "efficiency", "chance", "kind")
     return [
         {
             "devices": row["nodes"],
@@ -251,10 +255,10 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
             "step_time_s": row["step_s"],
             "low": row["step_s_low"],
             "high": row["step_s_high"],
-            "samples_per_s": examples / row["time"],
-            "samples_per_s_low": examples / row["time_high"],
-            "samples_per_s_high": examples / row["time_low"],
+            "samples_per_s": float(rates[0, i]),
+            "samples_per_s_low": float(min(lows[i], rates[0, i])),
+            "samples_per_s_high": float(max(highs[i], rates[0, i])),
             **{name: value for name, value in row.items() if name.startswith(shown)},
         }
-        for row in table_rows(answers)
+        for i, row in enumerate(table_rows(answers))
     ]

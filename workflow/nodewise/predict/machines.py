@@ -24,9 +24,8 @@ from nodewise.predict.forecast import Given, cluster_of, forecast, forecast_rows
 from nodewise.results.csv_file import read_table
 from nodewise.results.published import forecast_cases
 
-SAME_MODEL, OTHER_MODELS = 0.1, 0.25
-"""Least standard deviations of the logarithm of a device's speed, from published ratios of the
-same model, or of others: clocks, memory and software differ."""
+_LEAST_DEVIATION = 0.25
+"""Of the logarithm of a device's published speed: clocks, memory and software differ."""
 _DEVICE = re.compile(r"(?:(?:Quadro )?RTX |GTX )?[A-Z]*\d{1,4}(?: Ti)?", re.IGNORECASE)
 
 
@@ -79,7 +78,6 @@ def compare_machines(
     *,
     job: Job,
     device: str | None = None,
-    model: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return rows of kinds and numbers of machines, by cost: those of `forecast_rows` and more.
 
@@ -94,14 +92,13 @@ def compare_machines(
         nodes: numbers of machines.
         job: the job; its price is replaced.
         device: the name of the measured device.
-        model: the name of a published model like the user's.
 
     Raises:
         UserError: the speed of a device or a link is not known.
     """
     rows = []
     for machine in machines:
-        speed, deviation = _speed(machine, device, model)
+        speed, deviation = _speed(machine, device)
         try:
             cluster = cluster_of(machine.devices, machine.within, machine.between)
         except UserError as error:
@@ -126,24 +123,24 @@ def compare_machines(
     return sorted((row | {"best": row is best} for row in rows), key=itemgetter("cost"))
 
 
-def _speed(machine: Machine, device: str | None, model: str | None) -> tuple[float, float]:
+def _speed(machine: Machine, device: str | None) -> tuple[float, float]:
     if machine.speed is not None or machine.device is None:
         return machine.speed or 1.0, 0.0
     if device is None:
         raise UserError(f"machine {machine.name}: needs --device, the device that was measured")
     if device_family(device) == device_family(machine.device):
         return 1.0, 0.0
-    return published_speed(machine.device, device, model)
+    return published_speed(machine.device, device)
 
 
-def published_speed(device: str, other: str, model: str | None = None) -> tuple[float, float]:
+def published_speed(device: str, other: str) -> tuple[float, float]:
     """Return how fast a device is against another in published trainings of the same models.
 
     Returns:
         The median of the ratios of their throughputs, and the deviation of its logarithm.
 
     Raises:
-        UserError: no model was published for both, or none is like `model`.
+        UserError: no model was published for both.
     """
     table = _one_device()
     ratios = table.reindex(columns=[device_family(device), device_family(other)]).dropna()
@@ -153,15 +150,7 @@ def published_speed(device: str, other: str, model: str | None = None) -> tuple[
             f"{', '.join(map(str, table))}; give the column speed instead"
         )
     logs = pd.Series(np.log(ratios.iloc[:, 0] / ratios.iloc[:, 1]))
-    least, names = OTHER_MODELS, table.index.get_level_values("model")
-    if model is not None:
-        alike = {name for name in names if _alike(model, name)}
-        if not alike:
-            known = ", ".join(sorted(set(names)))
-            raise UserError(f"--like {model}: must be like one of {known}")
-        same = logs[logs.index.isin(alike, level="model")]
-        logs, least = (same, SAME_MODEL) if len(same) else (logs, least)
-    deviation = float(np.hypot(logs.std() if len(logs) > 1 else 0.0, least))
+    deviation = float(np.hypot(logs.std() if len(logs) > 1 else 0.0, _LEAST_DEVIATION))
     return float(np.exp(logs.median())), deviation
 
 
@@ -169,11 +158,6 @@ def device_family(device: str) -> str:
     """Return the name of a device without its memory and socket: `V100` of `V100-SXM2-16GB`."""
     found = _DEVICE.search(device)
     return (found[0] if found else device).upper()
-
-
-def _alike(one: str, other: str) -> bool:
-    first, second = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (one, other))
-    return first in second or second in first
 
 
 @cache

@@ -6,25 +6,25 @@ even the smallest batch needs. The critical batch B_c = E_min/S_min needs twice 
 2.11). The law assumes that the learning rate is tuned to each batch. Runs that all have the same
 learning rate follow it with a different B_c.
 
-The law is fitted to runs of whole epochs at two or more global batches. The gradient noise scale
-gives only B_c.
+The law is fitted to runs at two or more global batches: our own runs of whole epochs, counts of
+users, or published ones (`published_convergence`). Tuned trainings scatter around it by a factor
+e^τ from batch to batch, beside the scatter of single runs. Given B_c and τ, the best E_min is a
+weighted mean, so all B_c and τ of a grid are tried; each weighs as much as it is likely (A. Gelman
+et al., Bayesian Data Analysis, 3rd ed., 2013, section 5.4). The gradient noise scale gives only
+B_c.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.core.errors import UserError
 from nodewise.core.exchanges import exchanges_where
-from nodewise.predict.fit import DRAWS, TAILS, fit
-from nodewise.predict.law import Law, Parameter, b, positive
-from nodewise.predict.points import Floats, Points
-from nodewise.results.csv_file import parse_number, read_table
+from nodewise.predict.fit import DRAWS, TAILS
+from nodewise.predict.points import Floats
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
 Key = tuple[str, str, str]
@@ -34,6 +34,11 @@ KEY = ("model", "dataset", "data_origin")
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """The sources of a law of steps to an accuracy."""
 _SEED = 18120
+_CRITICAL = np.linspace(0, np.log(1e8), 320)  # logarithms of the critical batches that are tried
+_SCATTER = np.geomspace(0.008, 0.4, 25)  # values of τ that are tried
+_CRITICAL_PRIOR = np.log(3000), 4.0  # mean and deviation: published ones are 40 to 200,000
+_SCATTER_PRIOR = np.log(0.035), 1.0  # the same of log τ; the intervals of published points hold
+_RUNS, _RUNS_FREEDOM = 0.05, 3.0  # prior of the scatter of runs, and its weight in runs
 
 
 class NotEnoughRunsError(ValueError):
@@ -48,14 +53,17 @@ class StepsToAccuracy:
         minimum_steps: S_min.
         minimum_examples: E_min.
         draws: equally likely values of S_min and E_min, (draws, 2).
-        target: the training accuracy to reach. None if users counted steps to a target of their
-            own; and for a noise scale, for which only the ratio E_min/S_min has a meaning.
+        target: the training accuracy to reach. None for a target of others; and for a noise scale,
+            for which only the ratio E_min/S_min has a meaning.
+        scatter: logarithms of equally likely factors by which tuned trainings are off the law,
+            (draws,) or 0.
     """
 
     minimum_steps: float
     minimum_examples: float
     draws: Floats
     target: float | None = None
+    scatter: Floats | float = 0.0
 
     @property
     def critical_batch(self) -> float:
@@ -76,9 +84,32 @@ class StepsToAccuracy:
         return self.minimum_steps + self.minimum_examples / np.asarray(global_batch, np.float64)
 
     def draw(self, global_batch: ArrayLike, draws: int) -> Floats:
-        """Return `draws` equally likely numbers of steps at global batches, (draws, points)."""
-        chosen = self.draws[np.arange(draws) % len(self.draws)]
+        """Return `draws` equally likely numbers of steps at global batches, (draws, points).
+
+        They are those of one tuned training: its factor is the same at all batches.
+        """
+        all_draws = self.draws * np.exp(self.scatter)[..., None]
+        chosen = all_draws[np.arange(draws) % len(self.draws)]
         return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
+
+    def at_level_of(self, global_batch: ArrayLike, steps: ArrayLike) -> Self:
+        """Return the law of a training that needed so many steps, with this critical batch.
+
+        Args:
+            global_batch: examples per step, (runs,).
+            steps: number of steps of each run, (runs,).
+        """
+        batch, logs, _ = _by_batch(global_batch, steps)
+        ours = logs - np.log(batch)
+        off = float((ours - np.log(self.evaluate(batch))).mean())
+        drawn = np.log(self.draws[:, :1] + self.draws[:, 1:] / batch)
+        offs = (ours - drawn).mean(axis=1) + np.roll(self.scatter, 1) / np.sqrt(len(batch))
+        return replace(
+            self,
+            minimum_steps=self.minimum_steps * np.exp(off),
+            minimum_examples=self.minimum_examples * np.exp(off),
+            draws=self.draws * np.exp(offs)[:, None],
+        )
 
 
 class KnownSteps(NamedTuple):
@@ -106,19 +137,6 @@ class KnownSteps(NamedTuple):
             "critical_batch_high": high,
             "missing": self.missing,
         }
-
-
-class _StepsByBatch(Law):
-    """The law in the form that `fit` takes. Its "step time" is a number of steps here."""
-
-    name = "steps"
-    title = "Steps to an accuracy"
-    source = SOURCE
-    parameters = (
-        Parameter("S_min", "minimum_steps", "1", "model", "steps with very large batches"),
-        Parameter("E_min", "minimum_examples", "1", "model", "examples with very small batches"),
-    )
-    step = positive("S_min") + positive("E_min") / b  # b is the global batch here
 
 
 def find_steps(
@@ -186,24 +204,46 @@ def fit_counted(
             f"two global batches or more must be seen to reach {aim} between two epochs: measure "
             "whole epochs at another batch, or more epochs"
         )
-    fitted = fit(_StepsByBatch(), Points.of(1, global_batch, 0, steps))
-    minimum_steps, minimum_examples = fitted.values.tolist()
-    return StepsToAccuracy(minimum_steps, minimum_examples, fitted.draws, target)
+    return _integrate(*_by_batch(global_batch, steps), target)
 
 
-def read_steps(path: Path) -> StepsToAccuracy:
-    """Read a CSV file with columns global_batch and steps, and fit the steps to an accuracy.
+def _by_batch(global_batch: ArrayLike, steps: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return batches, mean logs of their runs' examples, and standard errors of these means."""
+    batch = np.asarray(global_batch, np.float64)
+    logs = pd.Series(np.log(batch * np.asarray(steps, np.float64))).groupby(batch)
+    rows = logs.agg(["size", "mean", "var"]).fillna(0.0)
+    runs, mean, variance = rows.to_numpy(np.float64).T
+    squares = variance * (runs - 1) + _RUNS_FREEDOM * _RUNS**2
+    error = np.sqrt(squares / (_RUNS_FREEDOM + runs - 1) / runs)
+    return rows.index.to_numpy(np.float64), mean, np.asarray(error)
 
-    Raises:
-        UserError: the file is not valid, or has fewer than two global batches.
+
+def _integrate(batch: Floats, logs: Floats, error: Floats, target: float | None) -> StepsToAccuracy:
+    """Return the law by all critical batches and scatters of the grid, each as likely as it is.
+
+    Args:
+        batch: global batches, (batches,).
+        logs: logarithm of the examples that each needs, (batches,).
+        error: standard error of each, (batches,).
+        target: the training accuracy that was reached, if known.
     """
-    header, rows = read_table(path)
-    try:
-        columns = [header.index(name) for name in ("global_batch", "steps")]
-        batch, steps = ([parse_number(values[at], 1, 1e15) for _, values in rows] for at in columns)
-        return fit_counted(batch, steps)
-    except ValueError as error:
-        raise UserError(f"{path}: needs columns global_batch, steps: {error}") from None
+    rest = logs[:, None] - np.log1p(batch[:, None] / np.exp(_CRITICAL))  # (batches, critical)
+    variance = error[:, None] ** 2 + _SCATTER**2  # (batches, scatters)
+    weight = 1 / variance
+    total = weight.sum(axis=0)[:, None]
+    level = weight.T @ rest / total  # log E_min, (scatters, critical)
+    likely = weight.T @ rest**2 - total * level**2 + np.log(variance).sum(axis=0)[:, None]
+    likely += np.log(total) + ((_CRITICAL - _CRITICAL_PRIOR[0]) / _CRITICAL_PRIOR[1]) ** 2
+    likely += ((np.log(_SCATTER) - _SCATTER_PRIOR[0]) / _SCATTER_PRIOR[1])[:, None] ** 2
+    share = np.exp((likely.min() - likely) / 2)
+    rng = np.random.default_rng(_SEED)
+    places = rng.permutation((np.arange(DRAWS) + 0.5) / DRAWS) * share.sum()
+    scatter, critical = np.unravel_index(np.searchsorted(share.cumsum(), places), share.shape)
+    off, tuned = rng.standard_normal((2, DRAWS))
+    examples = np.exp(level[scatter, critical] + off / np.sqrt(total[scatter, 0]))
+    drawn = np.column_stack([examples / np.exp(_CRITICAL[critical]), examples])
+    steps, examples = np.median(drawn, axis=0).tolist()
+    return StepsToAccuracy(steps, examples, drawn, target, _SCATTER[scatter] * tuned)
 
 
 def by_noise(noise_scale: pd.DataFrame) -> StepsToAccuracy:

@@ -48,7 +48,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
         "presets": offered,
         "links": [
-            (name, f"{8e-6 * between_nodes(name).ways[0][1]:.4g}", f"{1e3 * latency_s:.4g}")
+            (name, f"{8e-6 * max(between_nodes(name).values()):.4g}", f"{1e3 * latency_s:.4g}")
             for name, latency_s in LINKS.items()
         ],
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],

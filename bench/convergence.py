@@ -1,0 +1,126 @@
+"""Judge the law of the examples to a target on published points that it was not fitted to.
+
+First, each reference point is left out and predicted from the others of its benchmark: from both
+sides, or the largest batch from the smaller ones. Then, of each family of whole submissions, the
+smallest gives the level and the law of its benchmark predicts the examples of the larger ones.
+MLPerf's rules forbid a submission to converge faster than the reference points, so part of this
+agreement is enforced. An interval of points left out is that of the median of their runs.
+
+python bench/convergence.py [--write data/published/convergence/judged.csv]
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.fit import interval_of
+from nodewise.predict.published_convergence import published_laws, reference_runs
+from nodewise.predict.steps_to_accuracy import fit_counted
+from nodewise.results import published
+
+PLACES = {
+    "between": "between other batches",
+    "largest": "the largest batch",
+    "smallest": "the smallest batch",
+}
+_MEDIAN = 1.2533  # standard error of a median relative to that of a mean
+
+
+def points_left_out() -> Iterator[dict[str, Any]]:
+    """Yield the prediction of each reference point without its runs."""
+    for name, runs in reference_runs().groupby("benchmark"):
+        batches = np.unique(runs["global_batch"])
+        for i, batch in enumerate(batches if len(batches) > 2 else ()):
+            out = runs["global_batch"] == batch
+            rest, mine = runs[~out], runs.loc[out, "examples"]
+            law = fit_counted(rest["global_batch"], rest["examples"] / rest["global_batch"])
+            near = batches[batches != batch][
+                np.argmin(np.abs(np.log(batches[batches != batch] / batch)))
+            ]
+            edge = "smallest" if i == 0 else "largest" if i == len(batches) - 1 else "between"
+            spread = _MEDIAN * np.log(mine).std() / np.sqrt(len(mine)) if len(mine) > 1 else 0.0
+            yield {
+                "judged": PLACES[edge],
+                "benchmark": name,
+                "measured": mine.median(),
+                "predicted": batch * law.evaluate(batch),
+                "constant": rest.loc[rest["global_batch"] == near, "examples"].median(),
+                **ends(batch * law.draw(batch, 400)[:, 0], spread),
+            }
+
+
+def submissions() -> Iterator[dict[str, Any]]:
+    """Yield the prediction of each submission from the smallest one of its family."""
+    laws, runs = published_laws(), reference_runs()
+    spread = {name: _scatter(rows) for name, rows in runs.groupby("benchmark")}
+    for _, rows in published.read("convergence/submissions").groupby("family"):
+        first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
+        of_one = [[first["global_batch"]], [first["samples_to_target"] / first["global_batch"]]]
+        name = first["converges_like"]
+        law = laws[name].at_level_of(*of_one)
+        for one in larger:
+            batch = one["global_batch"]
+            runs_of = np.sqrt(1 / first["runs"] + 1 / one["runs"])
+            yield {
+                "judged": "larger submissions",
+                "benchmark": name,
+                "grows": batch / first["global_batch"],
+                "measured": one["samples_to_target"],
+                "predicted": batch * law.evaluate(batch),
+                "constant": first["samples_to_target"],
+                **ends(batch * law.draw(batch, 400)[:, 0], _MEDIAN * spread[name] * runs_of),
+            }
+
+
+def _scatter(runs: pd.DataFrame) -> float:
+    """Return the relative scatter of the runs of a benchmark around the mean of their batch."""
+    logs = np.log(runs["examples"])
+    return float(np.sqrt(logs.groupby(runs["global_batch"]).var().mean()))
+
+
+def ends(drawn: np.ndarray, spread: float) -> dict[str, float]:
+    """Return the 90 % interval of draws, each off by a further relative `spread`."""
+    off = np.random.default_rng(1).standard_normal(len(drawn))
+    low, high = interval_of(drawn * np.exp(spread * off))
+    return {"low": float(low), "high": float(high)}
+
+
+def summary(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return median and 90th percentile of the errors, and how often intervals hold."""
+    wrong, constant = (
+        np.expm1(np.abs(np.log(rows[name] / rows["measured"])))
+        for name in ("predicted", "constant")
+    )
+    return {
+        "points": len(rows),
+        "median": wrong.median(),
+        "p90": wrong.quantile(0.9),
+        "constant_median": constant.median(),
+        "constant_p90": constant.quantile(0.9),
+        "covered": rows["measured"].between(rows["low"], rows["high"]).mean(),
+        "width": float(np.sqrt(rows["high"] / rows["low"]).median() - 1),
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        prog="bench/convergence.py", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--write", type=Path, help="CSV file for the table")
+    arguments = parser.parse_args()
+    rows = pd.DataFrame([*points_left_out(), *submissions()])
+    parts = dict(iter(rows.groupby("judged", sort=False)))
+    parts["larger submissions, batch at least doubled"] = rows[rows["grows"] >= 2]
+    table = pd.DataFrame([{"judged": name} | summary(part) for name, part in parts.items()])
+    print(table.round(3).to_string(index=False))
+    if arguments.write:
+        table.round(4).to_csv(arguments.write, index=False)
+
+
+if __name__ == "__main__":
+    main()

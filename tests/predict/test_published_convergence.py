@@ -1,0 +1,95 @@
+"""Examples to a target by global batch: published points, own counts, and answers with them."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mistakes import user_error
+from nodewise.cli import app
+from nodewise.predict.published_convergence import law_of, parse_counts, published_laws
+from nodewise.predict.steps_to_accuracy import fit_counted
+
+
+def bench():
+    spec = importlib.util.spec_from_file_location("convergence", Path("bench/convergence.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_points_and_submissions_left_out_are_as_near_as_the_site_says():
+    module = bench()
+    rows = pd.DataFrame([*module.points_left_out(), *module.submissions()])
+    said = pd.read_csv("data/published/convergence/judged.csv").set_index("judged")
+    for name, part in rows.groupby("judged"):
+        found = module.summary(part)
+        for column in ("median", "p90", "covered"):
+            assert found[column] == pytest.approx(said.loc[name, column], abs=2e-3), name
+    assert said.loc["between other batches", "median"] <= 0.04
+    assert said.loc["the largest batch", "median"] <= 0.07
+    assert said.loc["larger submissions", "p90"] <= 0.17
+    assert said["covered"].between(0.84, 0.95).all()
+    assert (said["median"] < said["constant_median"]).all()
+
+
+@given(st.floats(1e3, 1e9), st.floats(30, 1e5), st.integers(0, 10**6))
+def test_counts_by_the_law_give_it_back(examples, critical, seed):
+    batch = critical * np.repeat([0.25, 0.5, 1, 2, 4], 3)
+    chance = np.random.default_rng(seed).standard_normal(len(batch))
+    counted = examples * (1 + batch / critical) * np.exp(0.01 * chance)
+    law = fit_counted(batch, counted / batch)
+    assert law.evaluate(batch) * batch == pytest.approx(counted, rel=0.1)
+    low, high = law.critical_batch_interval
+    assert low < critical < high
+
+
+@given(st.sampled_from(sorted(published_laws())), st.floats(8, 1e5), st.floats(1e4, 1e10))
+def test_own_counts_give_the_level_of_a_published_law(name, batch, examples):
+    law, known = law_of(name, ((batch, examples),)), published_laws()[name]
+    assert law.evaluate(batch) * batch == pytest.approx(examples)
+    assert law.critical_batch == pytest.approx(known.critical_batch)
+
+
+@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 10**12), min_size=1, max_size=5))
+def test_counts_are_read_as_they_are_written(counts):
+    text = ",".join(f"{batch}:{examples}" for batch, examples in counts.items())
+    assert dict(parse_counts(text)) == counts
+
+
+@pytest.mark.parametrize("text", ["12", "a:b", "0:5", "5:-1", "1:2:3", "8:5,8:6", "nan:1"])
+def test_counts_that_mean_nothing_are_refused(text):
+    assert "--samples-to-target" in user_error(parse_counts, text)
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
+    options = ("forecast", "--throughput", 400, "--batch", 64, "--parameters", 25.6e6)
+    options += ("--link", "100gbit-rdma", "--nodes", "1,8,64", "--json")
+    rows = run(*options, "--converges-like", "resnet")
+    law = published_laws()["resnet"]
+    for row in rows:
+        batch = 64 * row["devices"]
+        assert row["samples"] == pytest.approx(float(law.evaluate(batch)) * batch)
+        assert row["time"] == pytest.approx(row["samples"] / row["samples_per_s"])
+        assert row["samples_low"] < row["samples"] < row["samples_high"]
+    plain = run(*options, "--examples", 1000)
+    assert {row["samples"] for row in plain} == {1000}
+
+
+def test_what_is_unknown_of_a_target_is_said():
+    assert law_of(None, ()) is None
+    assert "two" in user_error(law_of, None, ((256, 1e6),))
+    assert "resnet" in user_error(law_of, "resnet-9000", ())
+    assert "--samples-to-target" in user_error(law_of, "cosmoflow", ())

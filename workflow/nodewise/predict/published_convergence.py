@@ -1,0 +1,90 @@
+"""Laws of the examples to a target, of real models: MLPerf's reference convergence points.
+
+The points are in `data/published/convergence/reference_points.csv`: what the runs of a reference
+implementation needed to a benchmark's target at several global batches, with hyperparameters tuned
+for each.
+"""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy, fit_counted
+from nodewise.results import published
+from nodewise.results.csv_file import parse_number
+
+Counts = tuple[tuple[float, float], ...]
+"""Global batches, and the examples that a training with each needed to its target."""
+
+
+@cache
+def reference_runs() -> pd.DataFrame:
+    """Return one row per run: `benchmark`, `model`, `global_batch` and `examples` to the target.
+
+    The unit of `examples` is an epoch where its size is unknown; `known` says whether it is not.
+    """
+    table = published.read("convergence/reference_points")
+    rows = table.assign(examples=table["values"].str.split()).explode("examples")
+    per_unit = rows["samples_per_unit"]
+    examples = rows["examples"].astype(float) * per_unit.fillna(1.0)
+    return rows.assign(examples=examples, known=per_unit.notna())
+
+
+@cache
+def published_laws() -> dict[str, StepsToAccuracy]:
+    """Return the law of each benchmark."""
+    return {
+        str(name): fit_counted(runs["global_batch"], runs["examples"] / runs["global_batch"])
+        for name, runs in reference_runs().groupby("benchmark")
+    }
+
+
+def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
+    """Return the law of a user's training; None if nothing is known of it.
+
+    Args:
+        converges_like: a published benchmark with the same critical batch. Without `counts`, the
+            training needs as many examples as the benchmark.
+        counts: the user's own counts. At one batch they give the level, at more the law.
+
+    Raises:
+        UserError: the benchmark is unknown, or something is missing.
+    """
+    batch, examples = np.array(counts, float).reshape(-1, 2).T
+    if converges_like is None:
+        if len(counts) == 1:
+            raise UserError(
+                "--samples-to-target: one batch does not say how examples grow with it; give two, "
+                "or --converges-like"
+            )
+        return fit_counted(batch, examples / batch) if counts else None
+    laws, name = published_laws(), converges_like.lower()
+    if name not in laws:
+        raise UserError(f"--converges-like {name[:40]}: must be one of {', '.join(laws)}")
+    if counts:
+        return laws[name].at_level_of(batch, examples / batch)
+    runs = reference_runs()
+    if not runs.loc[runs["benchmark"] == name, "known"].all():
+        raise UserError(f"--converges-like {name}: its epoch is unknown; give --samples-to-target")
+    return laws[name]
+
+
+def parse_counts(text: str | None) -> Counts:
+    """Return the counts in a text such as `256:1.9e6,1024:2.2e6`: global batch and examples.
+
+    Raises:
+        UserError: the text is not of this form, or a batch appears twice.
+    """
+    try:
+        pairs = [part.split(":") for part in (text or "").split(",") if part.strip()]
+        counts = tuple((parse_number(b, 1, 1e15), parse_number(n, 1, 1e18)) for b, n in pairs)
+    except ValueError:
+        raise UserError(
+            f"--samples-to-target {text!s:.60}: must be batches and examples, such as "
+            "256:1.9e6,1024:2.2e6"
+        ) from None
+    if len({batch for batch, _ in counts}) < len(counts):
+        raise UserError(f"--samples-to-target {text!s:.60}: has a batch twice")
+    return counts
