@@ -80,7 +80,9 @@ def forecast_nodes(
     With --cases the answer has a row per row of the file, in its order: its columns
     and value, low and high in examples per second, or error. Columns: parameters,
     precision, batch_per_device, devices_per_node, within_kind, between_gbit,
-    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
+    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices. With
+    converges_like and global_batch_asked (and samples_to_target at global_batch, if
+    known) a row also has samples, samples_low and samples_high.
 
     With --machines, kinds and numbers of machines are compared, with the published
     speeds of their devices (--device). Whole machines are paid for. Columns:
@@ -92,6 +94,9 @@ def forecast_nodes(
     --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
 
     nodewise forecast --model models/fashion_cnn.py --link 1gbit
+
+    nodewise forecast --throughput 400 --batch 64 --parameters 25.6e6 --price 3
+    --between 100gbit-rdma --converges-like resnet
     """
     from dataclasses import replace
 
