@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from mistakes import user_error
 from nodewise.cli import app
 from nodewise.predict.published_convergence import (
+    law_like,
     law_of,
     parse_counts,
     published_laws,
@@ -91,6 +92,15 @@ def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
         assert row["samples_low"] < row["samples"] < row["samples_high"]
     plain = run(*options, "--examples", 1000)
     assert {row["samples"] for row in plain} == {1000}
+
+
+def test_a_noise_scale_gives_the_critical_batch_and_a_count_the_level():
+    (path,) = Path("data/records").glob("*/reference/noise_scale/fashion_cnn.json")
+    law = law_like(str(path), ((64, 1e6),))
+    assert law.evaluate(64) * 64 == pytest.approx(1e6)
+    assert law.critical_batch == pytest.approx(45.2, abs=0.1)  # as in the study's table
+    assert "--samples-to-target" in user_error(law_like, str(path))
+    assert "nothing.json" in user_error(law_like, "nothing.json")
 
 
 def test_learning_rates_that_follow_a_rule_have_its_exponent():
