@@ -38,7 +38,7 @@ def test_an_interrupted_command_says_so_in_one_line(tmp_path):
     os.mkfifo(config)
     # A command inherits an ignored SIGINT, for example from tests that run in the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE)
+    command = subprocess.Popen([*NODEWISE, "plan", "--config", config], stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
     with command:
         with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
@@ -74,6 +74,20 @@ def test_a_reader_that_has_gone_is_no_mistake(arguments):
     done = run(*arguments, stdout=writer)
     os.close(writer)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pla", "No such command 'pla'. Did you mean 'plan', 'explain'?"),
+        ("models --nope", "No such option: --nope"),
+        ("measure --strategy single --model fashion_cnn", "Missing option '--nodes'"),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_one_line(words, said):
+    done = run(*words.split())
+    assert done.returncode == 2
+    assert done.stderr == f"nodewise: {said}; --help shows what is allowed\n"
 
 
 def test_a_file_that_may_not_grow_is_named(tmp_path):

@@ -88,6 +88,22 @@ def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
     assert {row["samples"] for row in plain} == {1000}
 
 
+def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
+    known = "25.6e6,8,8,2900,64,resnet,38e6,2048"
+    lines = [f"{known},16384", f"{known},", known.replace("resnet", "x") + ",4096"]
+    header = "parameters,devices_per_node,baseline_devices,throughput_samples_per_s,n_devices"
+    header += ",converges_like,samples_to_target,global_batch,global_batch_asked"
+    (tmp_path / "cases.csv").write_text("\n".join([header, *lines]))
+    asked, plain, wrong = run("forecast", "--cases", tmp_path / "cases.csv", "--json")
+    law = published_laws()["resnet"]
+    at = np.array([2048, 16384])
+    few, many = at * law.evaluate(at)
+    assert asked["samples"] == pytest.approx(38e6 * many / few)
+    assert asked["samples_low"] < asked["samples"] < asked["samples_high"]
+    assert "samples" not in plain and plain["value"] == asked["value"]
+    assert "resnet" in wrong["error"]
+
+
 def test_what_is_unknown_of_a_target_is_said():
     assert law_of(None, ()) is None
     assert "two" in user_error(law_of, None, ((256, 1e6),))

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 import make_records as make
 from mistakes import user_error
 from nodewise.cli import app
-from nodewise.core.errors import UserError
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
@@ -65,17 +64,6 @@ def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(meas
     ]
     assert list(missing.remove(found)) == [path]
     assert not missing.find_missing(of_users, measured)
-
-
-def test_a_study_can_be_checked_by_hand(tmp_path):
-    config = tmp_path / "tiny.yaml"
-    config.write_text(json.dumps(STUDY))
-    checked = CliRunner().invoke(app, ["check-config", str(config)])
-    assert (checked.exit_code, checked.stdout) == (0, f"{config}: 3 cells in 1 experiment\n")
-    config.write_text(json.dumps(STUDY | {"nam": "x"}))
-    checked = CliRunner().invoke(app, ["check-config", str(config)])
-    assert isinstance(checked.exception, UserError)
-    assert str(checked.exception).startswith(f"{config}: nam: unknown key")
 
 
 def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):

@@ -43,7 +43,7 @@ rule render_pages:
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
-        curves=sorted(str(path) for path in Path("data/published/curves").glob("*.csv")),
+        published=sorted(str(path) for path in Path("data/published").glob("*/*.csv")),
         peers=sorted(str(path) for path in Path("data/bench").glob("peers.*")),
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=[

@@ -43,15 +43,19 @@ def about(
 def main() -> None:
     """Run the command line.
 
-    An error that the user can fix is printed as one line on stderr, and the exit code is 2. After
-    Ctrl-C the exit code is 130, after SIGTERM 143.
+    An error that the user can fix, such as an unknown option, is printed as one line on stderr, and
+    the exit code is 2. After Ctrl-C the exit code is 130, after SIGTERM 143.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:  # of the command line; it has no message after its help
+        if mistake := error.format_message():
+            _complain(f"{one_line(mistake.rstrip('.'))}; --help shows what is allowed")
+        sys.exit(2)
     except (UserError, OSError) as error:
         message = what_to_mend(error) if isinstance(error, OSError) else str(error)
         if message is None:

@@ -80,7 +80,9 @@ def forecast_nodes(
     With --cases the answer has a row per row of the file, in its order: its columns
     and value, low and high in examples per second, or error. Columns: parameters,
     precision, batch_per_device, devices_per_node, within_kind, between_gbit,
-    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
+    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices. With
+    converges_like and global_batch_asked (and samples_to_target at global_batch, if
+    known) a row also has samples, samples_low and samples_high.
 
     With --machines, kinds and numbers of machines are compared, with the published
     speeds of their devices (--device). Whole machines are paid for. Columns:
@@ -92,6 +94,9 @@ def forecast_nodes(
     --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
 
     nodewise forecast --model models/fashion_cnn.py --link 1gbit
+
+    nodewise forecast --throughput 400 --batch 64 --parameters 25.6e6 --price 3
+    --between 100gbit-rdma --converges-like resnet
     """
     from dataclasses import replace
 
@@ -178,37 +183,30 @@ def _given(  # noqa: PLR0917 (the options of the command)
     devices: int | None,
     batch: int | None,
 ) -> "Given":
-    """Return the given point, which exactly one of the first four options gives."""
-    from nodewise.predict.forecast import given_by_file, given_by_numbers
+    """Return the given point, which exactly one of the first four options gives.
 
-    if [step_time, throughput, file, model].count(None) != 3:
-        raise UserError("give one of --step-time, --throughput, --given and --model")
-    if model is not None:
-        return _measured_alone(model, batch or 64)
-    if file is not None:
-        return given_by_file(file, devices, batch)
-    return given_by_numbers(devices or 1, batch, step_time, throughput)
-
-
-def _measured_alone(model: str, batch: int) -> "Given":
-    """Measure a step on one node.
-
-    The measurement runs in another process, because a process that starts workers must not have
+    A model is measured in another process, because a process that starts workers must not have
     started threads.
     """
     import subprocess
     import sys
     import tempfile
 
-    from nodewise.predict.forecast import given_by_file
+    from nodewise.predict.forecast import given_by_file, given_by_numbers
 
+    if [step_time, throughput, file, model].count(None) != 3:
+        raise UserError("give one of --step-time, --throughput, --given and --model")
+    if file is not None:
+        return given_by_file(file, devices, batch)
+    if model is None:
+        return given_by_numbers(devices or 1, batch, step_time, throughput)
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.json"
+        record = f"{folder}/record.json"
         command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
-        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
+        command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)
-        return given_by_file(record)
+        return given_by_file(Path(record))

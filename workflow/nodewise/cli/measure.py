@@ -57,16 +57,35 @@ def measure(
     """
     from nodewise.cli import single
     from nodewise.core.units import counted
-    from nodewise.study.single import Options
+    from nodewise.measure.cell import measure as measure_now
+    from nodewise.measure.environment import settle_environment
+    from nodewise.study.single import Options, cell_of, command_of
 
     given = tuple(option or ())
     options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster)
+    cell = cell_of(options)
+    # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
+    single.prepare_data(cell)
+    settle_environment()
+    if out is None:
+        cell = single.claim_repeat(cell)
+        out = single.record_of(cell)
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
-        record, path = single.measure_single(options, out, progress, tell_waiting)
+        record = measure_now(
+            cell,
+            single.data_manifest(cell),
+            single.weights_manifest(cell),
+            output=out,
+            logs=single.logs_of(cell),
+            config=None,
+            command=command_of(options, cell),
+            progress=progress,
+            on_wait=tell_waiting,
+        )
     if record.failure is not None:
-        typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
+        typer.echo(f"{out}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
-    for title, value in single.summary(path).items():
+    for title, value in single.summary(out).items():
         typer.echo(f"{title:<20} {value}")
 
 

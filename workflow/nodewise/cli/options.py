@@ -33,7 +33,6 @@ Calibrated = Annotated[
     list[Path] | None,
     Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
 ]
-Records = Annotated[Path | None, Option(help="The records; default: results/STUDY/records.")]
 
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
 FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]

@@ -88,12 +88,10 @@ class Draws:
         hidden, batch = 1 / (1 + np.exp(-self._draw("hidden"))), np.exp(self._draw("batch"))
         self.hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
         self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
-        self._differ = np.exp(self._draw("devices_differ")), np.exp(self._draw("nodes_differ"))
-        self._contention = self._draw("contention_within"), self._draw("contention_between")
-        self._latency_s = (
-            np.exp(self._draw("latency_within")),
-            np.exp(self._draw("latency_between")),
-        )
+        self._differ = [np.exp(self._draw(f"{name}_differ")) for name in ("devices", "nodes")]
+        levels = ("within", "between")
+        self._contention = [self._draw(f"contention_{level}") for level in levels]
+        self._latency_s = [np.exp(self._draw(f"latency_{level}")) for level in levels]
         self._rates = self._rate(cluster.within), self._rate(cluster.between)
         self.noise_scale = self._known["noise"]
         self.noise = self.noise_scale * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))

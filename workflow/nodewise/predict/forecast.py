@@ -4,6 +4,7 @@ The formula and its constants are those of `cluster_steps`. `bench/forecast.py` 
 with published measurements of publishers left out, and with all committed records.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,15 +93,13 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
     curve = curves[0]
     if curve.global_batch is not None and len(curve.batches) > 1:
         raise UserError(f"{path}: needs the same batch per device at all points")
-    points = {
-        one: {p.nodes: p for p in curve.measured if p.batch_per_worker == one}
-        for one in curve.batches
-    }
-    chosen = batch or max(points, key=lambda one: len(points[one]))
-    if chosen not in points:
-        known = ", ".join(f"{one:g}" for one in points)
+    counts = Counter(point.batch_per_worker for point in curve.measured)
+    chosen = batch or counts.most_common(1)[0][0]
+    if chosen not in counts:
+        known = ", ".join(f"{one:g}" for one in counts)
         raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
-    throughputs = {n: n * chosen / point.step_time for n, point in points[chosen].items()}
+    points = [point for point in curve.measured if point.batch_per_worker == chosen]
+    throughputs = {point.nodes: point.nodes * chosen / point.step_time for point in points}
     return Given(
         throughputs,
         chosen if curve.batch_known else None,
@@ -113,11 +112,10 @@ def _given_by_record(path: Path) -> Given:
     cell = build_tables([path])["cells"].iloc[0]
     if cell["status"] != "ok":
         raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
-    nodes, batch = int(cell["nodes"]), float(cell["batch_per_worker"])
+    nodes, batch, cautions = int(cell["nodes"]), float(cell["batch_per_worker"]), str(cell["flags"])
     throughputs = {nodes: nodes * batch / float(cell["step_time_s"])}
-    cautions = str(cell["flags"])
-    scatter = DISTURBED if cautions else 0.0
-    return Given(throughputs, batch, float(cell["payload_bytes"]) / 4, cautions, scatter)
+    parameters = float(cell["payload_bytes"]) / 4
+    return Given(throughputs, batch, parameters, cautions, DISTURBED if cautions else 0.0)
 
 
 def training_of(

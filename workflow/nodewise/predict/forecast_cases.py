@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field, ValidationError
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
-from nodewise.predict.fit import interval_of
+from nodewise.predict.fit import DRAWS, interval_of
 from nodewise.predict.forecast import MOST_DEVICES, Given, cluster_of, training_of
+from nodewise.predict.published_convergence import law_like
 from nodewise.results.csv_file import read_table
 
 Amount = Annotated[float, Field(gt=0, le=1e18)]
@@ -20,7 +21,9 @@ Count = Annotated[int, Field(ge=1, le=MOST_DEVICES)]
 class Case(BaseModel):
     """A machine, a training, a measured throughput, and the number of devices that is asked.
 
-    The columns are those of `data/published/forecast/cases.csv`.
+    The columns are those of `data/published/forecast/cases.csv`; and `converges_like`, a published
+    benchmark, with the examples to the target at the global batch of the measured point, if known,
+    and the global batch that is asked.
     """
 
     parameters: Amount
@@ -34,6 +37,25 @@ class Case(BaseModel):
     baseline_devices: Count
     throughput_samples_per_s: Amount
     n_devices: Count
+    converges_like: str | None = None
+    samples_to_target: Amount | None = None
+    global_batch: Amount | None = None
+    global_batch_asked: Amount | None = None
+
+    def samples(self) -> dict[str, float]:
+        """Return the examples to the target at the asked global batch, if the row asks for it.
+
+        Raises:
+            UserError: something is missing.
+        """
+        if self.converges_like is None or self.global_batch_asked is None:
+            return {}
+        batch, counted = self.global_batch, self.samples_to_target
+        counts = ((batch, counted),) if batch and counted else ()
+        law, asked = law_like(self.converges_like, counts), self.global_batch_asked
+        low, high = interval_of(asked * law.draw(asked, DRAWS)[:, 0])
+        value = float(asked * law.evaluate(asked))
+        return {"samples": value, "samples_low": float(low), "samples_high": float(high)}
 
     def setup(self) -> tuple[Cluster, Training, Given]:
         """Return the cluster, the training and the given point.
@@ -76,17 +98,23 @@ def case_of(row: Mapping[str, str]) -> Case:
 
 
 def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield each row with `value`, `low` and `high` in examples per second, or with `error`."""
+    """Yield each row with `value`, `low` and `high` in examples per second, or with `error`.
+
+    Rows that ask for a global batch also have `samples`, the examples to the target, and its
+    90 % interval.
+    """
     for row in rows:
         asked = {name: text for name, text in row.items() if name not in ("value", "low", "high")}
         try:
             case = case_of(row)
             cluster, training, given = case.setup()
             draws = forecast_throughputs(cluster, training, given.throughputs, [case.n_devices])
+            samples = case.samples()
         except ValidationError as error:
             yield asked | {"error": first_error(error)}
         except UserError as error:
             yield asked | {"error": str(error).removeprefix("--")}
         else:
             low, high = interval_of(draws[1:, 0])
-            yield asked | {"value": float(draws[0, 0]), "low": float(low), "high": float(high)}
+            value = {"value": float(draws[0, 0]), "low": float(low), "high": float(high)}
+            yield asked | value | samples

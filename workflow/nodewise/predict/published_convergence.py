@@ -41,34 +41,44 @@ def published_laws() -> dict[str, StepsToAccuracy]:
     }
 
 
-def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
-    """Return the law of a user's training; None if nothing is known of it.
+def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:
+    """Return the law of a training with the critical batch of a published benchmark.
 
     Args:
-        converges_like: a published benchmark with the same critical batch. Without `counts`, the
-            training needs as many examples as the benchmark.
-        counts: the user's own counts. At one batch they give the level, at more the law.
+        converges_like: the benchmark.
+        counts: the user's own counts, which give the level. Default: as many examples as the
+            benchmark needs.
 
     Raises:
-        UserError: the benchmark is unknown, or something is missing.
+        UserError: the benchmark is unknown, or its number of examples is and there are no counts.
     """
-    batch, examples = np.array(counts, float).reshape(-1, 2).T
-    if converges_like is None:
-        if len(counts) == 1:
-            raise UserError(
-                "--samples-to-target: one batch does not say how examples grow with it; give two, "
-                "or --converges-like"
-            )
-        return fit_counted(batch, examples / batch) if counts else None
     laws, name = published_laws(), converges_like.lower()
     if name not in laws:
         raise UserError(f"--converges-like {name[:40]}: must be one of {', '.join(laws)}")
     if counts:
+        batch, examples = np.array(counts).T
         return laws[name].at_level_of(batch, examples / batch)
     runs = reference_runs()
     if not runs.loc[runs["benchmark"] == name, "known"].all():
         raise UserError(f"--converges-like {name}: its epoch is unknown; give --samples-to-target")
     return laws[name]
+
+
+def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
+    """Return the law of a user's training, like a benchmark's or by own counts; None without both.
+
+    Raises:
+        UserError: as `law_like`, or there is one count only.
+    """
+    if converges_like is not None:
+        return law_like(converges_like, counts)
+    if len(counts) == 1:
+        raise UserError(
+            "--samples-to-target: one batch does not say how examples grow with it; give two, "
+            "or --converges-like"
+        )
+    batch, examples = np.array(counts, float).reshape(-1, 2).T
+    return fit_counted(batch, examples / batch) if counts else None
 
 
 def parse_counts(text: str | None) -> Counts:
