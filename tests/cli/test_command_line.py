@@ -33,19 +33,24 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_interrupted_command_says_so_in_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code, says):
     config = tmp_path / "config.yaml"
     os.mkfifo(config)
-    # A command inherits an ignored SIGINT, for example from tests that run in the background.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A command inherits an ignored SIGINT, as from tests that run in the background.
+    ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
+    before = signal.signal(signal.SIGINT, ignored)
     command = subprocess.Popen([*NODEWISE, "plan", "--config", config], stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
     with command:
         with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
         # Closing the pipe wakes a command that began to read before it noticed the signal.
         said = command.stderr.read()
-    assert (command.returncode, said) == (130, b"nodewise: interrupted\n")
+    assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
 
 
 def test_keras_uses_tensorflow_whatever_the_shell_says():

@@ -13,7 +13,12 @@ from typer.testing import CliRunner
 
 from mistakes import user_error
 from nodewise.cli import app
-from nodewise.predict.published_convergence import law_of, parse_counts, published_laws
+from nodewise.predict.published_convergence import (
+    law_of,
+    parse_counts,
+    published_laws,
+    rate_exponent,
+)
 from nodewise.predict.steps_to_accuracy import fit_counted
 
 
@@ -86,6 +91,14 @@ def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
         assert row["samples_low"] < row["samples"] < row["samples_high"]
     plain = run(*options, "--examples", 1000)
     assert {row["samples"] for row in plain} == {1000}
+
+
+def test_learning_rates_that_follow_a_rule_have_its_exponent():
+    known = {name: rate_exponent(name) for name in published_laws()}
+    assert known["openfold"] is None  # two batches
+    for name, exponent in {"resnet": 0.3, "maskrcnn": 0.9, "llama31_405b": 1.0}.items():
+        value, error, batches = known[name]
+        assert value == pytest.approx(exponent, abs=0.05) and error < 0.05 and batches >= 4
 
 
 def test_cases_ask_for_the_examples_at_another_batch(tmp_path):

@@ -16,6 +16,8 @@ from nodewise.cli import explain, forecast, measure, predict, prepare, report, s
 from nodewise.core.errors import UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
+_ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
+"""What is said of a command that a signal ended, by exit code."""
 
 app = typer.Typer(
     name="nodewise",
@@ -63,10 +65,11 @@ def main() -> None:
         _complain(one_line(message))
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as ended:
-        if isinstance(ended, SystemExit) and ended.code != _INTERRUPTED:
+        code = ended.code if isinstance(ended, SystemExit) else _INTERRUPTED
+        if not isinstance(code, int) or code not in _ENDED:
             raise
-        _complain("interrupted")
-        sys.exit(_INTERRUPTED)
+        _complain(_ENDED[code])
+        sys.exit(code)
 
 
 def _complain(text: str) -> None:

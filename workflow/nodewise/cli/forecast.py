@@ -26,7 +26,7 @@ from nodewise.cli.options import (
     only_options,
     print_json,
     print_table,
-    print_unknown_target,
+    print_target,
 )
 from nodewise.core.errors import UserError
 
@@ -155,7 +155,7 @@ def forecast_nodes(
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
             print_table(answers_rows(answers, marks=True))
             _print_standing(answers, per_node, within, between)
-            print_unknown_target(job)
+            print_target(job, converges_like)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 

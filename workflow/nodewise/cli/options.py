@@ -126,11 +126,17 @@ def job_of(
     return Job(examples=examples, **more)
 
 
-def print_unknown_target(job: "Job") -> None:
-    """Print what decides how many examples larger batches need, if nothing is known of a job."""
-    from nodewise.predict.published_convergence import published_laws
+def print_target(job: "Job", converges_like: str | None) -> None:
+    """Print what a larger batch needs: its learning rate, or what decides its examples."""
+    from nodewise.predict.published_convergence import published_laws, rate_exponent
 
     if job.steps is not None:
+        known = rate_exponent(converges_like) if converges_like else None
+        if known is not None:
+            typer.echo(
+                f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
+                f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
+            )
         return
     laws = published_laws()
     critical = sorted(law.critical_batch for law in laws.values())

@@ -15,6 +15,8 @@ from nodewise.predict.steps_to_accuracy import StepsToAccuracy, fit_counted
 from nodewise.results import published
 from nodewise.results.csv_file import parse_number
 
+_FEW_BATCHES = 4  # least number of batches that say how learning rates grow
+
 Counts = tuple[tuple[float, float], ...]
 """Global batches, and the examples that a training with each needed to its target."""
 
@@ -39,6 +41,25 @@ def published_laws() -> dict[str, StepsToAccuracy]:
         str(name): fit_counted(runs["global_batch"], runs["examples"] / runs["global_batch"])
         for name, runs in reference_runs().groupby("benchmark")
     }
+
+
+def rate_exponent(converges_like: str) -> tuple[float, float, int] | None:
+    """Return the exponent of the batch by which published learning rates grow.
+
+    It is a least squares fit of logarithms, with its standard error and the number of batches; None
+    if fewer than four batches share an optimizer. The usual rules are 1 (P. Goyal et al.,
+    arXiv:1706.02677) and 1/2 (A. Krizhevsky, arXiv:1404.5997).
+    """
+    runs = reference_runs()
+    points = runs[(runs["benchmark"] == converges_like.lower()) & (runs["learning_rate"] > 0)]
+    points = points.drop_duplicates(["global_batch", "round"]).fillna({"optimizer": ""})
+    points = points[points["optimizer"] == points["optimizer"].mode().get(0)]
+    count = int(points["global_batch"].nunique())
+    if count < _FEW_BATCHES:
+        return None
+    batch, rate = np.log(points["global_batch"]), np.log(points["learning_rate"])
+    coefficients, covariance = np.polyfit(batch, rate, 1, cov=True)
+    return float(coefficients[0]), float(covariance[0, 0] ** 0.5), count
 
 
 def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.published_convergence import published_laws, reference_runs
+from nodewise.predict.published_convergence import (
+    published_laws,
+    rate_exponent,
+    reference_runs,
+)
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE, SOURCE
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number
@@ -25,6 +29,7 @@ _STEPS = [
     Column("critical", "Critical batch size"),
     Column("batches", "Global batches"),
     Column("more", "Examples at the largest batch, against the smallest", "×", "fitted"),
+    Column("exponent", "Learning rate grows as the batch to the power of"),
     Column("missing", "Missing data", wide=True),
 ]
 _JUDGED = [
@@ -42,7 +47,7 @@ _JUDGED = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page."""
     own = study.with_titles(study.overhead["steps_to_accuracy"])
-    unknown = {"batches": "–", "more": None}
+    unknown = {"batches": "–", "more": None, "exponent": "–"}
     rows: list[dict[Any, Any]] = [*_published()]
     rows += [unknown | row for row in own.to_dict("records")]
     judged = published.read("convergence/judged").to_dict("records")
@@ -80,8 +85,18 @@ def _published() -> Iterator[dict[str, Any]]:
             "critical_batch_high": high,
             "batches": f"{ends[0]:,} to {ends[1]:,}",
             "more": many / few,
+            "exponent": _exponent(name),
             "missing": "",
         }
+
+
+def _exponent(name: str) -> Markup:
+    known = rate_exponent(name)
+    if known is None:
+        return Markup("–")
+    value, error, count = known
+    template = Markup('{} ± {} {}<span class="nw-range">{} batches</span>')
+    return template.format(data(value, "mean"), data(error, "mean"), badge("fitted"), count)
 
 
 def _critical(row: dict[Any, Any]) -> Markup:
