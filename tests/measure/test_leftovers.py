@@ -210,26 +210,3 @@ def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     os.killpg(run.pid, signal.SIGINT)
     run.communicate(timeout=60)
     assert not (project / RECORD).exists()
-
-
-FILLING = "results/leftovers/filling"
-FULL_DISK = f"""
-mkdir -p results/leftovers
-mount -t tmpfs -o size=64k none results/leftovers
-cat /dev/zero > {FILLING} 2> /dev/null
-"$@"
-code=$?
-find results/leftovers -type f -not -path '*/logs/*'
-exit $code
-"""
-
-
-def test_a_full_disk_is_one_clear_line(project):
-    declare(project, SHORT)
-    # a tmpfs mount that only this child process sees
-    alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
-    run = start(project, *alone, "sh", "-c", FULL_DISK, "sh", *BY_HAND)
-    said = projects.finish(run)
-    assert run.returncode == 2, said
-    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
-    assert "Traceback" not in said
