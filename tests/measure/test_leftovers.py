@@ -32,7 +32,7 @@ from traces import (
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 NODES = 3
-CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
+CELL = f"steps/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL}.json"
 LOGS = f"results/leftovers/logs/{CELL}"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
@@ -57,22 +57,15 @@ def build():
 
 
 def study(steps: int, time_limit_s: float) -> dict:
-    return {
-        "name": "leftovers",
-        "title": "A cell that ends in some way",
-        "cluster": {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
-        "cell_time_limit_s": time_limit_s,
-        "experiments": {
-            "leftovers": {
-                "title": "Leftovers",
-                "study": "ntua",
-                "models": ["fashion_mlp"],
-                "strategies": {"multi_worker_mirrored": {"nodes": [NODES]}},
-                "batches": [32],
-                "extent": {"warmup_steps": 1, "steps": steps, "split_steps": 0},
-            }
-        },
-    }
+    small = projects.small_study(
+        {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
+        name="leftovers",
+        models=["fashion_mlp"],
+        strategies={"multi_worker_mirrored": {"nodes": [NODES]}},
+        batches=[32],
+        extent={"warmup_steps": 1, "steps": steps, "split_steps": 0},
+    )
+    return small | {"cell_time_limit_s": time_limit_s}
 
 
 @pytest.fixture(scope="module")

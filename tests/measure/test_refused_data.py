@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import projects
 from mistakes import user_error
 from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
@@ -15,21 +16,7 @@ from nodewise.models.facts import read_own, why_refused
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
-STUDY = {
-    "name": "small",
-    "title": "A small study",
-    "cluster": {"kind": "local"},
-    "experiments": {
-        "steps": {
-            "title": "Steps",
-            "study": "nodewise",
-            "own_models": {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}},
-            "strategies": {"single": {"nodes": [1]}},
-            "batches": [32],
-            "extent": {"warmup_steps": 1, "steps": 4, "split_steps": 2},
-        }
-    },
-}
+OWN = {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}}
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
 
 
@@ -50,8 +37,8 @@ def project(tmp_path, monkeypatch):
 
 def declare(**changes):
     """Write the study with `changes` of its experiment."""
-    experiment = STUDY["experiments"]["steps"] | changes
-    study = STUDY | {"experiments": {"steps": experiment}}
+    own = {"models": [], "own_models": OWN, "batches": [32]}
+    study = projects.small_study(**own | changes)
     Path("study.yaml").write_text(yaml.safe_dump(study))
 
 
