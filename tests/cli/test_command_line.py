@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -109,13 +108,6 @@ def test_a_folder_where_nothing_can_be_made_is_named():
     done = run(*FIT, "/proc/none/fit.json")
     assert done.returncode == 2
     assert done.stderr == "nodewise: /proc/none: No such file or directory\n"
-
-
-def test_a_full_disk_behind_the_output_is_named():
-    with Path("/dev/full").open("w") as full:
-        done = run("models", stdout=full)
-    assert done.returncode == 2
-    assert done.stderr == "nodewise: No space left on device\n"
 
 
 @pytest.mark.parametrize(

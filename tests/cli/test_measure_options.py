@@ -1,6 +1,5 @@
 """`nodewise measure` turns options into a cell; options that do not fit get a clear message."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -179,26 +178,6 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
     kinds = {"nodes": int, "batch": int, "steps": int}
     again = Options(**{name: kinds.get(name, str)(value) for name, value in told.items()})
     assert cell_of(again) == cell_of(asked)
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "100"}
-    return subprocess.run(
-        [sys.executable, "-m", "nodewise", "measure", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-
-
-def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
-    before = sorted(single.SINGLE.rglob("*.json"))
-    done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")
-    assert done.returncode == 2
-    assert done.stderr.startswith("nodewise: --model: unknown name 'no_such'; allowed:")
-    assert done.stderr.count("\n") == 1
-    assert sorted(single.SINGLE.rglob("*.json")) == before
 
 
 def test_numpy_and_its_threads_come_after_the_environment_is_settled():

@@ -13,7 +13,6 @@ from nodewise.cli.options import (
     OutFile,
     OwnDataset,
     StudyConfig,
-    WeightsManifest,
     tell_waiting,
 )
 from nodewise.core.errors import UserError
@@ -171,9 +170,9 @@ def measure_cell(
     manifest: DataManifest,
     out: OutFile,
     logs: Logs,
-    weights: WeightsManifest = None,
 ) -> None:
     """Train one cell of a study and write its record."""
+    from nodewise.cli.single import weights_manifest
     from nodewise.measure.cell import measure
     from nodewise.measure.provenance import command
     from nodewise.study.config import read_config
@@ -185,7 +184,7 @@ def measure_cell(
         record = measure(
             cells[cell_id],
             manifest,
-            weights,
+            weights_manifest(cells[cell_id]),
             output=out,
             logs=logs,
             config=config,
@@ -204,13 +203,13 @@ def measure_noise_scale(
     config: StudyConfig,
     manifest: DataManifest,
     out: OutFile,
-    weights: WeightsManifest = None,
 ) -> None:
     """Measure the gradient noise scale of a model, from which its critical batch size follows.
 
     The model trains 200 steps on one node. Gradients are measured before,
     during and after.
     """
+    from nodewise.cli.single import weights_manifest
     from nodewise.core.files import check_writable
     from nodewise.measure.environment import settle_environment
     from nodewise.study.config import read_config
@@ -228,7 +227,7 @@ def measure_noise_scale(
         measure_model(
             cells[model],
             manifest,
-            weights,
+            weights_manifest(cells[model]),
             output=out,
             config=config,
             progress=progress,

@@ -27,7 +27,6 @@ DataManifest = Annotated[Path, Option(help="manifest.json of the prepared datase
 OwnDataset = Annotated[
     str | None, Option(help="For your own model: a dataset, or path/file.py:function.")
 ]
-WeightsManifest = Annotated[Path | None, Option(help="manifest.json of pretrained weights.")]
 Tables = Annotated[Path, Option(help="Folder of the tables.")]
 Calibrated = Annotated[
     list[Path] | None,

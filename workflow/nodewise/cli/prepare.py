@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodewise.results.model_description import Architecture
 
 KeepRefusal = Annotated[
-    bool, Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+    bool, Option("--keep-refusal", help="If your own cannot be used, write the reason instead.")
 ]
 
 _QUIET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -49,8 +49,6 @@ def prepare(
     own = ":" in name and not weights
     if own and source == "official":
         raise UserError(f"--source official: {name} is a function of your own")
-    if keep_refusal and not own:
-        raise UserError("--keep-refusal: only for a function of your own, path/file.py:function")
     files: dict[str, Any] = {
         "cache": Path("data/cache"),
         "mirror": os.environ.get("NODEWISE_DATASETS") or None,
