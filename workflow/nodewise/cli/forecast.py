@@ -8,6 +8,7 @@ from typer import Option
 
 from nodewise.cli.options import (
     AsJson,
+    AskedGlobalBatch,
     BetweenNodes,
     Budget,
     ConvergesLike,
@@ -51,6 +52,7 @@ def forecast_nodes(
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
+    global_batch: AskedGlobalBatch = None,
     parameters: Parameters = None,
     payload: Payload = None,
     precision: Precision = "fp32",
@@ -81,8 +83,9 @@ def forecast_nodes(
     and value, low and high in examples per second, or error. Columns: parameters,
     precision, batch_per_device, devices_per_node, within_kind, between_gbit,
     transport, exchange, baseline_devices, throughput_samples_per_s, n_devices. With
-    converges_like and global_batch_asked (and samples_to_target at global_batch, if
-    known) a row also has samples, samples_low and samples_high.
+    global_batch and global_batch_asked, the batch of a device may differ; with
+    converges_like (and samples_to_target at global_batch, if known) a row also has
+    samples and minutes, each with _low and _high.
 
     With --machines, kinds and numbers of machines are compared, with the published
     speeds of their devices (--device). Whole machines are paid for. Columns:
@@ -148,7 +151,7 @@ def forecast_nodes(
         per_node = cluster.devices_per_node
         asked = forecast.devices_of(counts, per_node)
         job = replace(job, node="node" if per_node == 1 else "device")
-        answers = forecast.forecast(cluster, training, known, asked, job)
+        answers = forecast.forecast(cluster, training, known, asked, job, global_batch=global_batch)
         if as_json:
             print_json(forecast.forecast_rows(answers, per_node))
         else:

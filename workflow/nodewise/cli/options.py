@@ -46,7 +46,8 @@ NodePrice = Annotated[
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
 ConvergesLike = Annotated[
-    str | None, Option(help="A published model with such a critical batch: resnet, bert, …")
+    str | None,
+    Option(help="Such a critical batch: resnet, bert, … or a file of measure-noise-scale."),
 ]
 SamplesToTarget = Annotated[
     str | None, Option(help="Your own counts: global batch:examples, as 256:1.9e6,1024:2.2e6.")

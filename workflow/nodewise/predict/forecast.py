@@ -206,28 +206,49 @@ def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
 
 
 def forecast(
-    cluster: Cluster, training: Training, given: Given, devices: Sequence[int], job: Job
+    cluster: Cluster,
+    training: Training,
+    given: Given,
+    devices: Sequence[int],
+    job: Job,
+    *,
+    global_batch: float | None = None,
 ) -> Answers:
     """Return the answers about a job on numbers of devices. One device is always among them.
 
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
+
+    Args:
+        cluster: the nodes.
+        training: what is trained.
+        given: the measured points.
+        devices: the numbers of devices.
+        job: the job.
+        global_batch: examples per step of all devices. Default: the batch of a device is fixed.
+
+    Raises:
+        UserError: the batch is unknown, but needed.
     """
-    if job.steps is not None and training.batch is None:
-        raise UserError("--converges-like and --samples-to-target: need --batch")
+    if (job.steps or global_batch) and training.batch is None:
+        raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *given.throughputs, *devices])
-    found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
-    known = np.isin(counts, list(given.throughputs))
+    counts = counts[counts <= (global_batch or np.inf)]
+    one = training.batch or 1.0
+    batch = global_batch / counts if global_batch else np.full(len(counts), one)
+    found = forecast_throughputs(
+        cluster, training, given.throughputs, counts.tolist(), batches=(batch / one).tolist()
+    )
+    known = np.isin(counts, list(given.throughputs)) & np.isclose(batch, one)
     if given.scatter:
         off = np.random.default_rng(1).standard_normal((DRAWS, 1))
         found[1:] *= np.exp(given.scatter * off)
         known = np.zeros_like(known)
     found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
-    batch = training.batch or 1.0
     return Answers(
         job=replace(job, step_known=training.batch is not None),
         nodes=counts.astype(float),
-        batch=np.full(len(counts), batch),
+        batch=batch,
         step_s=counts * batch / found,
         measured=known,
         far=counts > constants()["checked_devices"],

@@ -6,14 +6,16 @@ for each.
 """
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.predict.steps_to_accuracy import StepsToAccuracy, fit_counted
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy, by_noise, fit_counted
 from nodewise.results import published
 from nodewise.results.csv_file import parse_number
+from nodewise.results.tables import build_tables
 
 _FEW_BATCHES = 4  # least number of batches that say how learning rates grow
 
@@ -63,26 +65,33 @@ def rate_exponent(converges_like: str) -> tuple[float, float, int] | None:
 
 
 def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:
-    """Return the law of a training with the critical batch of a published benchmark.
+    """Return the law of a training with a known critical batch.
 
     Args:
-        converges_like: the benchmark.
+        converges_like: a published benchmark, or a file of `nodewise measure-noise-scale`.
         counts: the user's own counts, which give the level. Default: as many examples as the
             benchmark needs.
 
     Raises:
-        UserError: the benchmark is unknown, or its number of examples is and there are no counts.
+        UserError: the benchmark or the file is unknown, or nothing gives the level.
     """
     laws, name = published_laws(), converges_like.lower()
-    if name not in laws:
+    from_file = name.endswith(".json")
+    if from_file:
+        law = by_noise(
+            build_tables([], None, noise_scale_paths=[Path(converges_like)])["noise_scale"]
+        )
+    elif name in laws:
+        law = laws[name]
+    else:
         raise UserError(f"--converges-like {name[:40]}: must be one of {', '.join(laws)}")
     if counts:
         batch, examples = np.array(counts).T
-        return laws[name].at_level_of(batch, examples / batch)
+        return law.at_level_of(batch, examples / batch)
     runs = reference_runs()
-    if not runs.loc[runs["benchmark"] == name, "known"].all():
-        raise UserError(f"--converges-like {name}: its epoch is unknown; give --samples-to-target")
-    return laws[name]
+    if from_file or not runs.loc[runs["benchmark"] == name, "known"].all():
+        raise UserError(f"--converges-like {name}: gives no level; add --samples-to-target")
+    return law
 
 
 def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
