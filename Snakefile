@@ -34,7 +34,6 @@ localrules:
     fit_overhead,
     judge_overhead,
     draw_charts,
-    render_pages,
     build_site,
 
 
@@ -48,7 +47,6 @@ rule all:
         TABLES,
         OVERHEAD,
         rules.draw_charts.output,
-        rules.render_pages.output,
         rules.build_site.output,
 
 

@@ -33,7 +33,7 @@ def main() -> None:
         config = folder / "study.yaml"
         config.write_text(yaml.safe_dump(study(base)))
         records, tables = folder / "records", folder / "tables"
-        report("plan", "nodewise", "plan", "--config", config, "--records", folder / "none")
+        report("plan", "nodewise", "plan", "--config", config)
         started = time.perf_counter()
         cells = read_config(config).cells()
         for cell in cells:

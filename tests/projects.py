@@ -21,6 +21,21 @@ def write_study(project: Path, study: dict) -> None:
     (project / CONFIG).write_text(yaml.safe_dump(study, sort_keys=False))
 
 
+def small_study(cluster: object = "local", name: str = "small", **experiment: object) -> dict:
+    """Return a study of one experiment, `steps`: one cell of 8 steps, but for what is given."""
+    steps = {
+        "title": "Steps",
+        "study": "ntua",
+        "models": ["fashion_cnn"],
+        "strategies": {"single": {"nodes": [1]}},
+        "batches": [64],
+        "extent": {"warmup_steps": 1, "steps": 8, "split_steps": 2},
+    }
+    settings = cluster if isinstance(cluster, dict) else {"kind": cluster}
+    experiments = {"steps": steps | experiment}
+    return {"name": name, "title": "A study", "cluster": settings, "experiments": experiments}
+
+
 def start(project: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
     """Start a command such as `nodewise` or `snakemake` in a copy; its whole output is one pipe.
 

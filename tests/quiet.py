@@ -48,7 +48,7 @@ def when_quiet(measure: Callable[[], Result]) -> Result:
 
 
 def with_free_cores(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the observations of `emulated_job.py share`.
+    """Return the observations of `node_job.py share`.
 
     Raises:
         BusyError: unlimited nodes, one for each core, got less than their core.

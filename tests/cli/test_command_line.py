@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -33,19 +32,24 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_interrupted_command_says_so_in_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code, says):
     config = tmp_path / "config.yaml"
     os.mkfifo(config)
-    # A command inherits an ignored SIGINT, for example from tests that run in the background.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE)
+    # A command inherits an ignored SIGINT, as from tests that run in the background.
+    ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
+    before = signal.signal(signal.SIGINT, ignored)
+    command = subprocess.Popen([*NODEWISE, "plan", "--config", config], stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
     with command:
         with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
         # Closing the pipe wakes a command that began to read before it noticed the signal.
         said = command.stderr.read()
-    assert (command.returncode, said) == (130, b"nodewise: interrupted\n")
+    assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
 
 
 def test_keras_uses_tensorflow_whatever_the_shell_says():
@@ -76,6 +80,20 @@ def test_a_reader_that_has_gone_is_no_mistake(arguments):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pla", "No such command 'pla'. Did you mean 'plan', 'explain'?"),
+        ("models --nope", "No such option: --nope"),
+        ("measure --strategy single --model fashion_cnn", "Missing option '--nodes'"),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_one_line(words, said):
+    done = run(*words.split())
+    assert done.returncode == 2
+    assert done.stderr == f"nodewise: {said}; --help shows what is allowed\n"
+
+
 def test_a_file_that_may_not_grow_is_named(tmp_path):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -90,13 +108,6 @@ def test_a_folder_where_nothing_can_be_made_is_named():
     done = run(*FIT, "/proc/none/fit.json")
     assert done.returncode == 2
     assert done.stderr == "nodewise: /proc/none: No such file or directory\n"
-
-
-def test_a_full_disk_behind_the_output_is_named():
-    with Path("/dev/full").open("w") as full:
-        done = run("models", stdout=full)
-    assert done.returncode == 2
-    assert done.stderr == "nodewise: No space left on device\n"
 
 
 @pytest.mark.parametrize(

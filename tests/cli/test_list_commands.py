@@ -1,13 +1,8 @@
-"""Lists of models and strategies are complete; commands about studies name a wrong folder."""
+"""Lists of models and strategies are complete."""
 
 import subprocess
 import sys
 
-import pytest
-from typer.testing import CliRunner
-
-from nodewise.cli import app
-from nodewise.core.errors import UserError
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -33,12 +28,3 @@ def test_every_strategy_is_listed_with_its_options():
     assert {*STRATEGIES} <= {words[0] for words in rows}
     options = {word.partition("=")[0] for words in rows for word in words if "=" in word}
     assert options == {name for one in STRATEGIES.values() for name in one.options.model_fields}
-
-
-@pytest.mark.parametrize("name", ["plan", "missing", "publish"])
-def test_records_that_are_no_folder_are_refused(tmp_path, name):
-    arguments = ["--config", "config/smoke.yaml", "--records", f"{tmp_path / 'gone'}"]
-    more = ["--out", f"{tmp_path / 'out'}"] if name == "publish" else []
-    done = CliRunner().invoke(app, [name, *arguments, *more])
-    assert isinstance(done.exception, UserError)
-    assert str(done.exception) == f"--records {tmp_path / 'gone'}: is not a folder"

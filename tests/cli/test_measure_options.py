@@ -1,6 +1,5 @@
 """`nodewise measure` turns options into a cell; options that do not fit get a clear message."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import make_records as make
 from mistakes import user_error
 from nodewise.cli import measure as commands
 from nodewise.cli import single
-from nodewise.cli.single import SINGLE
 from nodewise.core.user_function import own_dataset_name
-from nodewise.study.single import Options, cell_of
+from nodewise.measure import environment
+from nodewise.study.single import Options, cell_of, command_of
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 
@@ -49,17 +48,11 @@ def test_options_become_the_fields_of_a_cell(changes, fields):
     assert cell.id.startswith("single_run")
 
 
-def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
-    tmp_path, monkeypatch
-):
+def test_two_commands_at_once_measure_two_repeats_beside_earlier_records(tmp_path, monkeypatch):
     cell = cell_of(options())
     monkeypatch.chdir(tmp_path)
-    with single._claimed(cell) as first, single._claimed(cell) as second:
-        assert (first.repeat, second.repeat) == (0, 1)
-        make.write([make.record(first)], single.SINGLE / "records")
-    # The second left its logs and no record, as a killed command does.
-    with single._claimed(cell) as again:
-        assert again.repeat == 1
+    make.write([make.record(cell)], single.SINGLE / "records")
+    assert [single.claim_repeat(cell).repeat for _ in range(2)] == [1, 2]
 
 
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
@@ -67,7 +60,7 @@ COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
 OWN = [  # two functions of the same file, and a file of the same name in another folder
     "workflow/nodewise/study/single.py:cell_of",
     "workflow/nodewise/study/single.py:Options",
-    "workflow/nodewise/cli/single.py:prepare",
+    "workflow/nodewise/cli/single.py:summary",
 ]
 EMULATED = "{{kind: emulated, node: {{cpu: {}}}, link: {{rate_mbit: {}}}}}"
 ASKED = st.one_of(
@@ -97,31 +90,11 @@ def test_cells_that_are_declared_otherwise_have_another_id(one, other):
     assert f"/{first.model}/" in first.id
 
 
-def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
-    proxies = []
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    monkeypatch.setattr(single, "data_manifest", lambda cell: Path("nowhere/manifest.json"))
-    monkeypatch.setattr(single, "_prepare", lambda *told: proxies.append(dict(os.environ)))
-    monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
-    monkeypatch.setattr(single, "measure", lambda *told, **named: None)
-    single.measure_single(options(), Path("record.json"), print, print)
-    fetched, settled = proxies
-    assert fetched["https_proxy"] == "http://127.0.0.1:9"
-    assert settled == "settled"
-
-
 def test_an_absolute_path_is_recorded_relative_to_the_project():
-    cell = cell_of(options(model=str(Path(MODEL).absolute()), dataset=DATA))
-    assert cell.build == MODEL
-
-
-def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
-    model = tmp_path / "own_model.py"
-    model.write_text("def build(): ...\n")
-    asked = options(model=f"{model}:build", dataset=str(Path(DATA).absolute()))
-    assert "--model own_model.py:build" in asked.command()
-    assert f"--dataset {DATA}" in asked.command()
-    assert "--model fashion_cnn " in options().command()
+    asked = options(model=str(Path(MODEL).absolute()), dataset=str(Path(DATA).absolute()))
+    cell = cell_of(asked)
+    assert (cell.build, cell.load) == (MODEL, DATA)
+    assert f"--model {MODEL} --nodes 1 --batch 32 --dataset {DATA}" in command_of(asked, cell)
 
 
 @pytest.mark.parametrize(
@@ -153,10 +126,10 @@ def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
-        ({"cluster": "moon"}, "cluster kind moon: unknown; allowed: emulated, local, slurm, ssh"),
+        ({"cluster": "moon"}, "--cluster.kind: 'moon' is not allowed, must be one of emulated,"),
         ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
         ({"cluster": "{"}, "--cluster: '{' cannot be read as YAML"),
-        ({"cluster": "{kind: emulated, node: {cpu: 0.0}}"}, "--cluster: node.cpu: 0.0 is not"),
+        ({"cluster": "{kind: emulated, node: {cpu: 0.0}}"}, "--cluster.node.cpu: 0.0 is not"),
         ({"model": "no_such"}, "--model: unknown name 'no_such'; allowed: "),
         ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
         ({"model": MODEL}, "--dataset: a model of your own needs one"),
@@ -169,11 +142,19 @@ def test_options_that_do_not_fit_are_told_in_one_line(changes, said):
     assert said in user_error(cell_of, options(**changes))
 
 
-def test_the_reason_of_a_failure_goes_to_standard_error(monkeypatch, capsys):
+def test_data_is_fetched_with_the_user_s_proxy_and_a_failure_goes_to_standard_error(
+    monkeypatch, capsys
+):
     record = make.failed(cell_of(options()), "rank 1: killed by SIGKILL")
-    monkeypatch.setattr(single, "measure_single", lambda *told: (record, Path("record.json")))
+    steps = []
+    monkeypatch.setattr(single, "prepare_data", lambda cell: steps.append("prepare"))
+    monkeypatch.setattr(environment, "settle_environment", lambda: steps.append("settle"))
+    monkeypatch.setattr("nodewise.measure.cell.measure", lambda *given, **named: record)
     with pytest.raises(typer.Exit) as ended:
-        commands.measure(strategy="single", model="fashion_cnn", nodes=1, batch=32)
+        commands.measure(
+            strategy="single", model="fashion_cnn", nodes=1, batch=32, out=Path("record.json")
+        )
+    assert steps == ["prepare", "settle"]  # Settling removes proxies, which workers may not use.
     assert ended.value.exit_code == 1
     printed = capsys.readouterr()
     assert "killed by SIGKILL" in printed.err and "killed" not in printed.out
@@ -191,32 +172,12 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
         steps=steps,
         cluster=EMULATED.format(0.2, rate),
     )
-    program, command, *words = shlex.split(asked.command())
+    program, command, *words = shlex.split(command_of(asked, cell_of(asked)))
     assert (program, command) == ("nodewise", "measure")
     told = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
     kinds = {"nodes": int, "batch": int, "steps": int}
     again = Options(**{name: kinds.get(name, str)(value) for name, value in told.items()})
     assert cell_of(again) == cell_of(asked)
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "100"}
-    return subprocess.run(
-        [sys.executable, "-m", "nodewise", "measure", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-
-
-def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
-    before = sorted(SINGLE.rglob("*.json"))
-    done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")
-    assert done.returncode == 2
-    assert done.stderr.startswith("nodewise: --model: unknown name 'no_such'; allowed:")
-    assert done.stderr.count("\n") == 1
-    assert sorted(SINGLE.rglob("*.json")) == before
 
 
 def test_numpy_and_its_threads_come_after_the_environment_is_settled():

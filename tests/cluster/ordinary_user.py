@@ -1,9 +1,9 @@
 """Run as a script, by root: run another script as an ordinary user.
 
-python ordinary_user.py UID GROUP NAMESPACES SCRIPT ARGUMENTS...
+python ordinary_user.py UID NAMESPACES SCRIPT ARGUMENTS...
 
-GROUP is a cgroup to move into first, or "-". NAMESPACES is how many namespaces of each kind the
-user may create, or "-" for as many as this machine permits.
+NAMESPACES is how many namespaces of each kind the user may create, or "-" for as many as this
+machine permits.
 """
 
 import ctypes
@@ -38,12 +38,10 @@ def permit_namespaces(most: str) -> None:
 
 
 if __name__ == "__main__":
-    uid, group, namespaces, script = sys.argv[1:5]
+    uid, namespaces, script = sys.argv[1:4]
     runpy.run_path(script)  # This imports all that the script needs but does not run its main part.
-    if group != "-":
-        Path(group, "cgroup.procs").write_text("0")
     become.ordinary_user(int(uid))
     if namespaces != "-":
         permit_namespaces(namespaces)
-    sys.argv[:] = sys.argv[4:]
+    sys.argv[:] = sys.argv[3:]
     runpy.run_path(script, run_name="__main__")

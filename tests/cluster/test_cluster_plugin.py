@@ -47,7 +47,7 @@ def plugin(tmp_path_factory):
 def test_a_study_s_settings_are_checked_by_its_class(plugin, tmp_path, settings, said):
     study, path = Path("config/smoke.yaml").read_text(), tmp_path / "study.yaml"
     path.write_text(study.replace("{kind: local}", settings))
-    done = plugins.run(plugin, "-m", "nodewise", "check-config", path)
+    done = plugins.run(plugin, "-m", "nodewise", "plan", "--config", path)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 

@@ -18,7 +18,7 @@ from nodewise.cluster.kinds import emulated as kinds
 from quiet import when_quiet, with_free_cores
 from traces import assert_gone, needs_emulated_nodes, traces
 
-SCRIPT = Path(__file__).with_name("emulated_job.py")
+SCRIPT = Path(__file__).with_name("node_job.py")
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 
@@ -51,12 +51,13 @@ def observed(tmp_path, what):
 
 
 def test_nodes_get_their_shares_of_a_core_once_they_are_throttled_a_straggler_its_own(tmp_path):
-    seen = when_quiet(lambda: with_free_cores(observed(tmp_path, "straggler")))
+    seen = when_quiet(lambda: with_free_cores(observed(tmp_path, "straggler")["nodes"]))
     assert [node["held"] for node in seen] == pytest.approx([0.2, 0.1], rel=0.1)
 
 
 def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(tmp_path):
-    *workers, sent = when_quiet(lambda: observed(tmp_path, "machines"))
+    seen = when_quiet(lambda: observed(tmp_path, "machines"))
+    workers, sent = seen["nodes"], seen["counted"]
     wire_s = 5_000_000 * 8 / 100e6
     assert 0.85 * wire_s < workers[2]["between"] < 2 * wire_s
     assert workers[1]["inside"] < wire_s / 2

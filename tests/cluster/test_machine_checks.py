@@ -20,6 +20,7 @@ from traces import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 HERE = Path(__file__).parent
+SCRIPT = HERE / "node_job.py"
 UID = 12345  # a user id that nobody has
 ROOT = os.getuid() == 0
 MUST_RUN = "CI" in os.environ and ROOT
@@ -57,7 +58,7 @@ def left():
     jobs = {  # A namespace lasts as long as its last process.
         process.pid
         for process in psutil.process_iter(["cmdline"])
-        if {str(HERE / "links_job.py"), LOOK} & set(process.info["cmdline"] or [])
+        if {str(SCRIPT), LOOK} & set(process.info["cmdline"] or [])
     }
     return groups | links | jobs
 
@@ -82,19 +83,15 @@ def run(*command, environment=None):
     return json.loads(done.stdout)
 
 
-def links_job(*arguments):
-    return run(HERE / "links_job.py", *arguments)
-
-
-def as_user(script, *arguments, group="-", namespaces="-", environment=None):
-    command = (HERE / "ordinary_user.py", UID, group, namespaces, HERE / script, *arguments)
+def as_user(what, logs="-", namespaces="-", environment=None):
+    command = (HERE / "ordinary_user.py", UID, namespaces, SCRIPT, what, logs)
     return run(*command, environment=environment)
 
 
 @needs("links")
-def test_the_links_count_what_passes_them():
+def test_the_links_count_what_passes_them(tmp_path):
     """Headers are counted too, once per large segment: less than 1 %."""
-    sender, receiver = links_job("transfer")["use"]
+    sender, receiver = run(SCRIPT, "transfer", tmp_path)["counted"]
     for transferred in (sender["sent_bytes"], receiver["received_bytes"]):
         assert transferred == pytest.approx(5_000_000, rel=0.01)
         assert transferred > 5_000_000
@@ -103,8 +100,8 @@ def test_the_links_count_what_passes_them():
 
 
 @needs("links")
-def test_what_the_way_to_a_node_refuses_is_counted():
-    *senders, receiver = links_job("flood")["use"]
+def test_what_the_way_to_a_node_refuses_is_counted(tmp_path):
+    *senders, receiver = run(SCRIPT, "flood", tmp_path)["counted"]
     for sender in senders:  # a burst, then 1 Mbit/s for one second, however much was sent
         assert 70_000 < sender["sent_bytes"] < 1.5 * (70_000 + 1e6 / 8)
         assert sender["dropped_packets"] == 0  # Drops are counted on the way to a node.
@@ -112,19 +109,19 @@ def test_what_the_way_to_a_node_refuses_is_counted():
 
 
 @needs("links")
-def test_a_latency_is_passed_once_each_way_or_refused():
-    answer = links_job("latency", 20)
+def test_a_latency_is_passed_once_each_way_or_refused(tmp_path):
+    answer = run(SCRIPT, "latency", tmp_path)
     if found()["latency"]["permitted"]:
-        (rank0, _) = answer["results"]
+        (rank0, _) = answer["nodes"]
         assert rank0["round_trip_ms"] == pytest.approx(2 * 20, abs=10)
     else:
         assert answer == {"refused": found()["latency"]["remark"]}
 
 
 @needs("quota")
-@pytest.mark.parametrize("cpu", [0.2, 0.05])
-def test_a_group_counts_what_its_node_used_and_how_it_was_held_back(cpu):
+def test_a_group_counts_what_its_node_used_and_how_it_was_held_back():
     """With 0.05 cores, the usual period would give a quota below the kernel's minimum."""
+    cpu = 0.05
     before, after, spent, elapsed = when_quiet(lambda: in_a_group(cpu))
     assert spent == pytest.approx(cpu * elapsed, rel=0.15, abs=0.02)
     periods = after.periods - before.periods
@@ -181,9 +178,8 @@ def logs():
 def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
     logs, namespaces, environment, linked
 ):
-    job = ("emulated_job.py", "share", logs)
-    allowed = {"namespaces": namespaces, "environment": environment}
-    seen = when_quiet(lambda: with_free_cores(as_user(*job, **allowed)))
+    how = (logs, namespaces, environment)
+    seen = when_quiet(lambda: with_free_cores(as_user("share", *how)["nodes"]))
     assert [node["kind"] for node in seen] == ["emulated soft"] * 2
     for node in seen:
         assert node["held"] == pytest.approx(0.2, rel=0.1)
@@ -193,7 +189,7 @@ def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
 
 @NEEDS_ROOT
 def test_a_user_without_namespaces_is_told_why_and_nothing_listens():
-    told = as_user("links_job.py", "refused", namespaces="0")
+    told = as_user("refused", namespaces="0")
     assert "user.max_user_namespaces" in told["reason"]
     assert told["command"].startswith("sudo sysctl ")
 
@@ -201,8 +197,8 @@ def test_a_user_without_namespaces_is_told_why_and_nothing_listens():
 @NEEDS_ROOT
 def test_a_user_who_accepts_open_ports_needs_no_namespaces():
     accepted = {namespace.SHARED_NETWORK: "yes"}
-    told = as_user("links_job.py", "shared", namespaces="0", environment=accepted)
+    told = as_user("shared", namespaces="0", environment=accepted)
     assert told == {"private": False, "heard": "hello"}
     for other in ("", "no", "1"):
         refused = {namespace.SHARED_NETWORK: other}
-        assert as_user("links_job.py", "refused", namespaces="0", environment=refused)
+        assert as_user("refused", namespaces="0", environment=refused)

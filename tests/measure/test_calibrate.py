@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import make_calibration as make
+import projects
 from nodewise.core.errors import UserError
 from nodewise.measure import calibrate as measuring
 from nodewise.results.calibration import Calibration, read_calibration
@@ -22,21 +23,9 @@ CLUSTER = {"kind": "emulated", "node": {"cpu": SHARE}, "link": {"rate_mbit": RAT
 HOSTS = {"kind": "ssh", "hosts": [f"host{number}" for number in range(1, 6)], "name": "five"}
 
 
-def write_study(folder: Path, most=8, cluster=CLUSTER, straggler=False) -> Path:
-    experiment = {
-        "title": "Steps",
-        "study": "ntua",
-        "models": ["fashion_cnn"],
-        "strategies": {"multi_worker_mirrored": {"nodes": [2, most] if most > 2 else [2]}},
-        "batches": [32],
-        "extent": {"warmup_steps": 1, "steps": 4},
-    }
-    slow = experiment | {
-        "strategies": {"multi_worker_mirrored": {"nodes": [5]}},
-        "cluster": CLUSTER | {"slow_node": {"rank": 1, "cpu": 0.1}},
-    }
-    experiments = {"steps": experiment} | ({"slow": slow} if straggler else {})
-    study = {"name": "s", "title": "S", "cluster": cluster, "experiments": experiments}
+def write_study(folder: Path, most=8, cluster=CLUSTER) -> Path:
+    nodes = [2, most] if most > 2 else [2]
+    study = projects.small_study(cluster, strategies={"multi_worker_mirrored": {"nodes": nodes}})
     path = folder / "s.yaml"
     path.write_text(yaml.safe_dump(study))
     return path

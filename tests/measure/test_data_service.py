@@ -73,19 +73,14 @@ def project(tmp_path_factory):
 
 
 def test_a_cell_is_fed_by_nodes_of_their_own(project):
-    experiment = {
-        "title": "Fed by a data service",
-        "study": "horovod",
-        "models": ["fashion_mlp"],
-        "input": "service",
-        "preprocessing_nodes": 2,
-        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
-        "batches": [64],
-        "extent": {"warmup_steps": 2, "steps": 6, "split_steps": 2},
-    }
-    study = {"name": "small", "title": "Small", "cluster": {"kind": "local"}}
-    projects.write_study(project, study | {"experiments": {"fed": experiment}})
-    cell = "fed/fashion_mlp/multi_worker_mirrored/batch~64/nodes~2/repeat~0"
+    study = projects.small_study(
+        models=["fashion_mlp"],
+        input="service",
+        preprocessing_nodes=2,
+        strategies={"multi_worker_mirrored": {"nodes": [2]}},
+    )
+    projects.write_study(project, study)
+    cell = "steps/fashion_mlp/multi_worker_mirrored/batch~64/nodes~2/repeat~0"
     record = f"results/small/records/{cell}.json"
     projects.snakemake(project, record)
     measured = read_record(project / record)

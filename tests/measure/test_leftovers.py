@@ -32,7 +32,7 @@ from traces import (
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 NODES = 3
-CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
+CELL = f"steps/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL}.json"
 LOGS = f"results/leftovers/logs/{CELL}"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
@@ -57,22 +57,15 @@ def build():
 
 
 def study(steps: int, time_limit_s: float) -> dict:
-    return {
-        "name": "leftovers",
-        "title": "A cell that ends in some way",
-        "cluster": {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
-        "cell_time_limit_s": time_limit_s,
-        "experiments": {
-            "leftovers": {
-                "title": "Leftovers",
-                "study": "ntua",
-                "models": ["fashion_mlp"],
-                "strategies": {"multi_worker_mirrored": {"nodes": [NODES]}},
-                "batches": [32],
-                "extent": {"warmup_steps": 1, "steps": steps, "split_steps": 0},
-            }
-        },
-    }
+    small = projects.small_study(
+        {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
+        name="leftovers",
+        models=["fashion_mlp"],
+        strategies={"multi_worker_mirrored": {"nodes": [NODES]}},
+        batches=[32],
+        extent={"warmup_steps": 1, "steps": steps, "split_steps": 0},
+    )
+    return small | {"cell_time_limit_s": time_limit_s}
 
 
 @pytest.fixture(scope="module")
@@ -210,26 +203,3 @@ def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     os.killpg(run.pid, signal.SIGINT)
     run.communicate(timeout=60)
     assert not (project / RECORD).exists()
-
-
-FILLING = "results/leftovers/filling"
-FULL_DISK = f"""
-mkdir -p results/leftovers
-mount -t tmpfs -o size=64k none results/leftovers
-cat /dev/zero > {FILLING} 2> /dev/null
-"$@"
-code=$?
-find results/leftovers -type f -not -path '*/logs/*'
-exit $code
-"""
-
-
-def test_a_full_disk_is_one_clear_line(project):
-    declare(project, SHORT)
-    # a tmpfs mount that only this child process sees
-    alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
-    run = start(project, *alone, "sh", "-c", FULL_DISK, "sh", *BY_HAND)
-    said = projects.finish(run)
-    assert run.returncode == 2, said
-    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
-    assert "Traceback" not in said

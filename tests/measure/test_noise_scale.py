@@ -1,6 +1,5 @@
-"""The noise scale of the MLP, measured by the command on real or synthetic examples."""
+"""The noise scale of the MLP, measured by the command on synthetic examples."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodewise import data as datasets
 from nodewise.core.schema import read_json
 from nodewise.data import prepared, synthetic
 from nodewise.predict.steps_to_accuracy import find_steps
@@ -27,17 +25,8 @@ def measure(*arguments):
 
 
 def prepare(folder, examples):
-    """Return the manifest of Fashion-MNIST if it is available, else of synthetic examples."""
-    mirror = os.environ.get("NODEWISE_DATASETS")
-    if mirror and examples is None:
-        datasets.prepare(
-            "fashion_mnist", registry=Path("data/datasets.yaml"), cache=folder / "cache",
-            mirror=mirror, source="any", out=folder / "data", seed=1,
-        )  # fmt: skip
-        return folder / "data/manifest.json"
-    x, y = synthetic.draw(
-        (28, 28, 1), 10, examples or 20_000, seed=1, split=0, advance=lambda made: None
-    )
+    """Return the manifest of synthetic examples like those of Fashion-MNIST."""
+    x, y = synthetic.draw((28, 28, 1), 10, examples, seed=1, split=0, advance=lambda made: None)
     prepared.write(
         folder / "data", (x, y), (x[:100], y[:100]), dataset="fashion_mnist",
         origin="generated", seed=1, title="Drawn garments",
@@ -47,7 +36,7 @@ def prepare(folder, examples):
 
 def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_path):
     out = tmp_path / "mlp.json"
-    done = measure("fashion_mlp", "--manifest", prepare(tmp_path, None), "--out", out)
+    done = measure("fashion_mlp", "--manifest", prepare(tmp_path, 20_000), "--out", out)
     assert done.returncode == 0, done.stderr
     measured = read_json(NoiseScale, out)
     assert [point.step for point in measured.points] == [0, 50, 200]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import projects
 from mistakes import user_error
 from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
@@ -15,21 +16,7 @@ from nodewise.models.facts import read_own, why_refused
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
-STUDY = {
-    "name": "small",
-    "title": "A small study",
-    "cluster": {"kind": "local"},
-    "experiments": {
-        "steps": {
-            "title": "Steps",
-            "study": "nodewise",
-            "own_models": {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}},
-            "strategies": {"single": {"nodes": [1]}},
-            "batches": [32],
-            "extent": {"warmup_steps": 1, "steps": 4, "split_steps": 2},
-        }
-    },
-}
+OWN = {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}}
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
 
 
@@ -50,8 +37,8 @@ def project(tmp_path, monkeypatch):
 
 def declare(**changes):
     """Write the study with `changes` of its experiment."""
-    experiment = STUDY["experiments"]["steps"] | changes
-    study = STUDY | {"experiments": {"steps": experiment}}
+    own = {"models": [], "own_models": OWN, "batches": [32]}
+    study = projects.small_study(**own | changes)
     Path("study.yaml").write_text(yaml.safe_dump(study))
 
 
@@ -83,15 +70,9 @@ def test_the_reason_is_an_error_by_hand_and_else_that_of_cells_and_of_the_model(
     assert read_own(Path("own.json")) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("mine.py:load", {"source": "official"}, "--source official: mine.py:load is a function"),
-        ("mnist", {"keep_refusal": True}, "--keep-refusal: only for a function of your own"),
-    ],
-)
-def test_options_of_prepare_that_have_no_effect_are_refused(project, name, options, said):
-    assert user_error(prepare, name, project / "data", **options).startswith(said)
+def test_data_of_one_s_own_have_no_official_source(project):
+    said = user_error(prepare, "mine.py:load", project / "data", source="official")
+    assert said == "--source official: mine.py:load is a function of your own"
 
 
 def test_fewer_examples_than_workers_are_refused_before_one_starts(project):

@@ -145,16 +145,13 @@ def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     assert row["time"] == pytest.approx(truth, rel=0.05)
 
 
-def test_a_collective_that_a_curve_of_the_cluster_names_counts_for_the_link(tmp_path):
+def test_a_curve_without_a_collective_is_fitted_as_a_ring(tmp_path):
     rows = [
-        f"{curve},{n},64,{1 + n / 9},1e6,{more}"
-        for n in (1, 2)
-        for curve, more in (("a", "tree,c"), ("b", ",c"), ("d", ",e"))
+        f"{name},{n},64,{1 + n / 9},{of}" for n in (1, 2) for name, of in (("a", "tree"), ("b", ""))
     ]
-    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective,cluster"))
-    assert [curve.collective for curve in file.curves] == ["tree", "tree", "ring"]
-    assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
-    assert "no collective given: a ring is assumed" in file.curves[2].notes
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+    assert [curve.collective for curve in file.curves] == ["tree", "ring"]
+    assert "no collective given: a ring is assumed" in file.curves[1].notes
 
 
 def width(file: FitFile, nodes: int) -> float:

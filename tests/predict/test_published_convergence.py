@@ -13,7 +13,13 @@ from typer.testing import CliRunner
 
 from mistakes import user_error
 from nodewise.cli import app
-from nodewise.predict.published_convergence import law_of, parse_counts, published_laws
+from nodewise.predict.published_convergence import (
+    law_like,
+    law_of,
+    parse_counts,
+    published_laws,
+    rate_exponent,
+)
 from nodewise.predict.steps_to_accuracy import fit_counted
 
 
@@ -86,6 +92,53 @@ def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
         assert row["samples_low"] < row["samples"] < row["samples_high"]
     plain = run(*options, "--examples", 1000)
     assert {row["samples"] for row in plain} == {1000}
+
+
+def test_a_noise_scale_gives_the_critical_batch_and_a_count_the_level():
+    (path,) = Path("data/records").glob("*/reference/noise_scale/fashion_cnn.json")
+    law = law_like(str(path), ((64, 1e6),))
+    assert law.evaluate(64) * 64 == pytest.approx(1e6)
+    assert law.critical_batch == pytest.approx(45.2, abs=0.1)  # as in the study's table
+    assert "--samples-to-target" in user_error(law_like, str(path))
+    assert "nothing.json" in user_error(law_like, "nothing.json")
+
+
+def test_learning_rates_that_follow_a_rule_have_its_exponent():
+    known = {name: rate_exponent(name) for name in published_laws()}
+    assert known["openfold"] is None  # two batches
+    for name, exponent in {"resnet": 0.3, "maskrcnn": 0.9, "llama31_405b": 1.0}.items():
+        value, error, batches = known[name]
+        assert value == pytest.approx(exponent, abs=0.05) and error < 0.05 and batches >= 4
+
+
+def test_at_a_fixed_global_batch_the_batch_of_a_device_shrinks():
+    options = ("forecast", "--throughput", 2900, "--given-devices", 8, "--batch", 64, "--json")
+    options += ("--parameters", 25.6e6, "--link", "100gbit-rdma", "--nodes", "4,8,16,512")
+    fixed = {row["devices"]: row for row in run(*options, "--global-batch", 512)}
+    assert max(fixed) == 512 and fixed[512]["batch_per_device"] == 1
+    assert (fixed[8]["kind"], fixed[8]["samples_per_s"]) == ("measured", 2900)
+    grows = {row["devices"]: row for row in run(*options)}
+    # a device is slower with fewer examples per step, and faster with more
+    assert 2900 < fixed[16]["samples_per_s"] < grows[16]["samples_per_s"]
+    assert fixed[4]["samples_per_s"] > grows[4]["samples_per_s"]
+
+
+def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
+    known = "25.6e6,8,8,2900,64,resnet,38e6,2048"
+    lines = [f"{known},16384", f"{known},", known.replace("resnet", "x") + ",4096"]
+    header = "parameters,devices_per_node,baseline_devices,throughput_samples_per_s,n_devices"
+    header += ",converges_like,samples_to_target,global_batch,global_batch_asked"
+    (tmp_path / "cases.csv").write_text("\n".join([header, *lines]))
+    asked, plain, wrong = run("forecast", "--cases", tmp_path / "cases.csv", "--json")
+    law = published_laws()["resnet"]
+    at = np.array([2048, 16384])
+    few, many = at * law.evaluate(at)
+    assert asked["samples"] == pytest.approx(38e6 * many / few)
+    for name in ("samples", "minutes"):
+        assert asked[f"{name}_low"] < asked[name] < asked[f"{name}_high"]
+    assert asked["minutes"] == pytest.approx(asked["samples"] / asked["value"] / 60)
+    assert "samples" not in plain and plain["value"] == pytest.approx(asked["value"])  # 256 each
+    assert "resnet" in wrong["error"]
 
 
 def test_what_is_unknown_of_a_target_is_said():

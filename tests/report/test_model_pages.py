@@ -50,9 +50,13 @@ def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path
     own = {"model": "mine", "dataset": "mine", "build": "mine.py:build", "load": "mine.py:load"}
     cells = [make_records.cell(n=nodes, **own) for nodes in (1, 2)]
     make_records.write_study(tmp_path, [make_records.record(cell) for cell in cells])
-    whole = make.layer("net", "Net", (), parameters=100, trainable=100, operations=300)
-    whole = whole.model_copy(update={"uncounted": ["FFT2D"]})
-    described = make.architecture("own_mine_12345678", [whole], ["The model of mine.py:build."])
+    about = {"model": "own_mine_12345678", "about": ["The model of mine.py:build."]}
+    totals = {"trainable": 100, "total": 100, "payload_bytes": 400, "stages": 1}
+    flops = {"flops_per_example": 300, "training_flops_per_example": 900}
+    whole = make.fashion_cnn().layers[0].model_copy(update={"uncounted": ["FFT2D"]})
+    described = make.fashion_cnn().model_copy(
+        update=about | totals | flops | {"input_shape": [], "layers": [whole]}
+    )
     path = make.write([described], tmp_path / "own") / "own_mine_12345678.json"
     given = {"models_dir": tmp_path / "models", "own_models": {"mine": path}}
     assert "models-compute-to-communication" in rendering.draw_all(tmp_path, **given)

@@ -66,11 +66,6 @@ def test_few_of_many_unchanged_points_are_called_changed():
     assert (verdicts != compare_runs.NO_CHANGE).sum() <= 8  # Two are expected.
 
 
-def test_lost_launches_are_no_times():
-    lost = both(cells([1.0, 1.01]), cells([np.nan], status="failed"))
-    assert compare_runs.compare(cells([1.0, 1.01]), lost)["new_launches"].tolist() == [2]
-
-
 def test_what_is_written_reads_back_and_other_files_are_one_line(tmp_path):
     path = tmp_path / "changes.csv"
     changes = compare_runs.compare(cells([1.0, 1.1], model="a"), cells([2.0], model="b"))

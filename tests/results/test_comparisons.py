@@ -1,6 +1,5 @@
 """Which points are compared: always with the same base, and nodes only with nodes."""
 
-import pandas as pd
 import pytest
 
 import make_records as make
@@ -96,14 +95,6 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
         page = (docs / f"results/{data}/fashion-cnn.md").read_text()
         assert f">{mine}<" in page
         assert other not in page
-
-
-def test_of_two_comparisons_the_one_of_most_strategies_is_shown():
-    groups = [
-        pd.DataFrame([{"strategy": name, "nodes": nodes} for name in names])
-        for names, nodes in (("ab", 8), ("abc", 2), ("abc", 4))
-    ]
-    assert comparisons.most_strategies(groups) is groups[2]
 
 
 def test_parts_that_say_little_of_a_step_have_a_caution_and_unshown_ones_no_value(tmp_path):

@@ -96,11 +96,6 @@ def test_names_of_files_and_folders_say_devices_and_batches(tmp_path, convert):
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2], [64])
 
 
-def test_options_may_repeat_what_the_log_says_and_name_the_curve(convert):
-    given = ("--devices", 4, "--batch", 32, "--global-batch", 128, "--curve", "mine")
-    assert [curve.name for curve in convert(FILES / "horovod.txt", *given)] == ["mine"]
-
-
 MEGATRON = "iteration 10/ 99 | elapsed time per iteration (ms): {}.5 | global batch size: 512 |\n"
 MILLISECONDS = r"per iteration \(ms\): (?P<step_ms>[\d.]+)"
 

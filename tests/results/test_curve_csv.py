@@ -113,9 +113,7 @@ def test_collectives_by_the_names_that_people_write(tmp_path, column, written, c
     ("rows", "expected"),
     [
         (("5,x,ring", "5,x,ring", "5,x,star", "5,,"), [["a", "b"], ["c"], ["d"]]),
-        (("5,x,", "5,x,star"), [["a", "b"]]),  # Another curve names the collective of the cluster.
         (("5,x,", "5,x,"), [["a", "b"]]),
-        # The cluster has two collectives, so the default is used.
         (("5,x,", "5,x,star", "5,x,ring"), [["a", "c"], ["b"]]),
         ((",x,", "5,x,"), [["b"], ["a"]]),  # Without a payload nothing is shared.
     ],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mistakes import user_error
@@ -65,16 +65,6 @@ def test_what_stands_around_every_line_is_not_read(tmp_path, name, form):
     assert read_rows(path).equals(read_rows(FILES / name))
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.text(st.characters(codec="ascii"), max_size=30))))
-@settings(max_examples=50)
-def test_lines_of_other_ranks_change_nothing(tmp_path_factory, others):
-    lines = [f"[1,0]<stdout>:{line}" for line in HOROVOD.splitlines()]
-    for at, (rank, text) in enumerate(others):
-        lines.insert(at % len(lines), f"[1,{rank}]<stderr>:" + text.replace("\n", " "))
-    path = written(tmp_path_factory.mktemp("run"), "\n".join(lines))
-    assert read_rows(path).equals(read_rows(FILES / "horovod.txt"))
-
-
 @pytest.mark.parametrize("name", LOGS)
 def test_ranks_without_tags_repeat_their_lines(tmp_path, name):
     lines = (FILES / name).read_text().splitlines(keepends=True)
@@ -117,11 +107,6 @@ def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
 )
 def test_a_log_of_tf_cnn_benchmarks_that_cannot_be_read_is_refused(tmp_path, old, new, said):
     assert said in refused(tmp_path, TF_CNN.replace(old, new), "tf_cnn_benchmarks")
-
-
-def test_a_batch_per_device_need_not_be_whole(tmp_path):
-    text = TF_CNN.replace("256 global", "128 global").replace("64 per", "42.666666666666664 per")
-    assert read_rows(written(tmp_path, text))["nodes"].tolist() == [3]
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,6 @@ def at(rows, **where):
     return rows.iloc[0]
 
 
-def test_a_line_starts_at_the_single_point(tables):
-    lines = queries.scaling_lines(tables["curves"])
-    assert set(lines["line"]) == {"multi_worker_mirrored"}
-    counted = lines.groupby(["experiment", "batch_per_worker"])["nodes"].apply(list)
-    assert all(nodes == [1, 2, 3] for nodes in counted)
-
-
 def test_a_single_point_without_other_strategies_is_its_own_line(tmp_path):
     tables = build_tables(make.write([make.record(make.cell())], tmp_path), None)
     assert queries.scaling_lines(tables["curves"])["line"].tolist() == ["single"]
@@ -66,13 +59,6 @@ def test_other_numbers_of_epochs_are_projected_and_have_no_accuracy_beside_the_s
     assert at(times, experiment="ntua_epochs")["kind"] == "measured step time × steps"
     assert at(times, experiment="ntua_epochs")["epochs"] == 5
     assert set(queries.accuracies(tables)["kind"]) == {"published"}
-
-
-def test_the_kind_names_generated_data(tmp_path):
-    record = make.record(make.cell(), origin="generated")
-    tables = build_tables(make.write([record], tmp_path), None)
-    labels = queries.training_times(tables)["kind"].tolist()
-    assert labels == ["measured step time × steps, generated data"]
 
 
 def test_every_published_point_stands_beside_ours_with_the_ratio(tables):

@@ -5,12 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import make_records as make
 from mistakes import user_error
-from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
@@ -52,7 +49,6 @@ WORKER = "result.workers[0]"
         ({"status": "failed"}, "the file: "),
         ({"failure": FAILURE}, "the file: "),
         ({"result": None}, "the file: "),
-        ({"status": "failed", "result": None}, "the file: "),
         ({"status": "refused", "failure": FAILURE}, "the file: "),
         ({"data": None}, "the file: "),
         ({"cell.nodes": 2}, ""),
@@ -67,15 +63,9 @@ WORKER = "result.workers[0]"
         ({"cell.batch": "64"}, "cell.batch: '64' "),
         ({"cell.time_limit_s": float("inf")}, "cell.time_limit_s: inf "),
         ({"finished_at": "2026-11-20T12:00:00"}, "finished_at: '2026-11-20T12:00:00' "),
-        ({"result.payload_bytes": -1}, "result.payload_bytes: -1 "),
-        ({"result.epochs": []}, "result.epochs: "),
         ({"result.epochs[0].accuracy": 1.5}, "result.epochs[0].accuracy: 1.5 "),
-        ({"result.epochs[0].loss": float("inf")}, "result.epochs[0].loss: inf "),
-        ({f"{WORKER}.step_us": []}, f"{WORKER}.step_us: "),
         ({f"{WORKER}.step_us": [10, 10**15]}, f"{WORKER}.step_us[1]: {10**15} "),
-        ({f"{WORKER}.step_us": [0, 11]}, f"{WORKER}.step_us[0]: 0 "),
         ({f"{WORKER}.elapsed_s": float("nan")}, f"{WORKER}.elapsed_s: nan "),
-        ({f"{WORKER}.bytes_sent": 10**30}, f"{WORKER}.bytes_sent: {10**30} "),
     ],
 )
 def test_impossible_content_is_refused_with_field_and_value(tmp_path, changes, refused):
@@ -103,15 +93,3 @@ def test_every_committed_file_is_accepted(study):
             read_json(Manifest, path)
         else:
             assert read_record(path).status == "ok"
-
-
-@given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))
-@settings(max_examples=100, deadline=None)
-def test_a_damaged_record_is_refused_in_one_line_or_still_a_record(tmp_path_factory, noise, place):
-    path = tmp_path_factory.getbasetemp() / "damaged.json"
-    text = json.dumps(TREE).encode()
-    path.write_bytes(text[:place] + noise + text[place + len(noise) :])
-    try:
-        assert isinstance(read_record(path), Record)
-    except UserError as error:
-        assert "\n" not in str(error)

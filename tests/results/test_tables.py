@@ -203,14 +203,6 @@ def test_what_is_timed_around_the_parts_is_the_step(tmp_path):
     assert row["split_timed"] == pytest.approx(0.9)
 
 
-def test_without_split_steps_the_parts_are_empty(tmp_path):
-    record = make.record(make.cell(extent=make.EPOCHS, batch=512, experiment="ntua_epochs"))
-    tables = tables_of([record], tmp_path)
-    assert math.isnan(tables["cells"].iloc[0]["compute_s"])
-    assert math.isnan(tables["curves"].iloc[0]["compute_s"])
-    assert tables["epochs"]["epoch"].tolist() == [1, 2, 3, 4, 5]
-
-
 def test_a_curve_is_the_median_over_launches_and_counts_those_that_failed(tmp_path):
     records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
     failed = make.failed(make.cell(repeat=3), "no room")
@@ -221,15 +213,6 @@ def test_a_curve_is_the_median_over_launches_and_counts_those_that_failed(tmp_pa
     assert curve["step_time_low_s"] < curve["step_time_s"] < curve["step_time_high_s"]
     assert curve["epoch_time_s"] == pytest.approx(curve["step_time_s"] * (60_000 // 64))
     assert curve["examples_per_s"] == pytest.approx(64 / curve["step_time_s"])
-
-
-def test_speedup_is_against_the_single_strategy(tables):
-    curves = tables["curves"].set_index(["experiment", "batch_per_worker", "nodes"]).sort_index()
-    one, two = curves.loc[("ntua_steps", 64, 1)], curves.loc[("ntua_steps", 64, 2)]
-    expected = (128 / two["step_time_s"]) / (64 / one["step_time_s"])
-    assert one["speedup"] == pytest.approx(1)
-    assert two["speedup"] == pytest.approx(expected)
-    assert two["efficiency"] == pytest.approx(expected / 2)
 
 
 def test_without_the_single_strategy_speedup_is_against_the_own_point_on_the_same_data(tmp_path):

@@ -16,11 +16,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-from compiled import compiled
-from local_job import run_workers
+from training_job import Case
+
+from local_job import make_strategy, run_workers
 from nodewise.cluster.local import Local
 
-NODES, STEPS, BATCH, INPUTS = 2, 120, 8, 6
+NODES, STEPS, BATCH = 2, 120, 8
 SLOW_S, SLOW_STEPS = 0.1, 10
 
 
@@ -31,27 +32,15 @@ def main(out: Path) -> None:
 
 
 def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
-    import keras
     import numpy as np
+    import small_models
     import tensorflow as tf
-    from keras import layers
 
-    from nodewise.strategies import STRATEGIES, api
-
-    def build() -> keras.Model:
-        return keras.Sequential(
-            [
-                keras.Input((INPUTS,)),
-                layers.Dense(30),
-                layers.BatchNormalization(),
-                layers.Dropout(0.5),
-                layers.Dense(4),
-            ]
-        )
+    from nodewise.strategies import api
 
     def pipeline(rank: int, wait_s: float) -> tf.data.Iterator:
         random = np.random.default_rng(rank)
-        x = random.normal(0, 1, (STEPS, BATCH, INPUTS)).astype(np.float32)
+        x = random.normal(0, 1, (STEPS, BATCH, small_models.WIDTH)).astype(np.float32)
         y = random.integers(0, 4, (STEPS, BATCH))
 
         @tf.autograph.experimental.do_not_convert
@@ -66,10 +55,9 @@ def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
         statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
         return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
 
-    make = compiled(build, keras.optimizers.Adam)
-    strategy = (
-        STRATEGIES["custom_loop"].worker().Strategy(api.Job(rank, NODES, NODES * BATCH, 3, make))
-    )
+    build = partial(small_models.compiled, "normalised", "sgd")
+    case = Case("custom_loop", NODES, "normalised")
+    strategy = make_strategy(case, rank, addresses, build, NODES * BATCH)
     initial = strategy.state()
     stream = pipeline(rank, 0)
     for _ in range(STEPS):

@@ -10,6 +10,7 @@ statistics as OUT/JOB~FORM~RANK.npz, where JOB counts from 0.
 """
 
 import json
+import math
 import os
 import signal
 import time
@@ -18,21 +19,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import Field
-
-from compiled import compiled
 from local_job import run_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
-from nodewise.core.cell import Frozen
 from nodewise.core.errors import RefusedError
+from nodewise.strategies import STRATEGIES
 
 PLACES = 6
 BATCH, FEATURES = 8, 5
 
 
-class Asked(Frozen):
+class Asked(NamedTuple):
     """One job.
 
     `sleep_s` is how long each worker sleeps before a step. `hit` is the rank that is killed.
@@ -40,26 +38,18 @@ class Asked(Frozen):
 
     nodes: int
     strategy: str = "async_sgd"
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = {}  # noqa: RUF012
     model: str = "clock"
     optimizer: str = "sgd"
     steps: int = 20
-    sleep_s: list[float] = Field(default_factory=list)
+    sleep_s: list[float] = []  # noqa: RUF012
     hit: int | None = None
 
 
 def run_all(run_job: Any, out: Path, jobs: Iterable[dict[str, Any]], **usual: Any) -> list[Any]:
     """Run jobs, each given by the fields in which it differs from `usual`; return their results."""
-    asked = [Asked.model_validate(usual | job) for job in jobs]
-    results: list[Any] = json.loads(run_job(main, out, asked))
+    results: list[Any] = json.loads(run_job(main, out, [Asked(**(usual | job)) for job in jobs]))
     return results
-
-
-class Made(NamedTuple):
-    build: Any
-    optimizer: Any
-    loss: Any
-    batches: Any
 
 
 def main(out: Path, jobs: list[Asked]) -> None:
@@ -69,8 +59,6 @@ def main(out: Path, jobs: list[Asked]) -> None:
 
 
 def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
-    from nodewise.strategies import STRATEGIES
-
     options = STRATEGIES[asked.strategy].options.model_validate(asked.options)
     started = time.monotonic()
 
@@ -82,16 +70,10 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
                 os.kill(pids[asked.hit], signal.SIGKILL)
         return False
 
+    work = partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}")
+    how = {"time_limit_s": 60, "preload": ["nodewise.measure.worker"], "on_meeting": met}
     try:
-        results = run_job(
-            asked.nodes + options.server_nodes,
-            partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}"),
-            out,
-            time_limit_s=60,
-            preload=["nodewise.measure.worker"],
-            on_meeting=met,
-        )
-        return results[: asked.nodes]
+        return run_job(asked.nodes + options.server_nodes, work, out, **how)[: asked.nodes]
     except (process.WorkerError, RefusedError) as error:
         return {"error": str(error), "seconds": time.monotonic() - started}
 
@@ -102,29 +84,21 @@ def place(
     import tensorflow as tf
 
     from nodewise.measure import node
-    from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
     node.start_in_node(cluster, rank, channel, asked.nodes)
-    made = MODELS[asked.model](asked)
     with tf.Graph().as_default():  # a strategy must find TensorFlow unused
-        batch = tuple(tf.TensorSpec(one.shape, one.dtype) for one in made.batches(rank)[0])
-    job = Job(
-        rank,
-        asked.nodes,
-        asked.nodes * BATCH,
-        3,
-        compiled(made.build, made.optimizer, made.loss),
-        options,
-        tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
-        batch=batch,
-    )
+        batch = tuple(tf.TensorSpec(one.shape, one.dtype) for one in batches_of(asked, rank)[0])
+    addresses = tuple(cluster.addresses()[: asked.nodes + options.server_nodes])
+    examples = asked.nodes * BATCH
+    build = partial(compiled, asked)
+    job = Job(rank, asked.nodes, examples, 3, build, options, addresses, batch=batch)
     module = STRATEGIES[asked.strategy].worker()
     if rank >= asked.nodes:
         module.Server(job)
         channel.meet("go")
         return {}
-    return train(asked, module.Strategy(job), made.batches(rank), channel, rank, out)
+    return train(asked, module.Strategy(job), batches_of(asked, rank), channel, rank, out)
 
 
 def train(
@@ -132,7 +106,7 @@ def train(
 ) -> dict[str, Any]:
     """Train in the split form, reset, train in the fused form, and let the workers agree.
 
-    At last, train some steps on batches that are read late.
+    At last, a strategy that dispatches steps ahead trains some on batches that are read late.
     """
     import numpy as np
     import tensorflow as tf
@@ -146,7 +120,7 @@ def train(
 
     initial = strategy.state()
     timed = asked.strategy != "parameter_server"  # its steps have no parts
-    for batch in batches:
+    for batch in batches if asked.model != "clock" else batches[:1]:
         strategy.split_step(batch) if timed else strategy.step(batch)
     strategy.barrier()  # a step ends when its gradient is sent, not when it is applied
     save("split")
@@ -179,10 +153,11 @@ def train(
         "sha256": strategy.weights_sha256(),
         "held": held(strategy),
     }
-    stream = iter(tf.data.Dataset.from_tensors(batches[0]).repeat())
-    for _ in strategy.train(stream, 3):
-        time.sleep(0.2)  # a step that is dispatched ahead waits for its batch meanwhile
-    strategy.barrier()
+    if not timed:
+        stream = iter(tf.data.Dataset.from_tensors(batches[0]).repeat())
+        for _ in strategy.train(stream, 3):
+            time.sleep(0.2)  # a step that is dispatched ahead waits for its batch meanwhile
+        strategy.barrier()
     return trained
 
 
@@ -191,8 +166,6 @@ def held(strategy: Any) -> dict[str, int]:
 
     Only the coordinator knows; in other workers the result is empty.
     """
-    import math
-
     coordinator = getattr(strategy, "_coordinator", None)
     variables = coordinator.model.trainable_variables if coordinator else []
     counted: dict[str, int] = {}
@@ -207,79 +180,50 @@ def age(strategy: Any, weight: int = 0) -> float:
     return round(-float(strategy.weights()[0].flat[weight]), 3)
 
 
-def clock(asked: Asked) -> Made:
+def compiled(asked: Asked) -> Any:
     import keras
-    import tensorflow as tf
+    from keras import layers, optimizers
 
-    def build() -> keras.Model:
-        dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
-        return keras.Sequential([keras.Input((FEATURES,)), dense])
+    if asked.model == "clock":
+        dense = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+        model = keras.Sequential([keras.Input((FEATURES,)), dense])
+        # The gradient of this loss is 1, far above the labels.
+        model.compile(optimizers.SGD(1.0), keras.losses.MeanAbsoluteError())
+        return model
 
-    def batches(rank: int) -> list[Any]:
-        return [(tf.ones([BATCH, FEATURES]), tf.fill([BATCH, 1], -1e6))] * asked.steps
-
-    loss = keras.losses.MeanAbsoluteError()  # its gradient is 1, far above the labels
-    return Made(build, lambda: keras.optimizers.SGD(1.0), loss, batches)
-
-
-def net(asked: Asked) -> Made:
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    def build() -> keras.Model:
-        layers = keras.layers
-        return keras.Sequential(
-            [
-                keras.Input((FEATURES,)),
-                layers.Dense(30_000 if asked.model == "wide" else 7, activation="tanh"),
-                layers.BatchNormalization(),
-                layers.Dense(3),
-            ]
-        )
-
-    class Broken(keras.optimizers.SGD):
+    class Broken(optimizers.SGD):
         def update_step(self, *_: Any) -> None:
             raise RuntimeError("broken")
 
-    def optimizer() -> keras.optimizers.Optimizer:
-        optimizers = keras.optimizers
-        decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
-        return {
-            "sgd_momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
-            "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
-            "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
-            "broken": Broken,
-            "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
-        }[asked.optimizer]()
-
-    def batches(rank: int) -> list[Any]:
-        random = np.random.default_rng(rank)
-        x = random.normal(rank, 1, (asked.steps, BATCH, FEATURES)).astype(np.float32)
-        y = random.integers(0, 3, (asked.steps, BATCH))
-        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
-
-    return Made(build, optimizer, None, batches)
+    units = 30_000 if asked.model == "wide" else 7
+    first = [keras.Input((FEATURES,)), layers.Dense(units, activation="tanh")]
+    if asked.model == "words":
+        first = [keras.Input((FEATURES,), dtype="int32"), layers.Embedding(4, 3), layers.Flatten()]
+    model = keras.Sequential([*first, layers.BatchNormalization(), layers.Dense(3)])
+    decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    optimizer = {
+        "sgd_momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
+        "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
+        "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
+        "broken": Broken,
+        "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
+    }[asked.optimizer]
+    model.compile(optimizer(), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
 
 
-def words(asked: Asked) -> Made:
-    """Return a model like `net` for sequences in which words occur several times."""
-    import keras
+def batches_of(asked: Asked, rank: int) -> list[Any]:
+    """Return the batches of a worker, (x, y) each."""
     import numpy as np
     import tensorflow as tf
 
-    def build() -> keras.Model:
-        layers = keras.layers
-        known = [layers.Embedding(4, 3), layers.Flatten(), layers.BatchNormalization()]
-        return keras.Sequential([keras.Input((FEATURES,), dtype="int32"), *known, layers.Dense(3)])
-
-    def batches(rank: int) -> list[Any]:
-        random = np.random.default_rng(rank)
-        x = random.integers(0, 4, (asked.steps, BATCH, FEATURES)).astype(np.int32)
-        y = random.integers(0, 3, (asked.steps, BATCH))
-        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
-
-    return net(asked)._replace(build=build, batches=batches)
-
-
-MODELS = {"clock": clock, "net": net, "wide": net, "words": words}
+    if asked.model == "clock":
+        return [(tf.ones([BATCH, FEATURES]), tf.fill([BATCH, 1], -1e6))] * asked.steps
+    random = np.random.default_rng(rank)
+    shape = (asked.steps, BATCH, FEATURES)
+    if asked.model == "words":  # in which words occur several times
+        x = random.integers(0, 4, shape).astype(np.int32)
+    else:
+        x = random.normal(rank, 1, shape).astype(np.float32)
+    y = random.integers(0, 3, (asked.steps, BATCH))
+    return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]

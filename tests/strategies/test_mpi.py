@@ -20,7 +20,7 @@ def run(*wrapped):
         text=True,
         timeout=200,
         # With several threads, no node could be entered.
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": "tests"},
     )
 
 

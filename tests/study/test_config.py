@@ -111,10 +111,7 @@ EMULATED = {"kind": "emulated"}
     ("where", "value", "said"),
     [
         ("sed", 1, "sed: unknown key"),
-        (f"{STEPS}.batchs", [1], f"{STEPS}.batchs: unknown key"),
-        (f"{STEPS}.extent.step", 1, "extent.step: unknown key"),
         (f"{STEPS}.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
-        (f"{STEPS}.batches", ["64"], "batches[0]: '64' is not allowed, must be a"),
         (f"{STEPS}.batches", [64, 64], "batches: 64 appears twice"),
         (f"{STEPS}.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
         (f"{STEPS}.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
@@ -128,13 +125,7 @@ EMULATED = {"kind": "emulated"}
         ("experiments", {}, "experiments: must have at least one"),
         ("data", {"source": "web"}, "source: 'web' is not allowed, must be 'any' or 'official'"),
         ("cluster", {"kind": "moon"}, "must be one of emulated, local, slurm, ssh"),
-        ("cluster", {"node": {"cpu": 0.2}}, "cluster.node: unknown key"),
         ("cluster", EMULATED | {"node": {"cpu": 2}}, "cluster.node.cpu: 2 is not"),
-        (
-            f"{STEPS}.cluster",
-            EMULATED | {"slow_node": {"cpu": 0.1, "rnk": 1}},
-            "steps.cluster.slow_node.rnk: unknown key",
-        ),
         (
             "cluster",
             EMULATED | {"slow_node": {"cpu": 0.1, "rank": 3}},
@@ -169,13 +160,9 @@ EMULATED = {"kind": "emulated"}
             "; not 6",
         ),
         ("name", "../up", f"name: '../up' {LETTERS}"),
-        ("name", "a\n", f"name: 'a\\n' {LETTERS}"),
         ("title", "two\nlines", f"title: U+000A {ONE_LINE}"),
-        ("title", "a\u202eb", f"title: U+202E {ONE_LINE}"),
         (f"{STEPS}.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
         ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
-        ("cell_time_limit_s", float("nan"), "cell_time_limit_s: nan is not allowed, must be "),
-        ("seed", 10**30, f"seed: {10**30} is not allowed, must be less than"),
         (OPTIONS, {"x": [1]}, "single.options.x: [1] is not allowed, must be true, false, a"),
         (
             f"{STEPS}.strategies",

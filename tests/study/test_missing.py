@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 import make_records as make
+import projects
 from mistakes import user_error
 from nodewise.cli import app
-from nodewise.core.errors import UserError
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
@@ -16,26 +16,11 @@ from nodewise.study.config import Config, check_files_exist
 from nodewise.study.estimate import Machine
 from nodewise.study.plan import plan, report
 
-STUDY = {
-    "name": "tiny",
-    "title": "A tiny study",
-    "experiments": {
-        "steps": {
-            "title": "Steps",
-            "study": "ntua",
-            "models": ["fashion_cnn"],
-            "strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [1, 2]}},
-            "batches": [64],
-            "cluster": {"kind": "local"},
-            "extent": {"steps": 8},
-        }
-    },
-}
+GRID = {"strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [1, 2]}}}
 
 
 def study(**changes):
-    steps = STUDY["experiments"]["steps"] | changes
-    return Config.model_validate(STUDY | {"experiments": {"steps": steps}})
+    return Config.model_validate(projects.small_study(**GRID | changes))
 
 
 @pytest.fixture
@@ -47,9 +32,9 @@ def measured(tmp_path, monkeypatch):
         make.record(first),
         *(make.failed(one, "no room", status="refused") for one in others),
     ]
-    folder = tmp_path / "results" / "tiny" / "records"
+    folder = tmp_path / "results" / "small" / "records"
     make.write(records, folder)
-    (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
+    (tmp_path / "small.yaml").write_text(json.dumps(projects.small_study(**GRID)))
     return folder
 
 
@@ -67,26 +52,15 @@ def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(meas
     assert not missing.find_missing(of_users, measured)
 
 
-def test_a_study_can_be_checked_by_hand(tmp_path):
-    config = tmp_path / "tiny.yaml"
-    config.write_text(json.dumps(STUDY))
-    checked = CliRunner().invoke(app, ["check-config", str(config)])
-    assert (checked.exit_code, checked.stdout) == (0, f"{config}: 3 cells in 1 experiment\n")
-    config.write_text(json.dumps(STUDY | {"nam": "x"}))
-    checked = CliRunner().invoke(app, ["check-config", str(config)])
-    assert isinstance(checked.exception, UserError)
-    assert str(checked.exception).startswith(f"{config}: nam: unknown key")
-
-
 def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
-    told = CliRunner().invoke(app, ["missing", "--config", "tiny.yaml"]).stdout
-    assert "2 cells, such as results/tiny/records/steps" in told
+    told = CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout
+    assert "2 cells, such as results/small/records/steps" in told
     assert "refused: no room" in told
-    assert "nodewise missing --config tiny.yaml --forget" in told
+    assert "nodewise missing --config small.yaml --forget" in told
     assert len(list(measured.rglob("*.json"))) == 3
-    CliRunner().invoke(app, ["missing", "--config", "tiny.yaml", "--forget"])
+    CliRunner().invoke(app, ["missing", "--config", "small.yaml", "--forget"])
     assert len(list(measured.rglob("*.json"))) == 1
-    assert CliRunner().invoke(app, ["missing", "--config", "tiny.yaml"]).stdout == ""
+    assert CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout == ""
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import make_records as make
+import projects
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
 from nodewise.study import plan
@@ -19,18 +20,9 @@ MACHINE = Machine(REFERENCE_S, cores=2)
 
 
 def study(**experiment: object) -> Config:
-    declared = {
-        "title": "By hand",
-        "study": "ntua",
-        "models": ["fashion_cnn"],
-        "strategies": {"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}},
-        "batches": [64, 512],
-        "cluster": {"kind": "local"},
-        "extent": {"steps": 40},
-    }
-    return Config.model_validate(
-        {"name": "tiny", "title": "Tiny", "experiments": {"ntua_steps": declared | experiment}}
-    )
+    strategies = {"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}}
+    grid = {"strategies": strategies, "batches": [64, 512]}
+    return Config.model_validate(projects.small_study(**grid | experiment))
 
 
 def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_path):

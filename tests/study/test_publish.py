@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import make_records as make
+import projects
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256, write_text
@@ -16,21 +17,10 @@ from nodewise.results.record import read_record
 from nodewise.study.config import Config
 from nodewise.study.missing import CALIBRATION
 
-LOCAL = {
-    "title": "Steps",
-    "study": "ntua",
-    "models": ["fashion_cnn"],
-    "strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [2]}},
-    "batches": [64],
-    "repeats": 2,
-    "cluster": {"kind": "local"},
-    "extent": {"steps": 8},
-}
-STUDY = {
-    "name": "tiny",
-    "title": "A tiny study",
-    "experiments": {"steps": LOCAL, "more": LOCAL | {"batches": [32]}},
-}
+STUDY = projects.small_study(
+    name="tiny", strategies={"single": {"nodes": [1]}, "mpi": {"nodes": [2]}}, repeats=2
+)
+STUDY["experiments"]["more"] = STUDY["experiments"]["steps"] | {"batches": [32]}
 RESULTS, OUT = "results/tiny", "data/records/mine/tiny"
 
 

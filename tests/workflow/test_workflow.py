@@ -13,7 +13,6 @@ from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
-import psutil
 import pytest
 
 import make_calibration
@@ -24,7 +23,6 @@ from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 from snakemake_logger_plugin_nodewise import STOPPED
-from traces import runs
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +73,7 @@ IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
 FOLLOWING = {
     *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
-    *("render_pages", "build_site", "all"),
+    *("build_site", "all"),
 }
 
 
@@ -217,7 +215,7 @@ def test_edited_models_and_strategies_measure_only_their_cells(project):
 
 def test_an_edited_template_renders_pages_only(project):
     edit(project / "site/templates/index.md.j2")
-    assert would_run(project) == (set(), {"render_pages", "build_site", "all"})
+    assert would_run(project) == (set(), {"build_site", "all"})
 
 
 def refused(project: Path, *arguments: str) -> list[str]:
@@ -328,17 +326,6 @@ def wait_for(condition: Callable[[], bool], at_most_s: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_the_command_of_a_killed_snakemake_ends_within_seconds(waiting):
-    project, run = waiting
-    (command,) = psutil.Process(run.pid).children()
-    run.kill()
-    run.wait()
-    wait_for(lambda: not runs(command.pid), 5)
-    said = refused(project)
-    assert any("--unlock" in line for line in said)
-    snakemake(project, "--unlock")
 
 
 def test_a_calibration_of_hosts_is_used_once_it_is_there_and_no_rule_makes_it(tmp_path):

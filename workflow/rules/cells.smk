@@ -34,11 +34,10 @@ rule measure_cell:
         declaration=lambda w: CELLS[w.cell].declaration,
         measures=MEASURES,
         versions=VERSIONS,
-        weights=lambda w, input: options("weights", input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
         # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
         " nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
-        " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"
+        " --manifest {input.manifest:q} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

@@ -33,9 +33,8 @@ rule measure_noise_scale:
         seed=STUDY.seed,  # the only configuration value used besides model and dataset
         measures=MEASURES,
         versions=VERSIONS,
-        weights=lambda w, input: options("weights", input.weights),
     shell:
         # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
         " nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
-        " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"
+        " --manifest {input.manifest:q} --out {output:q} > {log:q} 2>&1"

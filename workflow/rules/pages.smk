@@ -3,7 +3,7 @@
 in:    the tables and their records, fits, charts, the models' descriptions, the calibration if there
        is one; templates and assets
 out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
-steps: compare_runs (if the study names two runs), render_pages, build_site
+steps: compare_runs (if the study names two runs), build_site
 """
 
 from nodewise.results.manifest import MANIFEST
@@ -28,7 +28,7 @@ if STUDY.changes:
             "nodewise compare {params.old:q} {params.new:q} --out {output} > {log} 2>&1"
 
 
-rule render_pages:
+rule build_site:
     input:
         config=CONFIG,
         titles=TITLES,
@@ -43,37 +43,25 @@ rule render_pages:
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
-        curves=sorted(str(path) for path in Path("data/published/curves").glob("*.csv")),
+        published=sorted(str(path) for path in Path("data/published").glob("*/*.csv")),
         peers=sorted(str(path) for path in Path("data/bench").glob("peers.*")),
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=[
             *(f"models/{model}.py" for model in registry()),
             "data/datasets.yaml",
         ],
+        mkdocs="mkdocs.yml",
+        # The page "Bring your own" shows these files.
+        templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=layers("report", "report"),
     output:
         directory("build/docs"),
+        directory("build/site"),
     log:
-        f"{RESULTS}/logs/render_pages.log",
+        f"{RESULTS}/logs/build_site.log",
     params:
         results=RESULTS,
         calibrations=CALIBRATION_OPTIONS,
     shell:
-        "nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {output} {params.calibrations} > {log} 2>&1"
-
-
-rule build_site:
-    input:
-        docs=rules.render_pages.output,
-        mkdocs="mkdocs.yml",
-        # The page "Bring your own" shows these files.
-        templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
-        code=layers("report", "report"),
-    output:
-        directory("build/site"),
-    log:
-        f"{RESULTS}/logs/build_site.log",
-    shell:
-        "nodewise build-site --pages {input.docs} --out {output} > {log} 2>&1"
+        "nodewise build-site --config {input.config:q} --results {params.results}"
+        " --out build {params.calibrations} > {log} 2>&1"

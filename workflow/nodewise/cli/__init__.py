@@ -16,6 +16,8 @@ from nodewise.cli import explain, forecast, measure, predict, prepare, report, s
 from nodewise.core.errors import UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
+_ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
+"""What is said of a command that a signal ended, by exit code."""
 
 app = typer.Typer(
     name="nodewise",
@@ -43,15 +45,19 @@ def about(
 def main() -> None:
     """Run the command line.
 
-    An error that the user can fix is printed as one line on stderr, and the exit code is 2. After
-    Ctrl-C the exit code is 130, after SIGTERM 143.
+    An error that the user can fix, such as an unknown option, is printed as one line on stderr, and
+    the exit code is 2. After Ctrl-C the exit code is 130, after SIGTERM 143.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:  # of the command line; it has no message after its help
+        if mistake := error.format_message():
+            _complain(f"{one_line(mistake.rstrip('.'))}; --help shows what is allowed")
+        sys.exit(2)
     except (UserError, OSError) as error:
         message = what_to_mend(error) if isinstance(error, OSError) else str(error)
         if message is None:
@@ -59,10 +65,11 @@ def main() -> None:
         _complain(one_line(message))
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as ended:
-        if isinstance(ended, SystemExit) and ended.code != _INTERRUPTED:
+        code = ended.code if isinstance(ended, SystemExit) else _INTERRUPTED
+        if not isinstance(code, int) or code not in _ENDED:
             raise
-        _complain("interrupted")
-        sys.exit(_INTERRUPTED)
+        _complain(_ENDED[code])
+        sys.exit(code)
 
 
 def _complain(text: str) -> None:

@@ -45,13 +45,9 @@ def explain_scaling(
     within: WithinNode = None,
     between: BetweenNodes = None,
     devices_per_node: PerNode = None,
-    sums: Annotated[
-        str | None, Option(help="Gradients by: all-reduce, servers, servers=2.")
-    ] = None,
+    sums: Annotated[str | None, Option(help="By: all-reduce, servers, servers=2.")] = None,
     accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
-    steps_per_epoch: Annotated[
-        float | None, Option(min=1, help="Of --one, for times of epochs.")
-    ] = None,
+    steps_per_epoch: Annotated[float | None, Option(min=1, help="Of --one, if epochs.")] = None,
     cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
@@ -65,9 +61,8 @@ def explain_scaling(
     the answer names the one measurement that would.
 
     JSON has causes (name, probability, share of the extra time, low, high,
-    certain, evidence), decided, normal, measure, remedies (name, for, likely,
-    value, low, high, unit, gain), read, implied_gbyte_per_s, efficiency and
-    sentence.
+    certain), decided, normal, measure, remedies (name, for, likely, value, low,
+    high, unit, gain), read, implied_gbyte_per_s, efficiency and sentence.
 
     Exit code: 0 answered, 2 an option or a file is wrong.
 
@@ -146,7 +141,6 @@ def _print(found: dict[str, Any]) -> None:
             "Probability": write_percent(row["probability"]),
             "Extra time": write_percent(row["share"]),
             "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
-            "It predicts": row["evidence"],
         }
         for row in found["causes"]
         if row["probability"] >= 0.005

@@ -8,6 +8,7 @@ from typer import Option
 
 from nodewise.cli.options import (
     AsJson,
+    AskedGlobalBatch,
     BetweenNodes,
     Budget,
     ConvergesLike,
@@ -26,7 +27,7 @@ from nodewise.cli.options import (
     only_options,
     print_json,
     print_table,
-    print_unknown_target,
+    print_target,
 )
 from nodewise.core.errors import UserError
 
@@ -51,6 +52,7 @@ def forecast_nodes(
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
+    global_batch: AskedGlobalBatch = None,
     parameters: Parameters = None,
     payload: Payload = None,
     precision: Precision = "fp32",
@@ -80,7 +82,10 @@ def forecast_nodes(
     With --cases the answer has a row per row of the file, in its order: its columns
     and value, low and high in examples per second, or error. Columns: parameters,
     precision, batch_per_device, devices_per_node, within_kind, between_gbit,
-    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices.
+    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices. With
+    global_batch and global_batch_asked, the batch of a device may differ; with
+    converges_like (and samples_to_target at global_batch, if known) a row also has
+    samples and minutes, each with _low and _high.
 
     With --machines, kinds and numbers of machines are compared, with the published
     speeds of their devices (--device). Whole machines are paid for. Columns:
@@ -92,6 +97,9 @@ def forecast_nodes(
     --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
 
     nodewise forecast --model models/fashion_cnn.py --link 1gbit
+
+    nodewise forecast --throughput 400 --batch 64 --parameters 25.6e6 --price 3
+    --between 100gbit-rdma --converges-like resnet
     """
     from dataclasses import replace
 
@@ -143,14 +151,14 @@ def forecast_nodes(
         per_node = cluster.devices_per_node
         asked = forecast.devices_of(counts, per_node)
         job = replace(job, node="node" if per_node == 1 else "device")
-        answers = forecast.forecast(cluster, training, known, asked, job)
+        answers = forecast.forecast(cluster, training, known, asked, job, global_batch=global_batch)
         if as_json:
             print_json(forecast.forecast_rows(answers, per_node))
         else:
             typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
             print_table(answers_rows(answers, marks=True))
             _print_standing(answers, per_node, within, between)
-            print_unknown_target(job)
+            print_target(job, converges_like)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 
@@ -178,37 +186,30 @@ def _given(  # noqa: PLR0917 (the options of the command)
     devices: int | None,
     batch: int | None,
 ) -> "Given":
-    """Return the given point, which exactly one of the first four options gives."""
-    from nodewise.predict.forecast import given_by_file, given_by_numbers
+    """Return the given point, which exactly one of the first four options gives.
 
-    if [step_time, throughput, file, model].count(None) != 3:
-        raise UserError("give one of --step-time, --throughput, --given and --model")
-    if model is not None:
-        return _measured_alone(model, batch or 64)
-    if file is not None:
-        return given_by_file(file, devices, batch)
-    return given_by_numbers(devices or 1, batch, step_time, throughput)
-
-
-def _measured_alone(model: str, batch: int) -> "Given":
-    """Measure a step on one node.
-
-    The measurement runs in another process, because a process that starts workers must not have
+    A model is measured in another process, because a process that starts workers must not have
     started threads.
     """
     import subprocess
     import sys
     import tempfile
 
-    from nodewise.predict.forecast import given_by_file
+    from nodewise.predict.forecast import given_by_file, given_by_numbers
 
+    if [step_time, throughput, file, model].count(None) != 3:
+        raise UserError("give one of --step-time, --throughput, --given and --model")
+    if file is not None:
+        return given_by_file(file, devices, batch)
+    if model is None:
+        return given_by_numbers(devices or 1, batch, step_time, throughput)
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.json"
+        record = f"{folder}/record.json"
         command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
-        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
+        command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)
-        return given_by_file(record)
+        return given_by_file(Path(record))

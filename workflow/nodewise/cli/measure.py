@@ -13,7 +13,6 @@ from nodewise.cli.options import (
     OutFile,
     OwnDataset,
     StudyConfig,
-    WeightsManifest,
     tell_waiting,
 )
 from nodewise.core.errors import UserError
@@ -57,16 +56,35 @@ def measure(
     """
     from nodewise.cli import single
     from nodewise.core.units import counted
-    from nodewise.study.single import Options
+    from nodewise.measure.cell import measure as measure_now
+    from nodewise.measure.environment import settle_environment
+    from nodewise.study.single import Options, cell_of, command_of
 
     given = tuple(option or ())
     options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster)
+    cell = cell_of(options)
+    # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
+    single.prepare_data(cell)
+    settle_environment()
+    if out is None:
+        cell = single.claim_repeat(cell)
+        out = single.record_of(cell)
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
-        record, path = single.measure_single(options, out, progress, tell_waiting)
+        record = measure_now(
+            cell,
+            single.data_manifest(cell),
+            single.weights_manifest(cell),
+            output=out,
+            logs=single.logs_of(cell),
+            config=None,
+            command=command_of(options, cell),
+            progress=progress,
+            on_wait=tell_waiting,
+        )
     if record.failure is not None:
-        typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
+        typer.echo(f"{out}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
-    for title, value in single.summary(path).items():
+    for title, value in single.summary(out).items():
         typer.echo(f"{title:<20} {value}")
 
 
@@ -152,9 +170,9 @@ def measure_cell(
     manifest: DataManifest,
     out: OutFile,
     logs: Logs,
-    weights: WeightsManifest = None,
 ) -> None:
     """Train one cell of a study and write its record."""
+    from nodewise.cli.single import weights_manifest
     from nodewise.measure.cell import measure
     from nodewise.measure.provenance import command
     from nodewise.study.config import read_config
@@ -166,7 +184,7 @@ def measure_cell(
         record = measure(
             cells[cell_id],
             manifest,
-            weights,
+            weights_manifest(cells[cell_id]),
             output=out,
             logs=logs,
             config=config,
@@ -185,13 +203,13 @@ def measure_noise_scale(
     config: StudyConfig,
     manifest: DataManifest,
     out: OutFile,
-    weights: WeightsManifest = None,
 ) -> None:
     """Measure the gradient noise scale of a model, from which its critical batch size follows.
 
     The model trains 200 steps on one node. Gradients are measured before,
     during and after.
     """
+    from nodewise.cli.single import weights_manifest
     from nodewise.core.files import check_writable
     from nodewise.measure.environment import settle_environment
     from nodewise.study.config import read_config
@@ -209,7 +227,7 @@ def measure_noise_scale(
         measure_model(
             cells[model],
             manifest,
-            weights,
+            weights_manifest(cells[model]),
             output=out,
             config=config,
             progress=progress,

@@ -27,13 +27,11 @@ DataManifest = Annotated[Path, Option(help="manifest.json of the prepared datase
 OwnDataset = Annotated[
     str | None, Option(help="For your own model: a dataset, or path/file.py:function.")
 ]
-WeightsManifest = Annotated[Path | None, Option(help="manifest.json of pretrained weights.")]
 Tables = Annotated[Path, Option(help="Folder of the tables.")]
 Calibrated = Annotated[
     list[Path] | None,
     Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
 ]
-Records = Annotated[Path | None, Option(help="The records; default: results/STUDY/records.")]
 
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
 FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
@@ -48,7 +46,8 @@ NodePrice = Annotated[
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
 ConvergesLike = Annotated[
-    str | None, Option(help="A published model with such a critical batch: resnet, bert, …")
+    str | None,
+    Option(help="Such a critical batch: resnet, bert, … or a file of measure-noise-scale."),
 ]
 SamplesToTarget = Annotated[
     str | None, Option(help="Your own counts: global batch:examples, as 256:1.9e6,1024:2.2e6.")
@@ -127,11 +126,17 @@ def job_of(
     return Job(examples=examples, **more)
 
 
-def print_unknown_target(job: "Job") -> None:
-    """Print what decides how many examples larger batches need, if nothing is known of a job."""
-    from nodewise.predict.published_convergence import published_laws
+def print_target(job: "Job", converges_like: str | None) -> None:
+    """Print what a larger batch needs: its learning rate, or what decides its examples."""
+    from nodewise.predict.published_convergence import published_laws, rate_exponent
 
     if job.steps is not None:
+        known = rate_exponent(converges_like) if converges_like else None
+        if known is not None:
+            typer.echo(
+                f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
+                f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
+            )
         return
     laws = published_laws()
     critical = sorted(law.critical_batch for law in laws.values())

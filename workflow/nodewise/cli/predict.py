@@ -23,7 +23,7 @@ from nodewise.cli.options import (
     only_options,
     print_json,
     print_table,
-    print_unknown_target,
+    print_target,
 )
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def best_nodes(
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for answers, _ in found)
         if grows and global_batch is None:
-            print_unknown_target(job)
+            print_target(job, converges_like)
     _print_notes(fitted, as_json=as_json)
 
 

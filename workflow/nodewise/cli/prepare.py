@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from nodewise.results.model_description import Architecture
 
 KeepRefusal = Annotated[
-    bool, Option("--keep-refusal", help="If it cannot be used, write the reason instead.")
+    bool, Option("--keep-refusal", help="If your own cannot be used, write the reason instead.")
 ]
+
+_QUIET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 app = typer.Typer()
 
@@ -47,8 +49,6 @@ def prepare(
     own = ":" in name and not weights
     if own and source == "official":
         raise UserError(f"--source official: {name} is a function of your own")
-    if keep_refusal and not own:
-        raise UserError("--keep-refusal: only for a function of your own, path/file.py:function")
     files: dict[str, Any] = {
         "cache": Path("data/cache"),
         "mirror": os.environ.get("NODEWISE_DATASETS") or None,
@@ -63,7 +63,7 @@ def prepare(
         return
     if own:
         # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
-        os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        os.environ |= _QUIET
         from nodewise.data import user_data
 
         try:
@@ -114,6 +114,7 @@ def describe_model(
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.schema import json_text
+    from nodewise.core.units import write_number
     from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
     from nodewise.study.single import Options, cell_of
 
@@ -129,34 +130,42 @@ def describe_model(
         reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()
-            first, *_ = [*reason.splitlines(), "(no message)"]
-            reason = f"{type(error).__name__}: {first}"
+            reason = traceback.format_exception_only(error)[-1].partition("\n")[0]
         refuse_own(out, reason)
         typer.echo(f"not described: {reason}")
         return
     write_text(path, json_text(described))
-    typer.echo(f"{path}: {_totals(described)}")
+    totals = [f"{path}: {len(described.layers)} layers, {described.total:,} parameters"]
+    if flops := described.training_flops_per_example:
+        totals.append(f"{write_number(flops, 'FLOP')} to train an example")
+    if memory := described.memory:
+        fixed, each = (
+            write_number(memory.fixed_bytes, "B"),
+            write_number(memory.bytes_per_example, "B"),
+        )
+        totals.append(f"memory {fixed} and for each example {each}")
+    typer.echo(", ".join(totals))
 
 
 def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
-    """Describe the model of a cell; a user's own model with data whose manifest is given."""
+    """Describe the model of a cell; a user's own model with the data of the manifest."""
     from nodewise.cli.single import data_manifest, prepare_data
     from nodewise.measure.environment import settle_environment
 
     if cell.build and manifest is None:
         prepare_data(cell)
-    manifest = (manifest or data_manifest(cell)) if cell.build else None
+        manifest = data_manifest(cell)
     settle_environment()
+    os.environ |= _QUIET
+    from nodewise.data import load, quiet_tensorflow  # noqa: F401 (quiet: before anything else)
+    from nodewise.data.pipeline import batch_spec
     from nodewise.measure.step_memory import BATCHES, measure_memory
     from nodewise.models import describe
+    from nodewise.models.training import recipe_of
 
     if manifest is None:
         described, most = describe.describe(cell.model), BATCHES[-1]
     else:
-        from nodewise.data import load
-        from nodewise.data.pipeline import batch_spec
-        from nodewise.models.training import recipe_of
-
         data = load(manifest)
         recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
         sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
@@ -164,17 +173,3 @@ def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
         about = [f"The model of {cell.build}."]
         described = describe.architecture_of(recipe.built(None), cell.model, about, specs)
     return described.model_copy(update={"memory": measure_memory(cell, manifest, most)})
-
-
-def _totals(described: "Architecture") -> str:
-    from nodewise.core.units import write_number
-
-    totals = [f"{len(described.layers)} layers, {described.total:,} parameters"]
-    if flops := described.training_flops_per_example:
-        totals.append(f"{write_number(flops, 'FLOP')} to train an example")
-    if memory := described.memory:
-        fixed, each = (
-            write_number(size, "B") for size in (memory.fixed_bytes, memory.bytes_per_example)
-        )
-        totals.append(f"memory {fixed} and for each example {each}")
-    return ", ".join(totals)

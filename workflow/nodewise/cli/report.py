@@ -72,17 +72,18 @@ def draw_charts(
 
 
 @app.command(rich_help_panel=STEPS)
-def render_pages(
+def build_site(
     *,
     config: StudyConfig,
     results: Annotated[Path, Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Render the pages of the site as Markdown."""
+    """Render the pages of the site to OUT/docs as Markdown, and build OUT/site from them."""
     from nodewise.models.facts import DESCRIPTIONS
+    from nodewise.report import site
     from nodewise.report.context import read_context
-    from nodewise.report.render import render_pages as render
+    from nodewise.report.render import render_pages
     from nodewise.study.config import read_config
 
     study = read_context(
@@ -92,15 +93,5 @@ def render_pages(
         models_dir=DESCRIPTIONS,
         own_models=read_config(config).own_descriptions(),
     )
-    render(study, results, out)
-
-
-@app.command(rich_help_panel=STEPS)
-def build_site(
-    pages: Annotated[Path, Option(help="Folder from `nodewise render-pages`.")],
-    out: Out,
-) -> None:
-    """Build the site from its pages with MkDocs."""
-    from nodewise.report import site
-
-    site.build_site(pages, out)
+    render_pages(study, results, out / "docs")
+    site.build_site(out / "docs", out / "site")

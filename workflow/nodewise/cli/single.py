@@ -1,4 +1,4 @@
-"""Prepare and measure a single cell, and summarise its record.
+"""Prepare what a single cell needs, find a place for its record, and summarise the record.
 
 Data and weights are prepared in other processes, because the process that measures must not have
 used TensorFlow when it forks its workers.
@@ -7,23 +7,25 @@ used TensorFlow when it forks its workers.
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nodewise.core.cell import Cell
-from nodewise.core.units import counted
-from nodewise.measure.cell import measure
-from nodewise.measure.environment import settle_environment
+from nodewise.core.units import counted, kind_label, write_number
 from nodewise.models.registry import weights_of
-from nodewise.results.record import Record
-from nodewise.study.single import Options, cell_of
 
-RESULTS = Path("results")
-SINGLE = RESULTS / "single_run"
+SINGLE = Path("results/single_run")
 _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
+
+
+def data_manifest(cell: Cell) -> Path:
+    """Return the path of the manifest of the cell's dataset."""
+    return Path("results/datasets", cell.dataset, "manifest.json")
+
+
+def weights_manifest(cell: Cell) -> Path | None:
+    """Return the path of the manifest of the weights that the cell's model starts from, if any."""
+    name = weights_of(cell.model)
+    return Path("results/weights", name, "manifest.json") if name else None
 
 
 def prepare_data(cell: Cell) -> None:
@@ -32,7 +34,7 @@ def prepare_data(cell: Cell) -> None:
     Raises:
         SystemExit: one of them is not available; the process that prepares it has printed why.
     """
-    data, weights = data_manifest(cell), _weights(cell)
+    data, weights = data_manifest(cell), weights_manifest(cell)
     if cell.load is not None or not data.is_file():
         _prepare(cell.load or cell.dataset, data.parent)
     if weights and not weights.is_file():
@@ -47,70 +49,29 @@ def _prepare(name: str, out: Path, *options: str) -> None:
         raise SystemExit(done.returncode)
 
 
-def data_manifest(cell: Cell) -> Path:
-    """Return the path of the manifest of the cell's dataset."""
-    return RESULTS / "datasets" / cell.dataset / "manifest.json"
+def claim_repeat(cell: Cell) -> Cell:
+    """Return the first repeat of the cell that has no record and that no command has begun.
 
-
-def _weights(cell: Cell) -> Path | None:
-    name = weights_of(cell.model)
-    return RESULTS / "weights" / name / "manifest.json" if name else None
-
-
-def measure_single(
-    options: Options,
-    out: Path | None,
-    progress: Callable[[float], None],
-    on_wait: Callable[[], None],
-) -> tuple[Record, Path]:
-    """Measure the cell that the options describe; return its record and the path of the record.
-
-    Without `out` the record is written to `results/single_run`, beside earlier records of the cell.
-
-    Raises:
-        UserError: an option is wrong.
-        SystemExit: data or weights are not available.
-    """
-    cell = cell_of(options)
-    # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
-    prepare_data(cell)
-    settle_environment()
-    with nullcontext(cell) if out else _claimed(cell) as cell:
-        path = out or _place(cell)
-        record = measure(
-            cell,
-            data_manifest(cell),
-            _weights(cell),
-            output=path,
-            logs=_logs(cell),
-            config=None,
-            command=options.command(),
-            progress=progress,
-            on_wait=on_wait,
-        )
-    return record, path
-
-
-@contextmanager
-def _claimed(cell: Cell) -> Iterator[Cell]:
-    """Yield the first repeat of the cell that has no record and that no other command measures.
-
-    A command claims a repeat by a lock, which the kernel frees when the command ends or is killed.
+    The folder of its logs claims it, so that two commands at once measure two repeats.
     """
     for repeat in itertools.count():
         one = cell.model_copy(update={"repeat": repeat})
-        _logs(one).mkdir(parents=True, exist_ok=True)
-        with suppress(Timeout), FileLock(_logs(one) / ".claimed", blocking=False):
-            if not _place(one).exists():
-                yield one
-                return
+        if not record_of(one).exists():
+            try:
+                logs_of(one).mkdir(parents=True)
+            except FileExistsError:
+                continue
+            break
+    return one
 
 
-def _place(cell: Cell) -> Path:
+def record_of(cell: Cell) -> Path:
+    """Return the default path of the cell's record."""
     return SINGLE / "records" / f"{cell.id}.json"
 
 
-def _logs(cell: Cell) -> Path:
+def logs_of(cell: Cell) -> Path:
+    """Return the folder of the logs of the cell's workers."""
     return SINGLE / "logs" / cell.id
 
 
@@ -120,7 +81,6 @@ def summary(record: Path) -> dict[str, str]:
     Raises:
         UserError: the file is not a valid record.
     """
-    from nodewise.core.units import kind_label, write_number
     from nodewise.results.columns import PARTS
     from nodewise.results.tables import build_tables
 

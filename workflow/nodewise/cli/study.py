@@ -1,58 +1,22 @@
-"""Commands about studies: check, estimate and publish them, and list what they can use."""
+"""Commands about studies: check, plan and publish them, and list what they can use."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
-from nodewise.cli.options import Records, StudyConfig, print_table
+from nodewise.cli.options import StudyConfig, print_table
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
 
 
-def _records_folder(results: Path, records: Path | None) -> Path:
-    """Return the folder of a study's records: the one that was asked for, or that of the study.
-
-    Raises:
-        UserError: the folder that was asked for does not exist.
-    """
-    if records is not None and not records.is_dir():
-        raise UserError(f"--records {records}: is not a folder")
-    return records or results / "records"
-
-
 @app.command()
-def check_config(
-    config: Annotated[Path, Argument(help="Configuration, such as config/study.yaml.")],
-) -> None:
-    """Check the configuration of a study and count its cells.
+def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
+    """Check the configuration of a study, and estimate how long it takes on this machine.
 
-    Example: nodewise check-config config/study.yaml
-    """
-    from nodewise.core.units import counted
-    from nodewise.study.config import check_files_exist, read_config
-
-    study = read_config(config)
-    check_files_exist(study)
-    if study.records:
-        files = study.record_files(Path())
-        typer.echo(f"{config}: {counted(len(files), 'cell')}, measured before")
-    else:
-        cells = counted(len(study.cells()), "cell")
-        typer.echo(f"{config}: {cells} in {counted(len(study.experiments), 'experiment')}")
-
-
-@app.command()
-def plan(
-    config: StudyConfig = Path("config/study.yaml"),
-    records: Records = None,
-) -> None:
-    """Estimate how long a study takes on this machine.
-
-    Cells that have a record count as done; their real times correct the
-    estimate.
+    Cells that have a record count as done.
 
     Example: nodewise plan --config config/paper.yaml
     """
@@ -60,24 +24,26 @@ def plan(
 
     # before NumPy is imported: the reference step is measured with a single thread
     settle_environment()
+    from nodewise.core.units import counted
     from nodewise.study import plan as planning
     from nodewise.study.config import check_files_exist, read_config
     from nodewise.study.estimate import Machine
 
     study = read_config(config)
-    if study.records:
-        raise UserError(f"{config}: nothing to measure: its records were measured before")
     check_files_exist(study)
+    if study.records:
+        cells = counted(len(study.record_files(Path())), "cell")
+        typer.echo(f"{config}: {cells}, measured before")
+        return
     machine = Machine.here()
-    folder = _records_folder(study.results, records)
-    typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
+    planned = planning.plan(study, study.results / "records", machine)
+    typer.echo(planning.report(study, planned, machine))
 
 
 @app.command()
 def missing(
     config: StudyConfig = Path("config/study.yaml"),
     *,
-    records: Records = None,
     cautions: Annotated[
         bool, Option("--cautions", help="Also cells measured while the machine was busy.")
     ] = False,
@@ -94,8 +60,7 @@ def missing(
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
-    folder = _records_folder(study.results, records)
-    found = find_missing(study, folder, cautions=cautions)
+    found = find_missing(study, study.results / "records", cautions=cautions)
     for line in lines(found):
         typer.echo(line)
     if forget:
@@ -110,7 +75,6 @@ def missing(
 def publish(
     config: StudyConfig,
     out: Annotated[Path, Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")],
-    records: Records = None,
 ) -> None:
     """Copy what a study measured to the records that a site is built from.
 
@@ -129,7 +93,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, _records_folder(study.results, records), out)
+    manifest = publishing.publish(study, study.results / "records", out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)

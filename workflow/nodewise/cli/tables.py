@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from nodewise.cli.options import STEPS, Calibrated, Out, Records, StudyConfig, Tables
+from nodewise.cli.options import STEPS, Calibrated, Out, StudyConfig, Tables
 
 app = typer.Typer()
 
@@ -15,7 +15,7 @@ app = typer.Typer()
 def build_tables(
     config: StudyConfig,
     out: Out,
-    records: Records = None,
+    records: Annotated[Path | None, Option(help="Default: results/STUDY/records.")] = None,
     noise_scales: Annotated[
         list[Path] | None,
         Option("--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."),

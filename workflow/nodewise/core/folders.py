@@ -1,5 +1,7 @@
 """Replace a generated folder as a whole: write a new one next to it, then swap them."""
 
+import fcntl
+import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -36,11 +38,7 @@ def replaced(folder: Path) -> Iterator[Path]:
         new.mkdir(parents=True)
         (new / _MARK).touch()
         yield new
-        old = new.with_name(f"{new.name}.old")
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        _swap(new, folder)
     except OSError as error:
         # errors of a full disk name no file, and those of a copy name the source first
         where = str(error.filename2 or error.filename or f"{folder}/")
@@ -48,6 +46,20 @@ def replaced(folder: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, named) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _swap(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`, and remove the old `folder`."""
+    old = new.with_name(f"{new.name}.old")
+    parent = os.open(folder.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(parent, fcntl.LOCK_EX)  # another run may do the same
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    finally:
+        os.close(parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:

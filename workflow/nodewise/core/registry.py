@@ -14,29 +14,20 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """A mapping from names to registered values, sorted by name.
 
-    Modules register what they define by calling `add` when they are imported. These are the modules
-    of the package `folder`, and modules that other packages declare as entry points of `group`.
-    All of them are imported when the registry is first read.
+    Modules register what they define by calling `add` when they are imported. These are the
+    packages in `folder`, or its modules if it has none, and modules that other packages declare as
+    entry points of `group`. All of them are imported when the registry is first read.
 
     Args:
         kind: what is registered, such as `strategy`; used in messages.
-        folder: package whose modules are imported; None for none.
+        folder: name of the package that contains them; None for none.
         group: group of entry points whose modules are imported, too; None for none.
-        packages_only: import only the packages in `folder`. Its other modules are helpers.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        folder: str | None,
-        group: str | None = None,
-        *,
-        packages_only: bool = False,
-    ) -> None:
+    def __init__(self, kind: str, folder: str | None, group: str | None = None) -> None:
         self.kind = kind
         self._folder = folder
         self._group = group
-        self._packages_only = packages_only
         self._found: dict[str, T] = {}
         self._complete = False
 
@@ -86,9 +77,9 @@ class Registry(Mapping[str, T], Generic[T]):
             UserError: a module of another package cannot be imported, for whatever reason.
         """
         path = importlib.import_module(self._folder).__path__ if self._folder else ()
-        for module in pkgutil.iter_modules(path, f"{self._folder}."):
-            if module.ispkg or not self._packages_only:
-                importlib.import_module(module.name)
+        modules = list(pkgutil.iter_modules(path, f"{self._folder}."))
+        for module in [one for one in modules if one.ispkg] or modules:
+            importlib.import_module(module.name)
         for point in entry_points(group=self._group) if self._group else ():
             try:
                 importlib.import_module(point.value)

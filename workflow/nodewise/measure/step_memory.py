@@ -64,6 +64,7 @@ def _line(peaks: dict[int, int]) -> tuple[int, int]:
 def sizes_of_training(cell: Cell, manifest: Path | None) -> dict[str, int]:
     """Train a few steps; return the peak memory of this process and the sizes of its variables."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # measure main memory, not that of a GPU
+    from nodewise.data import quiet_tensorflow  # noqa: F401 (before anything else imports it)
     from nodewise.measure.node import compute_with
     from nodewise.models.contents import optimizers_of
     from nodewise.strategies import STRATEGIES

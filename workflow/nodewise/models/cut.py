@@ -6,7 +6,6 @@ a Sequential model, and between the blocks of a residual network, but not inside
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -18,17 +17,6 @@ from nodewise.core.errors import RefusedError
 from nodewise.core.units import counted
 from nodewise.models.contents import graph_calls
 from nodewise.models.graph_flops import count_training
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """The layers between two consecutive places to cut, and the tensors that pass there."""
-
-    begin: keras.KerasTensor
-    end: keras.KerasTensor
-
-    def model(self) -> keras.Model:
-        return keras.Model(self.begin, self.end)
 
 
 def cut(model: keras.Model, stages: int) -> list[keras.Model]:
@@ -47,7 +35,7 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
             f"{model.name}: can be cut into {counted(len(pieces), 'stage')} at most, where a "
             f"single tensor of float32 passes; not into {stages}"
         )
-    places = balanced(_costs(pieces), [math.prod(one.end.shape[1:]) for one in pieces], stages)
+    places = balanced(_costs(pieces), [math.prod(one.output_shape[1:]) for one in pieces], stages)
     found = [_joined(pieces[a:b]) for a, b in pairwise((0, *places, len(pieces)))]
     if len({id(one) for one in model.variables}) < sum(len(stage.variables) for stage in found):
         raise RefusedError(f"{model.name}: two stages would share weights")
@@ -59,31 +47,29 @@ def most_stages(model: keras.Model) -> int:
     return len(_pieces(model))
 
 
-def _costs(pieces: Sequence[_Piece]) -> list[int]:
+def _costs(pieces: Sequence[keras.Model]) -> list[int]:
     """Return the operations of each piece when one example is trained."""
     costs: list[int] = []
     reached = False  # whether the gradient is propagated back through a piece
     for piece in pieces:
-        model = piece.model()
-        spec = tf.TensorSpec((1, *piece.begin.shape[1:]), piece.begin.dtype)
-        weights = model.trainable_weights
-        costs.append(round(count_training(model, [spec], weights, reached=reached).flops))
+        (x,), weights = piece.inputs, piece.trainable_weights
+        spec = tf.TensorSpec((1, *x.shape[1:]), x.dtype)
+        costs.append(round(count_training(piece, [spec], weights, reached=reached).flops))
         reached = reached or bool(weights)
     return costs
 
 
-def _joined(pieces: Sequence[_Piece]) -> keras.Model:
-    start = pieces[0].begin
-    begin = keras.Input(start.shape[1:], dtype=start.dtype)
-    return keras.Sequential([begin, *(piece.model() for piece in pieces)])
+def _joined(pieces: Sequence[keras.Model]) -> keras.Model:
+    (start,) = pieces[0].inputs
+    return keras.Sequential([keras.Input(start.shape[1:], dtype=start.dtype), *pieces])
 
 
-def _pieces(model: keras.Model) -> list[_Piece]:
-    """Return the pieces of a model with one input and one output, in order."""
+def _pieces(model: keras.Model) -> list[keras.Model]:
+    """Return the layers between two consecutive places to cut, of all such places in order."""
     nodes = [node for node in graph_calls(model) if not node.is_input]
     last_use = {id(one): place for place, node in enumerate(nodes) for one in node.input_tensors}
     last_use |= {id(one): len(nodes) for one in model.outputs}
-    pieces: list[_Piece] = []
+    pieces: list[keras.Model] = []
     begin, since = model.inputs[0], 0
     passing = {id(begin): begin}
     for place, node in enumerate(nodes):
@@ -93,7 +79,7 @@ def _pieces(model: keras.Model) -> list[_Piece]:
             (end,) = passing.values()
             if place == len(nodes) - 1 or _can_be_sent(end):
                 inside = _inner_model(nodes[since : place + 1])
-                pieces += _pieces(inside) if inside else [_Piece(begin, end)]
+                pieces += _pieces(inside) if inside else [keras.Model(begin, end)]
                 begin, since = end, place + 1
     return pieces
 
@@ -141,13 +127,8 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
         found = []
         for at in range(first + 1, len(costs) - left + 2):
             costliest, sent, later = best(at, left - 1)
-            found.append(
-                (
-                    max(sum(costs[first:at]), costliest),
-                    crossing[at - 1] + sent,
-                    (at, *later),
-                )
-            )
+            costliest = max(sum(costs[first:at]), costliest)
+            found.append((costliest, crossing[at - 1] + sent, (at, *later)))
         return min(found)
 
     return best(0, stages)[2]

@@ -5,8 +5,8 @@ Imports TensorFlow: the model is built, but nothing is computed with it.
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -61,7 +61,12 @@ def architecture_of(
     Raises:
         UserError: no layer is trained, or the batch size is fixed.
     """
-    _refuse_fixed_batch(model, name)
+    for one in getattr(model, "inputs", None) or []:
+        if one.shape[0] is not None:
+            raise UserError(
+                f"{name}: its batch size is fixed to {one.shape[0]}, and batches of several sizes "
+                "are needed to describe it; give its keras.Input no batch size"
+            )
     try:
         layers = layers_of(model) if _trains_its_layers(model) else []
     except (KeyError, TypeError, ValueError):
@@ -87,15 +92,6 @@ def architecture_of(
     )
 
 
-def _refuse_fixed_batch(model: keras.Model, name: str) -> None:
-    for one in getattr(model, "inputs", None) or []:
-        if one.shape[0] is not None:
-            raise UserError(
-                f"{name}: its batch size is fixed to {one.shape[0]}, and batches of several sizes "
-                "are needed to describe it; give its keras.Input no batch size"
-            )
-
-
 def _trains_its_layers(model: keras.Model) -> bool:
     inputs = getattr(model, "inputs", None) or []
     as_keras = type(model).train_step is keras.Model.train_step
@@ -106,29 +102,18 @@ def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
     """Describe a model as a single layer."""
     make_all_variables(model, batches[0])
     forward, training, uncounted = count_model(model, batches)
-    weights = {id(one): one for one in model.weights}
     return Layer(
         name=model.name,
         kind=type(model).__name__,
         detail="",
         inputs=[],
         output_shape=[],
-        parameters=sum(math.prod(one.shape) for one in weights.values()),
-        trainable=sum(math.prod(one.shape) for one in model.trainable_variables),
+        parameters=_size(model, "weights"),
+        trainable=_size(model, "trainable_variables"),
         flops=forward,
         training_flops=training,
         uncounted=sorted(uncounted),
     )
-
-
-class _Call(NamedTuple):
-    """One call of a layer or operation in a model's graph, with its inputs and output."""
-
-    name: str
-    operation: Any
-    inputs: list[str]
-    output: keras.KerasTensor
-    arguments: Any
 
 
 def layers_of(model: keras.Model) -> list[Layer]:
@@ -139,26 +124,27 @@ def layers_of(model: keras.Model) -> list[Layer]:
     """
     layers: list[Layer] = []
     reached: dict[str, bool] = {}  # whether the gradient is propagated back through a layer
-    for call in _calls(model):
-        shape, trainable = list(call.output.shape[1:]), _size(call.operation, "trainable_weights")
+    for name, call, inputs in _calls(model, "", {}):
+        layer, output = call.operation, call.outputs[0]
+        shape, trainable = list(output.shape[1:]), _size(layer, "trainable_weights")
         if None in shape:
-            raise ValueError(f"{call.name}: the size of its output is not known")
-        before = any(reached[source] for source in call.inputs)
-        reached[call.name] = before or trainable > 0
+            raise ValueError(f"{name}: the size of its output is not known")
+        before = any(reached[source] for source in inputs)
+        reached[name] = before or trainable > 0
         forward, training, uncounted = 0, 0, set[str]()
         # token ids and masks need no FLOPs
-        if call.inputs and keras.backend.is_float_dtype(call.output.dtype):
+        if inputs and keras.backend.is_float_dtype(output.dtype):
             forward, training, uncounted = count_call(
-                call.operation, call.arguments, trained=trainable > 0, reached=before
+                layer, call.arguments, trained=trainable > 0, reached=before
             )
         layers.append(
             Layer(
-                name=call.name,
-                kind=type(call.operation).__name__,
-                detail=_detail(call.operation),
-                inputs=call.inputs,
+                name=name,
+                kind=type(layer).__name__,
+                detail=_detail(layer),
+                inputs=inputs,
                 output_shape=shape,
-                parameters=_size(call.operation, "weights"),
+                parameters=_size(layer, "weights"),
                 trainable=trainable,
                 flops=forward,
                 training_flops=training,
@@ -169,19 +155,25 @@ def layers_of(model: keras.Model) -> list[Layer]:
 
 
 def _size(layer: Any, weights: str) -> int:  # noqa: ANN401
-    """Return the number of entries in all `weights` or `trainable_weights` of a layer."""
+    """Return the number of entries in all variables that the attribute `weights` of a layer has."""
     return sum(math.prod(one.shape) for one in getattr(layer, weights, []))
 
 
 def _calls(
-    model: keras.Model, prefix: str = "", made_by: dict[int, str] | None = None
-) -> Iterator[_Call]:
+    model: keras.Model, prefix: str, made_by: dict[int, str]
+) -> Iterator[tuple[str, Any, list[str]]]:
     """Yield the calls of a model in order; inner models are replaced by their own calls.
 
-    `made_by` maps the `id` of a tensor to the name of the call that made it, and is extended here.
-    For an inner model it starts with that model's inputs.
+    Args:
+        model: the model.
+        prefix: what names of calls begin with.
+        made_by: the name of the call that made a tensor, by the tensor's `id`. It is extended. For
+            an inner model it starts with that model's inputs.
+
+    Yields:
+        The name of a call, the call, and the names of the calls whose outputs it takes, without
+        masks, which only say what to leave out.
     """
-    made_by = {} if made_by is None else made_by
     for node in graph_calls(model):
         operation, name = node.operation, f"{prefix}{node.operation.name}"
         if id(node.outputs[0]) in made_by:
@@ -196,21 +188,11 @@ def _calls(
                 made_by[id(outside)] = made_by[id(inside)]
             continue
         made_by |= {id(tensor): name for tensor in node.outputs}
-        tensors = _computed_on(node.arguments.args, node.arguments.kwargs)
-        yield _Call(
-            name=name,
-            operation=operation,
-            inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
-            output=node.outputs[0],
-            arguments=node.arguments,
-        )
-
-
-def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[keras.KerasTensor]:
-    """Return the input tensors of a call, without masks, which only say what to leave out."""
-    given = [value for name, value in named.items() if not name.endswith("mask")]
-    flat = keras.tree.flatten([*arguments, *given])
-    return [one for one in flat if isinstance(one, keras.KerasTensor)]
+        given = node.arguments
+        values = [value for key, value in given.kwargs.items() if not key.endswith("mask")]
+        flat = keras.tree.flatten([*given.args, *values])
+        tensors = [one for one in flat if isinstance(one, keras.KerasTensor)]
+        yield name, node, list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors))
 
 
 def _detail(layer: Any) -> str:  # noqa: ANN401

@@ -166,7 +166,7 @@ def _count_one(operation: tf.Operation) -> Count:
     if turns is None:
         found.uncounted.add(UNKNOWN_LOOP)
     kind, output = operation.type, next(iter(operation.outputs), None)
-    if kind in _FREE or output is None:
+    if kind.startswith(_FREE) or output is None:
         return found
     products = _products(operation)
     if products is not None:
@@ -265,30 +265,18 @@ _EACH_INPUT = {
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), BATCH_NORM),
     **dict.fromkeys(("FusedBatchNormGrad", "FusedBatchNormGradV3"), 2 * BATCH_NORM),
 }
-# Operations that move, select, read or create numbers, but compute nothing.
-_FREE = frozenset(
-    (
-        *("Const", "Placeholder", "PlaceholderWithDefault", "Identity", "IdentityN", "Snapshot"),
-        *("StopGradient", "PreventGradient", "CheckNumerics", "EnsureShape", "Cast", "Bitcast"),
-        *("ReadVariableOp", "VariableV2", "VarHandleOp", "ResourceGather", "ResourceGatherNd"),
-        *("Gather", "GatherV2", "GatherNd", "Reshape", "Squeeze", "ExpandDims", "Transpose"),
-        *("ConjugateTranspose", "Pack", "Unpack", "Concat", "ConcatV2", "Split", "SplitV"),
-        *("Slice", "StridedSlice", "StridedSliceGrad", "Pad", "PadV2", "MirrorPad"),
-        *("MirrorPadGrad", "Tile", "BroadcastTo", "Fill", "ZerosLike", "OnesLike", "Select"),
-        *("SelectV2", "Where", "Reverse", "ReverseV2", "ReverseSequence", "Roll", "Range"),
-        *("LinSpace", "MatrixBandPart", "MatrixDiag", "MatrixDiagV3", "MatrixDiagPartV3"),
-        *("OneHot", "DepthToSpace", "SpaceToDepth", "SpaceToBatchND", "BatchToSpaceND"),
-        *("DynamicPartition", "DynamicStitch", "ParallelDynamicStitch", "InvertPermutation"),
-        *("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "StatelessRandomUniform"),
-        *("StatelessRandomUniformV2", "StatelessRandomNormal", "StatelessRandomNormalV2"),
-        *("StatelessTruncatedNormal", "StatelessTruncatedNormalV2", "StatelessMultinomial"),
-        *("TensorListGetItem", "TensorListPopBack", "TensorListStack", "TensorListGather"),
-        *("TensorListConcatV2", "TensorArrayV3", "TensorArrayReadV3", "TensorArrayGatherV3"),
-        *("RaggedTensorToTensor", "RaggedTensorToVariant", "RaggedTensorFromVariant"),
-        *("ShallowCopy", "DeepCopy", "TopKV2", "ArgMax", "ArgMin", "Timestamp", "EagerPyFunc"),
-        *("LookupTableFindV2", "SparseToDense", "Unique", "UniqueV2", "Merge", "Switch"),
-        *("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile"),
-        *("If", "StatelessIf", "Case", "StatelessCase", "SymbolicGradient", "RemoteCall"),
-        *("AccumulateNV2", "NoOp", "StringToNumber", "TensorScatterUpdate"),
-    )
+# What the types of operations begin with that move, select, read or create numbers, but compute
+# nothing.
+_FREE = (
+    *("Accumulate", "ArgM", "BatchToSpace", "Bitcast", "Broadcast", "Case", "Cast"),
+    *("CheckNumerics", "Concat", "ConjugateTranspose", "Const", "DeepCopy", "DepthToSpace"),
+    *("Dynamic", "EagerPyFunc", "EnsureShape", "ExpandDims", "Fill", "Gather", "Identity", "If"),
+    *("InvertPermutation", "LinSpace", "LookupTable", "MatrixBandPart", "MatrixDiag", "Merge"),
+    *("MirrorPad", "OneHot", "OnesLike", "Pack", "Pad", "ParallelDynamic", "PartitionedCall"),
+    *("Placeholder", "PreventGradient", "Ragged", "Random", "Range", "ReadVariable", "RemoteCall"),
+    *("Reshape", "ResourceGather", "Reverse", "Roll", "Select", "ShallowCopy", "Slice"),
+    *("Snapshot", "SpaceTo", "SparseToDense", "Split", "Squeeze", "StatefulPartitionedCall"),
+    *("Stateless", "StopGradient", "StridedSlice", "StringToNumber", "Switch", "SymbolicGradient"),
+    *("TensorArray", "TensorList", "TensorScatterUpdate", "Tile", "Timestamp", "TopK", "Transpose"),
+    *("TruncatedNormal", "Unique", "Unpack", "VariableV2", "Where", "While", "ZerosLike"),
 )

@@ -279,7 +279,7 @@ class Answers:
             )
         first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
         if objective == "knee":
-            return f"{first}: {self._gain(best.at)}.{self._doubled(best.at)}"
+            return f"{first}{self._to_target(best.at) if self.job.steps else self._gain(best.at)}."
         chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
         told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
         return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
@@ -298,20 +298,25 @@ class Answers:
         if at == len(self.nodes) - 1:
             adds = "the most that were compared"
         if at == 0:
-            return adds
+            return f": {adds}"
         price = float(self.nodes[at]) / faster
-        return f"{faster:.1f} times as fast for {price:.1f} times the price; {adds}"
+        return f": {faster:.1f} times as fast for {price:.1f} times the price; {adds}"
 
-    def _doubled(self, at: int) -> str:
-        """Say how many more examples a run to a target needs at twice the global batch."""
-        grows = np.ptp(self.batch * self.nodes) > 0
-        if self.job.steps is None or not grows:
-            return ""
-        batch = float(self.nodes[at] * self.batch[at])
-        one, two = self.job.samples_at(np.array([batch, 2 * batch]), 0)[0]
-        return (
-            f" Twice the batch of {batch:,.6g} needs {write_percent(two / one - 1)} more examples."
-        )
+    def _to_target(self, at: int) -> str:
+        """Say how soon the knee and twice its nodes reach the target, and what the batch costs."""
+        reach = "reaches" if self.nodes[at] == 1 else "reach"
+        told = f" {reach} the target in {self.write('time', at)}"
+        after = min(int(np.searchsorted(self.nodes, 2 * self.nodes[at])), len(self.nodes) - 1)
+        if after > at:
+            price = float(self.cost[0, after] / self.cost[0, at])
+            more = f"{int(self.nodes[after]):,} in {self.write('time', after)}"
+            told += f", {more} for {price:.2g} times the price"
+        if np.ptp(self.batch * self.nodes) > 0:  # the global batch grows
+            batch = float(self.nodes[at] * self.batch[at])
+            one, two = self.job.samples_at(np.array([batch, 2 * batch]), 0)[0]
+            extra = write_percent(two / one - 1)
+            told += f"; twice the batch of {batch:,.6g} needs {extra} more examples"
+        return told
 
     def write(self, quantity: str, at: int) -> str:
         """Return `time`, `cost` or `energy` at an index of the numbers of nodes, with its unit."""

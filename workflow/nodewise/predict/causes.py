@@ -232,11 +232,11 @@ class Steps:
         self.share, self.chance, self.storage = random.random((3, 1 + DRAWS))
         self.payload = 1.0 if setup.payload_known else np.exp(1.5 * payload)
         reference, steps = setup.posted[0], setup.epoch_steps
-        if reference.clock != "epoch_time_s":
-            first_s = reference.step_s(1.0) * (self.draws.batch if reference.rises else 1.0)
-        else:
+        if reference.clock == "epoch_time_s":
             first_s = reference.value / steps if steps else 0.2 * np.exp(first)
-        self.first_s = np.full(1 + DRAWS, first_s)
+        else:
+            first_s = reference.step_s(self.draws.batch)
+        self.first_s = np.broadcast_to(first_s, 1 + DRAWS)
 
     def compute_s(self, cause: str) -> Floats:
         """Return the time of computing on the reference that meets its measured step."""

@@ -10,8 +10,9 @@ With m devices in each of k nodes, n = m·k, a step of a fixed batch per device 
 c is the time of computing, u and v are what unequal devices and nodes add per doubling, S is the
 size of a gradient, B and R are the nominal rates of a device's link within the node and of a node's
 link, w and e the shares of them that training achieves, a and b what contention takes from them,
-and h is the share of the shorter of computing and sending that is hidden behind the other. W and E
-are at most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate: there,
+and h is the share of the shorter of computing and sending that is hidden behind the other. At x
+times the batch of a device, computing takes c·(f + (1 − f)·x) with a fixed share f. W and E are at
+most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate: there,
 e·R is a rate T instead, and E at most the payload's share of R.
 
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
@@ -88,15 +89,14 @@ class Draws:
         hidden, batch = 1 / (1 + np.exp(-self._draw("hidden"))), np.exp(self._draw("batch"))
         self.hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
         self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
-        self._differ = np.exp(self._draw("devices_differ")), np.exp(self._draw("nodes_differ"))
-        self._contention = self._draw("contention_within"), self._draw("contention_between")
-        self._latency_s = (
-            np.exp(self._draw("latency_within")),
-            np.exp(self._draw("latency_between")),
-        )
+        self._differ = [np.exp(self._draw(f"{name}_differ")) for name in ("devices", "nodes")]
+        levels = ("within", "between")
+        self._contention = [self._draw(f"contention_{level}") for level in levels]
+        self._latency_s = [np.exp(self._draw(f"latency_{level}")) for level in levels]
         self._rates = self._rate(cluster.within), self._rate(cluster.between)
         self.noise_scale = self._known["noise"]
         self.noise = self.noise_scale * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
+        self._fixed = 1 / (1 + np.exp(-self._draw("batch_fixed")))
 
     def _draw(self, name: str) -> Floats:
         mean, deviation = self._known["clusters"][name]
@@ -151,6 +151,10 @@ class Draws:
                 latencies += messages * self._latency_s[level]
         return slow, sent, latencies
 
+    def rescaled(self, compute_s: Floats, batch: float) -> Floats:
+        """Return the time of computing at a batch, relative to that of `compute_s`."""
+        return np.asarray(compute_s * (self._fixed + (1 - self._fixed) * batch))
+
     def steps_s(self, compute_s: Floats, devices: float) -> Floats:
         """Return the step times on a number of devices; see the module."""
         slower, send = self._slower_and_send(devices)
@@ -178,6 +182,8 @@ def forecast_throughputs(
     measured: Mapping[int, float],
     devices: Sequence[int],
     known: Mapping[str, Any] | None = None,
+    *,
+    batches: Sequence[float] | None = None,
 ) -> Floats:
     """Return throughputs on numbers of devices, (1 + DRAWS, numbers).
 
@@ -190,18 +196,26 @@ def forecast_throughputs(
         measured: measured examples per second by number of devices.
         devices: numbers of devices asked.
         known: the constants. Default: those of the package.
+        batches: the batch of a device on each number of devices, relative to that of the measured
+            points. Default: the same.
     """
     draws = Draws(cluster, training, known)
     first, *others = sorted(measured)
     compute_s = draws.compute_s(first, first * draws.batch / measured[first])
     base = measured[first] * draws.steps_s(compute_s, first) / first
 
-    def logs(counts: Sequence[int]) -> Floats:
-        return np.log([base * count / draws.steps_s(compute_s, count) for count in counts]).T
+    def logs(counts: Sequence[int], relative: Sequence[float]) -> Floats:
+        rates = [
+            base * count * batch / draws.steps_s(draws.rescaled(compute_s, batch), count)
+            for count, batch in zip(counts, relative, strict=True)
+        ]
+        return np.log(rates).T
 
-    found = logs(devices)
+    found = logs(devices, batches or [1.0] * len(devices))
     if others:
-        misses = (logs(others) - np.log([measured[count] for count in others])).T
+        misses = (
+            logs(others, [1.0] * len(others)) - np.log([measured[count] for count in others])
+        ).T
         weights = draw_weights(misses[:, 1:], draws.noise_scale)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)

@@ -49,7 +49,7 @@ def explain(setup: Setup) -> dict[str, Any]:
 
     Returns:
         causes: most likely first: name, probability, share of the extra time with low and high
-            (90 %), certain, evidence. None if scaling is normal for certain.
+            (90 %), certain. None if scaling is normal for certain.
         decided: whether the first cause is certain, or scaling is normal for certain.
         normal: whether scaling is as good as can be expected. If steps were timed, this is so if
             each device has a batch of its own.
@@ -63,7 +63,7 @@ def explain(setup: Setup) -> dict[str, Any]:
     """
     steps = Steps(setup)
     judged = _judge(steps)
-    rows = list(_causes(steps, judged))
+    rows = list(_causes(setup, judged))
     possible = setup.efficiency <= _MOST_EFFICIENT
     good = setup.efficiency >= c.NORMAL and setup.examples_known
     normal = possible and good and not setup.no_network
@@ -89,13 +89,11 @@ class _Judged(NamedTuple):
     Attributes:
         compute_s: time of computing on the reference, (draws,).
         extra: seconds of extra time by cause, (causes of `CAUSES`, draws).
-        total: step time in question, relative to the reference, (draws,).
         weights: weights of the draws, (draws,).
     """
 
     compute_s: Floats
     extra: Floats
-    total: Floats
     weights: Floats
 
 
@@ -106,7 +104,7 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
     runs: list[tuple[Posted, tuple[str, ...]]] = [(posted, ()) for posted in setup.posted[1:]]
     runs += [(posted, c.ABSENT[name]) for name, posted in setup.controls.items()]
     measured = np.array([setup.measured(posted) for posted, _ in runs])
-    misses, judged = [], []
+    misses, drawn = [], []
     for cause in frequent:
         compute_s = steps.compute_s(cause)
         one = steps.parts(cause, compute_s, first.devices, reference=True)
@@ -117,38 +115,32 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
         misses.append(np.log(np.array(totals) / total(one) / measured[:, None]))
         none = np.zeros_like(compute_s)
         extra = [np.maximum(0, many.get(name, none) - one.get(name, none)) for name in CAUSES]
-        judged.append(_Judged(compute_s, np.array(extra), total(many) / total(one), none))
+        drawn.append((compute_s, np.array(extra)))
     prior = np.array(list(frequent.values()))[:, None]
     weights = draw_weights(np.array(misses), steps.draws.noise_scale, prior)
-    rows = zip(frequent, judged, weights, strict=True)
-    return {cause: one._replace(weights=row) for cause, one, row in rows}
+    rows = zip(frequent, drawn, weights, strict=True)
+    return {cause: _Judged(*arrays, row) for cause, arrays, row in rows}
 
 
-def _causes(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
+def _causes(setup: Setup, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
     """Yield the causes, most likely first."""
     extra = np.concatenate([one.extra for one in judged.values()], axis=1)
     weights = np.concatenate([one.weights for one in judged.values()])
     shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
-    largest = shares.argmax(axis=0)
-    likely = {name: float(weights[largest == i].sum()) for i, name in enumerate(CAUSES)}
-    measured = steps.setup.measured(steps.setup.posted[-1])
-    for name, share in sorted(zip(CAUSES, shares, strict=True), key=lambda pair: -likely[pair[0]]):
-        if not share.any():
-            continue
-        low, high = _quantile(share, weights, (0.05, 0.95))
-        evidence = ""
-        if name in judged:
-            least, most = np.quantile(judged[name].total, (0.05, 0.95))
-            evidence = f"{least:.2f} to {most:.2f}× the reference's step; measured {measured:.2f}×"
-        yield {
-            "name": name,
-            "probability": likely[name],
-            "share": float(share @ weights),
-            "low": low,
-            "high": high,
-            "certain": likely[name] >= CERTAIN and not _cores_unknown(steps.setup),
-            "evidence": evidence,
-        }
+    likely = np.bincount(shares.argmax(axis=0), weights, len(CAUSES))
+    for name, share, probability in sorted(
+        zip(CAUSES, shares, likely.tolist(), strict=True), key=lambda row: -row[2]
+    ):
+        if share.any():
+            low, high = _quantile(share, weights, (0.05, 0.95))
+            yield {
+                "name": name,
+                "probability": probability,
+                "share": float(share @ weights),
+                "low": low,
+                "high": high,
+                "certain": probability >= CERTAIN and not _cores_unknown(setup),
+            }
 
 
 def _cores_unknown(setup: Setup) -> bool:
@@ -242,16 +234,15 @@ def _gain(steps: Steps, cause: str, compute_s: Floats, remedy: _Remedy) -> Float
 
 def implied_rate(setup: Setup) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
-    first, last, batch = setup.posted[0], setup.posted[-1], setup.training.batch
-    inside, nodes = setup.layout(last.devices)
-    known = first.times_steps or (first.rises and batch)
+    first, last, training = setup.posted[0], setup.posted[-1], setup.training
+    known = first.times_steps or (first.rises and training.batch)
     if not setup.payload_known or not known or last.devices == 1:
         return None
-    step_s = first.step_s(batch or 1)
-    extra = step_s * (setup.measured(last) - setup.examples(last.devices))
-    count = nodes if nodes > 1 else inside
-    payload = setup.training.parameters * setup.training.bytes_each[-1] / setup.accumulate
-    return 2 * (1 - 1 / count) * payload / 1e9 / extra if extra > 0 else None
+    step_s = float(first.step_s(np.array(training.batch or 1.0)))
+    extra_s = step_s * (setup.measured(last) - setup.examples(last.devices))
+    count = setup.layout(last.devices)[int(setup.across)]
+    gbyte = training.parameters * training.bytes_each[-1] / setup.accumulate / 1e9
+    return 2 * (1 - 1 / count) * gbyte / extra_s if extra_s > 0 else None
 
 
 def _read(setup: Setup) -> Iterator[str]:

@@ -21,7 +21,7 @@ from nodewise.core.files import write_text
 from nodewise.core.schema import read_json
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, curves_of, fit_curves
-from nodewise.predict.law import LAWS, law_text
+from nodewise.predict.law import LAWS
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.record import Finite
@@ -178,12 +178,8 @@ def check_laws(curves: Iterable[Curve], source: str) -> None:
 
 
 def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
-    """Return the curve with the fitted collective and with notes on what the points leave open."""
+    """Return the curve with notes on what the points leave open."""
     notes, fitted = [*curve.notes], one.fit
-    if curve.assumed:
-        curve = curve.model_copy(update={"collective": law_text(one.group.law)})
-        if max(curve.nodes) > 1:
-            notes.append(f"no collective given: a {curve.collective} is assumed")
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is unknown")
     known = _COMPUTE if len(curve.batches) == 1 else ()

@@ -4,6 +4,7 @@ The formula and its constants are those of `cluster_steps`. `bench/forecast.py` 
 with published measurements of publishers left out, and with all committed records.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,15 +93,13 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
     curve = curves[0]
     if curve.global_batch is not None and len(curve.batches) > 1:
         raise UserError(f"{path}: needs the same batch per device at all points")
-    points = {
-        one: {p.nodes: p for p in curve.measured if p.batch_per_worker == one}
-        for one in curve.batches
-    }
-    chosen = batch or max(points, key=lambda one: len(points[one]))
-    if chosen not in points:
-        known = ", ".join(f"{one:g}" for one in points)
+    counts = Counter(point.batch_per_worker for point in curve.measured)
+    chosen = batch or counts.most_common(1)[0][0]
+    if chosen not in counts:
+        known = ", ".join(f"{one:g}" for one in counts)
         raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
-    throughputs = {n: n * chosen / point.step_time for n, point in points[chosen].items()}
+    points = [point for point in curve.measured if point.batch_per_worker == chosen]
+    throughputs = {point.nodes: point.nodes * chosen / point.step_time for point in points}
     return Given(
         throughputs,
         chosen if curve.batch_known else None,
@@ -113,11 +112,10 @@ def _given_by_record(path: Path) -> Given:
     cell = build_tables([path])["cells"].iloc[0]
     if cell["status"] != "ok":
         raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
-    nodes, batch = int(cell["nodes"]), float(cell["batch_per_worker"])
+    nodes, batch, cautions = int(cell["nodes"]), float(cell["batch_per_worker"]), str(cell["flags"])
     throughputs = {nodes: nodes * batch / float(cell["step_time_s"])}
-    cautions = str(cell["flags"])
-    scatter = DISTURBED if cautions else 0.0
-    return Given(throughputs, batch, float(cell["payload_bytes"]) / 4, cautions, scatter)
+    parameters = float(cell["payload_bytes"]) / 4
+    return Given(throughputs, batch, parameters, cautions, DISTURBED if cautions else 0.0)
 
 
 def training_of(
@@ -208,28 +206,49 @@ def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
 
 
 def forecast(
-    cluster: Cluster, training: Training, given: Given, devices: Sequence[int], job: Job
+    cluster: Cluster,
+    training: Training,
+    given: Given,
+    devices: Sequence[int],
+    job: Job,
+    *,
+    global_batch: float | None = None,
 ) -> Answers:
     """Return the answers about a job on numbers of devices. One device is always among them.
 
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
+
+    Args:
+        cluster: the nodes.
+        training: what is trained.
+        given: the measured points.
+        devices: the numbers of devices.
+        job: the job.
+        global_batch: examples per step of all devices. Default: the batch of a device is fixed.
+
+    Raises:
+        UserError: the batch is unknown, but needed.
     """
-    if job.steps is not None and training.batch is None:
-        raise UserError("--converges-like and --samples-to-target: need --batch")
+    if (job.steps or global_batch) and training.batch is None:
+        raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *given.throughputs, *devices])
-    found = forecast_throughputs(cluster, training, given.throughputs, counts.tolist())
-    known = np.isin(counts, list(given.throughputs))
+    counts = counts[counts <= (global_batch or np.inf)]
+    one = training.batch or 1.0
+    batch = global_batch / counts if global_batch else np.full(len(counts), one)
+    found = forecast_throughputs(
+        cluster, training, given.throughputs, counts.tolist(), batches=(batch / one).tolist()
+    )
+    known = np.isin(counts, list(given.throughputs)) & np.isclose(batch, one)
     if given.scatter:
         off = np.random.default_rng(1).standard_normal((DRAWS, 1))
         found[1:] *= np.exp(given.scatter * off)
         known = np.zeros_like(known)
     found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
-    batch = training.batch or 1.0
     return Answers(
         job=replace(job, step_known=training.batch is not None),
         nodes=counts.astype(float),
-        batch=np.full(len(counts), batch),
+        batch=batch,
         step_s=counts * batch / found,
         measured=known,
         far=counts > constants()["checked_devices"],

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from nodewise.core.errors import UserError
@@ -11,6 +12,8 @@ from nodewise.core.schema import first_error
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast import MOST_DEVICES, Given, cluster_of, training_of
+from nodewise.predict.points import Floats
+from nodewise.predict.published_convergence import law_like
 from nodewise.results.csv_file import read_table
 
 Amount = Annotated[float, Field(gt=0, le=1e18)]
@@ -20,7 +23,9 @@ Count = Annotated[int, Field(ge=1, le=MOST_DEVICES)]
 class Case(BaseModel):
     """A machine, a training, a measured throughput, and the number of devices that is asked.
 
-    The columns are those of `data/published/forecast/cases.csv`.
+    The columns are those of `data/published/forecast/cases.csv`; and `converges_like`, a published
+    benchmark, with the examples to the target at the global batch of the measured point, if known,
+    and the global batch that is asked.
     """
 
     parameters: Amount
@@ -34,6 +39,42 @@ class Case(BaseModel):
     baseline_devices: Count
     throughput_samples_per_s: Amount
     n_devices: Count
+    converges_like: str | None = None
+    samples_to_target: Amount | None = None
+    global_batch: Amount | None = None
+    global_batch_asked: Amount | None = None
+
+    @property
+    def batch(self) -> float | None:
+        """Examples per device and step of the measured point."""
+        known = self.global_batch and self.global_batch / self.baseline_devices
+        return self.batch_per_device or known
+
+    def answer(self) -> dict[str, float]:
+        """Return the throughput, and the examples and minutes to the target if one is stated.
+
+        Raises:
+            UserError: a name is not known, or something is missing.
+        """
+        cluster, training, given = self.setup()
+        asked, relative = self.global_batch_asked, 1.0
+        if asked is not None:
+            if self.batch is None:
+                raise UserError("global_batch: missing beside global_batch_asked")
+            relative = asked / self.n_devices / self.batch
+        rates = forecast_throughputs(
+            cluster, training, given.throughputs, [self.n_devices], batches=[relative]
+        )[:, 0]
+        found = _with_ends(rates, "value", "low", "high")
+        if self.converges_like is None or asked is None:
+            return found
+        batch, counted = self.global_batch, self.samples_to_target
+        law = law_like(self.converges_like, ((batch, counted),) if batch and counted else ())
+        drawn = law.draw(asked, len(rates) - 1)[:, 0]
+        samples = asked * np.concatenate([np.atleast_1d(law.evaluate(asked)), drawn])
+        found |= _with_ends(samples, "samples", "samples_low", "samples_high")
+        minutes = samples / rates / 60
+        return found | _with_ends(minutes, "minutes", "minutes_low", "minutes_high")
 
     def setup(self) -> tuple[Cluster, Training, Given]:
         """Return the cluster, the training and the given point.
@@ -43,7 +84,7 @@ class Case(BaseModel):
         """
         given = Given(
             {self.baseline_devices: self.throughput_samples_per_s},
-            self.batch_per_device,
+            self.batch,
             self.parameters,
         )
         rate = f"{self.between_gbit:.9g}gbit-{self.transport}" if self.between_gbit else ""
@@ -76,17 +117,21 @@ def case_of(row: Mapping[str, str]) -> Case:
 
 
 def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield each row with `value`, `low` and `high` in examples per second, or with `error`."""
+    """Yield each row with `value`, `low` and `high` in examples per second, or with `error`.
+
+    Rows that state a target also have `samples` and `minutes` to it, with `_low` and `_high`.
+    """
     for row in rows:
         asked = {name: text for name, text in row.items() if name not in ("value", "low", "high")}
         try:
-            case = case_of(row)
-            cluster, training, given = case.setup()
-            draws = forecast_throughputs(cluster, training, given.throughputs, [case.n_devices])
+            yield asked | case_of(row).answer()
         except ValidationError as error:
             yield asked | {"error": first_error(error)}
         except UserError as error:
             yield asked | {"error": str(error).removeprefix("--")}
-        else:
-            low, high = interval_of(draws[1:, 0])
-            yield asked | {"value": float(draws[0, 0]), "low": float(low), "high": float(high)}
+
+
+def _with_ends(drawn: Floats, *names: str) -> dict[str, float]:
+    """Return the first of draws and the ends of the 90 % interval of the others, by name."""
+    low, high = interval_of(drawn[1:])
+    return dict(zip(names, (float(drawn[0]), float(low), float(high)), strict=True))

@@ -6,9 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
 from nodewise.predict.forecast import Given, given_by_file
+from nodewise.predict.points import Floats
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
@@ -46,9 +49,9 @@ class Posted(NamedTuple):
         """Whether steps were timed, not examples or epochs."""
         return self.clock == "step_time_s"
 
-    def step_s(self, batch: float) -> float:
+    def step_s(self, batch: Floats) -> Floats:
         """Return the seconds of a step of `batch` examples per device; not of epochs."""
-        return self.devices * batch / self.value if self.rises else self.value
+        return np.asarray(self.devices * batch / self.value if self.rises else self.value)
 
 
 def read_number(option: str, text: str, devices: int) -> Posted:

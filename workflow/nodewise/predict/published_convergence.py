@@ -6,14 +6,18 @@ for each.
 """
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.predict.steps_to_accuracy import StepsToAccuracy, fit_counted
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy, by_noise, fit_counted
 from nodewise.results import published
 from nodewise.results.csv_file import parse_number
+from nodewise.results.tables import build_tables
+
+_FEW_BATCHES = 4  # least number of batches that say how learning rates grow
 
 Counts = tuple[tuple[float, float], ...]
 """Global batches, and the examples that a training with each needed to its target."""
@@ -41,34 +45,70 @@ def published_laws() -> dict[str, StepsToAccuracy]:
     }
 
 
-def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
-    """Return the law of a user's training; None if nothing is known of it.
+def rate_exponent(converges_like: str) -> tuple[float, float, int] | None:
+    """Return the exponent of the batch by which published learning rates grow.
+
+    It is a least squares fit of logarithms, with its standard error and the number of batches; None
+    if fewer than four batches share an optimizer. The usual rules are 1 (P. Goyal et al.,
+    arXiv:1706.02677) and 1/2 (A. Krizhevsky, arXiv:1404.5997).
+    """
+    runs = reference_runs()
+    points = runs[(runs["benchmark"] == converges_like.lower()) & (runs["learning_rate"] > 0)]
+    points = points.drop_duplicates(["global_batch", "round"]).fillna({"optimizer": ""})
+    points = points[points["optimizer"] == points["optimizer"].mode().get(0)]
+    count = int(points["global_batch"].nunique())
+    if count < _FEW_BATCHES:
+        return None
+    batch, rate = np.log(points["global_batch"]), np.log(points["learning_rate"])
+    coefficients, covariance = np.polyfit(batch, rate, 1, cov=True)
+    return float(coefficients[0]), float(covariance[0, 0] ** 0.5), count
+
+
+def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:
+    """Return the law of a training with a known critical batch.
 
     Args:
-        converges_like: a published benchmark with the same critical batch. Without `counts`, the
-            training needs as many examples as the benchmark.
-        counts: the user's own counts. At one batch they give the level, at more the law.
+        converges_like: a published benchmark, or a file of `nodewise measure-noise-scale`.
+        counts: the user's own counts, which give the level. Default: as many examples as the
+            benchmark needs.
 
     Raises:
-        UserError: the benchmark is unknown, or something is missing.
+        UserError: the benchmark or the file is unknown, or nothing gives the level.
     """
-    batch, examples = np.array(counts, float).reshape(-1, 2).T
-    if converges_like is None:
-        if len(counts) == 1:
-            raise UserError(
-                "--samples-to-target: one batch does not say how examples grow with it; give two, "
-                "or --converges-like"
-            )
-        return fit_counted(batch, examples / batch) if counts else None
     laws, name = published_laws(), converges_like.lower()
-    if name not in laws:
+    from_file = name.endswith(".json")
+    if from_file:
+        law = by_noise(
+            build_tables([], None, noise_scale_paths=[Path(converges_like)])["noise_scale"]
+        )
+    elif name in laws:
+        law = laws[name]
+    else:
         raise UserError(f"--converges-like {name[:40]}: must be one of {', '.join(laws)}")
     if counts:
-        return laws[name].at_level_of(batch, examples / batch)
+        batch, examples = np.array(counts).T
+        return law.at_level_of(batch, examples / batch)
     runs = reference_runs()
-    if not runs.loc[runs["benchmark"] == name, "known"].all():
-        raise UserError(f"--converges-like {name}: its epoch is unknown; give --samples-to-target")
-    return laws[name]
+    if from_file or not runs.loc[runs["benchmark"] == name, "known"].all():
+        raise UserError(f"--converges-like {name}: gives no level; add --samples-to-target")
+    return law
+
+
+def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
+    """Return the law of a user's training, like a benchmark's or by own counts; None without both.
+
+    Raises:
+        UserError: as `law_like`, or there is one count only.
+    """
+    if converges_like is not None:
+        return law_like(converges_like, counts)
+    if len(counts) == 1:
+        raise UserError(
+            "--samples-to-target: one batch does not say how examples grow with it; give two, "
+            "or --converges-like"
+        )
+    batch, examples = np.array(counts, float).reshape(-1, 2).T
+    return fit_counted(batch, examples / batch) if counts else None
 
 
 def parse_counts(text: str | None) -> Counts:

@@ -18,7 +18,7 @@ from nodewise.predict.steps_to_accuracy import KnownSteps
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
-from nodewise.results.table_files import read_csv, typed, write_csv
+from nodewise.results.table_files import read_file, typed, write_csv
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
@@ -106,7 +106,7 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
     Raises:
         UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
     """
-    return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
+    return {name: read_file(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 _TABS = {
     "index.html": "index.html",
     "your-case.html": "your-case.html",
+    "time-to-accuracy.html": "time-to-accuracy.html",
     **dict.fromkeys(["results", "curves", "findings.html"], "results/index.html"),
     "studies": "studies/index.html",
 }

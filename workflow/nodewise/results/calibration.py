@@ -126,9 +126,8 @@ class Calibration(Frozen):
 
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:
-        complete = bool(self.launches) and self.failure is None
-        failed = not self.launches and self.failure is not None
-        if not (complete if self.status == "ok" else failed):
+        ok = self.status == "ok"
+        if bool(self.launches) != ok or (self.failure is None) != ok:
             raise ValueError("status ok needs launches, any other status a failure")
         return self
 

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import squares
 from nodewise.results.columns import CELLS, CURVE_KEY
-from nodewise.results.table_files import read_csv, read_parquet, typed
+from nodewise.results.table_files import read_file, typed
 from nodewise.results.tables import build_tables
 
 LEVEL = 0.99
@@ -39,7 +39,7 @@ def read_cells(folder: Path) -> pd.DataFrame:
     """
     path = folder / "cells.parquet"
     if path.is_file():
-        return read_parquet(path, CELLS)
+        return read_file(path, CELLS)
     records = sorted(folder.rglob("repeat~*.json"))
     if not records:
         raise UserError(f"{folder}: holds neither tables (cells.parquet) nor records")
@@ -85,7 +85,7 @@ def read_changes(path: Path) -> pd.DataFrame:
     Raises:
         UserError: the file is not such a table.
     """
-    return read_csv(path, CHANGES) if path.is_file() else typed((), CHANGES)
+    return read_file(path, CHANGES) if path.is_file() else typed((), CHANGES)
 
 
 def _points(cells: pd.DataFrame) -> pd.DataFrame:

@@ -69,18 +69,9 @@ def published_points(published: pd.DataFrame) -> pd.DataFrame:
 
 
 def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
-    """Return the points of imported curves.
-
-    If a curve's collective is not given, that of the other curves of its cluster is used, provided
-    that they name exactly one.
-    """
-    named: dict[str | None, set[str]] = {}
-    for curve in curves:
-        if curve.cluster is not None and not curve.assumed:
-            named.setdefault(curve.cluster, set()).add(curve.collective)
+    """Return the points of imported curves."""
     rows = []
     for curve in curves:
-        known = named.get(curve.cluster, set()) if curve.assumed else {curve.collective}
         examples = curve.examples if curve.in_seconds and curve.examples else np.nan
         about = {
             "curve": curve.name,
@@ -88,7 +79,7 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
             "model": curve.name,
             "cluster": curve.cluster or "",
             "kind": IMPORTED,
-            "collective": next(iter(known)) if len(known) == 1 else "",
+            "collective": curve.collective,
             "payload_bytes": curve.payload,
         }
         rows += [

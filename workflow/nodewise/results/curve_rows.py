@@ -217,6 +217,8 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
             f"a rate in {unit}: step times and examples per second are right only if the batch is "
             f"in {counted_in(unit)}, too"
         )
+    if collective is None and any(point.nodes > 1 for point in points):
+        notes.append(f"no collective given: a {USUAL} is assumed")
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
@@ -228,7 +230,6 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
     return Curve(
         name=name,
         collective=collective or USUAL,
-        assumed=collective is None,
         cluster=cluster,
         scaling=scaling,
         batch_known=batch_known,

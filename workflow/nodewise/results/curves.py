@@ -63,7 +63,6 @@ class Curve(Frozen):
     Attributes:
         name: name of the curve.
         collective: the law of its step times.
-        assumed: whether the collective is a default because the file does not name one.
         clock: the column from which the times were read.
         measured: the points.
         cluster: curves of one cluster share latency and bandwidth; None if shared with no other.
@@ -81,7 +80,6 @@ class Curve(Frozen):
 
     name: Text
     collective: str = USUAL
-    assumed: bool = False
     clock: Clock
     measured: tuple[Measured, ...] = Field(min_length=1)
     cluster: Text | None = None

@@ -297,9 +297,12 @@ class Record(Frozen):
 
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:
-        complete = self.result is not None and self.data is not None and self.failure is None
-        failed = self.result is None and self.failure is not None
-        if not (complete if self.status == "ok" else failed):
+        ok = self.status == "ok"
+        if (
+            (self.result is not None) != ok
+            or (self.failure is None) != ok
+            or (ok and not self.data)
+        ):
             raise ValueError("status ok needs data and a result, any other status a failure")
         if self.result is not None and len(self.result.workers) != self.cell.workers:
             raise ValueError("result.workers: must have one entry per worker")

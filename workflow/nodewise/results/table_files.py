@@ -1,7 +1,6 @@
 """Read and write tables as files: CSV for people and other tools, Parquet for speed."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
     Raises:
         UserError: a table is missing, is unreadable, or lacks a column.
     """
-    return {name: read_parquet(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
+    return {name: read_file(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
 
 
 def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]) -> pd.DataFrame:
@@ -44,37 +43,18 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         table.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
 
 
-def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    """Read a table with these columns that `write_csv` wrote.
+def read_file(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Read a table with these columns from a Parquet file, or from CSV that `write_csv` wrote.
 
     Raises:
         UserError: the file is missing, is unreadable, or lacks a column.
     """
     exact = {name: dtype for name, dtype in columns.items() if dtype in ("str", "int64")}
-    empty = {name: "" for name, dtype in exact.items() if dtype == "str"}
-    with _in_words(path):
-        return typed(pd.read_csv(path, dtype=exact).fillna(empty), columns)
-
-
-def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    """Read a Parquet table with these columns.
-
-    Raises:
-        UserError: the file is missing, is unreadable, or lacks a column.
-    """
-    with _in_words(path):
-        return typed(pd.read_parquet(path), columns)
-
-
-@contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    """Convert errors of reading a table in the block to messages for users.
-
-    Raises:
-        UserError: the table is missing, lacks a column, or is unreadable.
-    """
     try:
-        yield
+        if path.suffix == ".parquet":
+            return typed(pd.read_parquet(path), columns)
+        texts = {name: "" for name, dtype in exact.items() if dtype == "str"}
+        return typed(pd.read_csv(path, dtype=exact).fillna(texts), columns)
     except FileNotFoundError as error:
         raise UserError(f"{path}: there is no such table; make the tables first") from error
     except KeyError as error:

@@ -1,8 +1,7 @@
 """Find the rate of training among what a tool logged."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -13,23 +12,6 @@ from nodewise.results.csv_file import parse_number
 _STEPS = re.compile(r"(^|[\W_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
 _EXAMPLES = re.compile(r"(^|[\W_])(examples|samples|images)(_per_|/)sec(ond)?$")
 _OTHER = re.compile(r"eval|evaluate|evaluation|infer.*|pred.*|sanity|test|testing|val|valid.*")
-
-
-@dataclass(frozen=True)
-class RateLog:
-    """An importer of files that log values by name, one of which is the rate of training.
-
-    Attributes:
-        sniff: returns whether a file looks like this format.
-        values: returns the logged values by name.
-    """
-
-    sniff: Callable[[Path], bool]
-    values: Callable[[Path], Mapping[str, Sequence[str]]]
-
-    def read(self, path: Path) -> pd.DataFrame:
-        """Return one row per value of the rate of training; see `training_rates`."""
-        return training_rates(path, self.values(path))
 
 
 def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFrame:

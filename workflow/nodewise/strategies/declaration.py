@@ -184,7 +184,7 @@ class Declaration:
 
 
 STRATEGIES: Registry[Declaration] = Registry(
-    "strategy", "nodewise.strategies", "nodewise.strategies", packages_only=True
+    "strategy", "nodewise.strategies", "nodewise.strategies"
 )
 """All strategies. Each is a package; other projects register theirs as entry points."""
 

@@ -78,6 +78,13 @@ class Trained(NamedTuple):
     load: str | None = None
 
 
+def own_trained(name: str, build: str, dataset: str) -> Trained:
+    """Return what a user's own model is called and trains on; see `OwnModel`."""
+    if ":" in dataset:
+        return Trained(name, own_dataset_name(dataset), build, dataset)
+    return Trained(name, dataset, build)
+
+
 class Experiment(Feeding):
     """A grid of cells: models × strategies (each with its node counts) × batches × repeats.
 
@@ -143,12 +150,8 @@ class Experiment(Feeding):
     def trained(self) -> list[Trained]:
         """Return the models and their datasets."""
         named = [Trained(name, registry()[name].dataset) for name in self.models]
-        return named + [
-            Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
-            if ":" in own.dataset
-            else Trained(name, own.dataset, own.build)
-            for name, own in self.own_models.items()
-        ]
+        own = self.own_models.items()
+        return named + [own_trained(name, one.build, one.dataset) for name, one in own]
 
     def cells(self, name: str, cluster: Cluster, seed: int, time_limit_s: float) -> list[Cell]:
         """Return the cells of the grid, one for each model, strategy, nodes, batch and repeat.

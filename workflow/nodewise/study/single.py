@@ -3,26 +3,19 @@
 import json
 import re
 import shlex
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings, Extent
+from nodewise.core.cell import SAVED_MODEL, Cell, Extent
 from nodewise.core.errors import UserError
-from nodewise.core.files import project_path
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import first_error
-from nodewise.core.user_function import (
-    own_dataset_name,
-    own_model,
-    parse_model_spec,
-    parse_spec,
-    with_digest,
-)
+from nodewise.core.user_function import own_model, parse_model_spec, parse_spec, with_digest
 from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
-from nodewise.study.experiment import Trained
+from nodewise.study.experiment import Trained, own_trained
 
 _NAME = 55  # characters before the digest of a name
 _STEPS = 40
@@ -42,20 +35,19 @@ class Options(NamedTuple):
     option: tuple[str, ...] = ()
     cluster: str = "local"
 
-    def command(self) -> str:
-        """Return the command that repeats the measurement, without the names of hosts."""
-        given = self._asdict()
-        for name in ("model", "dataset"):
-            file, colon, function = (given[name] or "").rpartition(":")
-            if "/" in file:
-                given[name] = project_path(Path(file)) + colon + function
-        if "{" in self.cluster:
-            given["cluster"] = json.dumps(_cluster(self).model_dump(mode="json"))
-        words = ["nodewise", "measure"]
-        for name, value in given.items():
-            for one in value if isinstance(value, tuple) else (value,):
-                words += [] if one is None else [f"--{name}", str(one)]
-        return shlex.join(words)
+
+def command_of(options: Options, cell: Cell) -> str:
+    """Return the command that measures the cell of the options, without the names of hosts."""
+    given = options._asdict()
+    if cell.build:
+        given |= {"model": cell.build, "dataset": cell.load or cell.dataset}
+    if "{" in options.cluster:
+        given["cluster"] = json.dumps(cell.cluster.model_dump(mode="json"))
+    words = ["nodewise", "measure"]
+    for name, value in given.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [] if one is None else [f"--{name}", str(one)]
+    return shlex.join(words)
 
 
 def cell_of(options: Options) -> Cell:
@@ -64,31 +56,25 @@ def cell_of(options: Options) -> Cell:
     Raises:
         UserError: an option is wrong, or two options do not fit together; the message names it.
     """
-    if options.steps is not None and options.epochs is not None:
+    steps = options.steps
+    if steps is None and options.epochs is None:
+        steps = _STEPS
+    elif steps is not None and options.epochs is not None:
         raise UserError("--steps and --epochs: give one of them")
     strategy = STRATEGIES.find(options.strategy)
-    cluster, trained, given = _cluster(options), _trained(options), _strategy_options(options)
-    steps = _STEPS if options.epochs is options.steps is None else options.steps
-    # other options of the strategy, another cluster or another extent make another cell
-    variant, experiment = None, "single_run"
-    if given:
-        asked = "_".join(sorted(options.option))
-        words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{asked}".lower())
-        variant = with_digest(words[:_NAME], asked)
+    trained = _trained(options.model, options.dataset)
+    cluster = _yaml("--cluster", options.cluster)  # a kind, or all settings: {kind: …}
+    settings: Any = cluster if isinstance(cluster, dict) else {"kind": cluster}
     try:
         extent = Extent(steps=steps, epochs=options.epochs)
-        if cluster.kind != "local" or extent != Extent(steps=_STEPS):
-            content = f"{cluster.label} {extent}"
-            experiment = with_digest(f"{experiment}_{cluster.kind}"[:_NAME], content)
-        checked = strategy.checked(given, options.nodes)
+        checked = strategy.checked(_strategy_options(options.option), options.nodes)
         cell = Cell(
             **trained._asdict(),
             study="nodewise",
-            experiment=experiment,
+            experiment="single_run",
             strategy=options.strategy,
-            variant=variant,
             **strategy.fields(checked, "sharded"),
-            cluster=cluster,
+            cluster=settings,
             batch=options.batch,
             nodes=options.nodes,
             repeat=0,
@@ -103,10 +89,23 @@ def cell_of(options: Options) -> Cell:
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
     try:
-        cluster.check_nodes(cell.nodes, [cell.strategy] if cell.one_process else [])
+        cell.cluster.check_nodes(cell.nodes, [cell.strategy] if cell.one_process else [])
     except ValueError as error:
-        raise UserError(f"--cluster: {error}") from error
-    return cell
+        raise UserError(f"--cluster.{error}") from error
+    return cell.model_copy(update=_names(cell, options))
+
+
+def _names(cell: Cell, options: Options) -> dict[str, str]:
+    """Name a cell apart from others: by its strategy's options, its cluster and its extent."""
+    names = {}
+    if options.option:
+        asked = "_".join(sorted(options.option))
+        words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{asked}".lower())
+        names["variant"] = with_digest(words[:_NAME], asked)
+    if cell.cluster.kind != "local" or cell.extent != Extent(steps=_STEPS):
+        experiment = f"{cell.experiment}_{cell.cluster.kind}"[:_NAME]
+        names["experiment"] = with_digest(experiment, f"{cell.cluster.label} {cell.extent}")
+    return names
 
 
 def _yaml(option: str, text: str) -> Any:  # noqa: ANN401
@@ -116,10 +115,10 @@ def _yaml(option: str, text: str) -> Any:  # noqa: ANN401
         raise UserError(f"{option}: {text!r} cannot be read as YAML") from error
 
 
-def _strategy_options(options: Options) -> dict[str, Any]:
+def _strategy_options(pairs: Sequence[str]) -> dict[str, Any]:
     """Parse the options of a strategy from texts `name=value`. Values are read as YAML."""
     parsed: dict[str, Any] = {}
-    for pair in options.option:
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name in parsed:
             raise UserError(f"--option {pair}: give each option once, as name=value")
@@ -127,19 +126,8 @@ def _strategy_options(options: Options) -> dict[str, Any]:
     return parsed
 
 
-def _cluster(options: Options) -> ClusterSettings:
-    """Return the settings of `--cluster`, which is a kind or all settings as YAML: `{kind: …}`."""
-    given = _yaml("--cluster", options.cluster)
-    settings = given if isinstance(given, dict) else {"kind": given}
-    try:
-        return CLUSTERS.find(str(settings.get("kind"))).model_validate(settings)
-    except ValidationError as error:
-        raise UserError(f"--cluster: {first_error(error)}") from error
-
-
-def _trained(options: Options) -> Trained:
+def _trained(model: str, dataset: str | None) -> Trained:
     """Return the model and its dataset."""
-    model, dataset = options.model, options.dataset
     if ":" not in model and not model.endswith(SAVED_MODEL):
         check_project()
         if model not in registry():
@@ -152,6 +140,5 @@ def _trained(options: Options) -> Trained:
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
     build = parse_model_spec(model).text
-    load = parse_spec(dataset).text if ":" in dataset else None
-    name = own_dataset_name(load) if load else dataset
-    return Trained(own_model(build, load or dataset), name, build, load)
+    dataset = parse_spec(dataset).text if ":" in dataset else dataset
+    return own_trained(own_model(build, dataset), build, dataset)

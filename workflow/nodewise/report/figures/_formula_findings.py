@@ -28,15 +28,15 @@ def describe_fit(rows: pd.DataFrame) -> str:
 
 
 def describe_reach(rows: pd.DataFrame) -> str:
-    """State the interval of the speed-up on the most nodes by the formula, at the largest batch."""
+    """State the speed-up on the most nodes by the formula, at the largest batch."""
     rows = rows[rows["role"] != "observed"].dropna(subset=["low", "high"])
     if rows.empty:
         return ""
     last = rows.sort_values(["nodes", "batch_per_worker"]).iloc[-1]
-    ends = dict.fromkeys(times(last[end]).removesuffix(" times") for end in ("low", "high"))
+    low, high = (times(last[end]).removesuffix(" times") for end in ("low", "high"))
     return (
-        f"By the formula, {last['nodes']} nodes are {' to '.join(ends)} times as fast as one at "
-        f"batch {last['batch_per_worker']} (90\u00a0% interval)"
+        f"By the formula, {last['nodes']} nodes are {times(last['speedup'])} as fast as one at "
+        f"batch {last['batch_per_worker']} (90\u00a0% interval: {low} to {high})"
     )
 
 

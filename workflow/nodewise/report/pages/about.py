@@ -147,8 +147,14 @@ def _forecast_constants() -> pd.DataFrame:
     for name, title in _CONSTANT_NAMES.items():  # no link is faster than its nominal rate
         ends = {end: min(value, 1.0) for end, value in _range(*known[name]).items()}
         rows.append({"name": title, **ends})
-    logits = {end: 1 / (1 + 1 / value) for end, value in _range(*known["hidden"]).items()}
-    return pd.DataFrame([*rows, {"name": "share hidden behind computing (h)", **logits}])
+    shares = {
+        "hidden": "share hidden behind computing (h)",
+        "batch_fixed": "share of computing that does not depend on the batch (f)",
+    }
+    for name, title in shares.items():  # logits
+        ends = {end: 1 / (1 + 1 / value) for end, value in _range(*known[name]).items()}
+        rows.append({"name": title, **ends})
+    return pd.DataFrame(rows)
 
 
 def _range(mean: float, deviation: float) -> dict[str, float]:

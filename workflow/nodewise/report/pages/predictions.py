@@ -6,10 +6,8 @@ that source. The coefficients of a curve, and what limits its points, are on the
 """
 
 from collections.abc import Iterable, Iterator
-from math import isfinite
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -18,11 +16,9 @@ from nodewise.predict.judge import EACH, LARGEST
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_efficiency import standing_of_curve
-from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
-from nodewise.predict.steps_to_accuracy import SOURCE as CRITICALBATCH
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, coefficients, fitted_curve
-from nodewise.report.html import badge, data, number, slug, text
+from nodewise.report.html import number, slug, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, MODEL, Column, Table, table
@@ -36,7 +32,6 @@ _TITLES = {
     "imported": "Imported curves",
 }
 _OWN = "own"
-_ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
 _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
 _NODES = {
@@ -59,14 +54,6 @@ _JUDGEMENT = [
     Column("worst_error", "Worst error", "share", "predicted"),
     Column("covered", "Inside the 90 % interval", "share", "predicted"),
 ]
-_STEPS = [
-    MODEL,
-    Column("basis", "Estimated from"),
-    Column("target", "Training accuracy", "share", "fitted"),
-    Column("minimum_steps", "Minimum steps", "", "fitted"),
-    Column("critical", "Critical batch size"),
-    Column("missing", "Missing data", wide=True),
-]
 _STANDING = [
     Column("publisher", "Publisher"),
     MODEL,
@@ -83,12 +70,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     curves = Curves(study)
-    steps = study.with_titles(study.overhead["steps_to_accuracy"])
     context = {
         "sources": [_overview(curves, name) for name in sources],
-        "steps": _steps(steps),
-        "apart": _apart(steps),
-        "critical_source": CRITICALBATCH,
         "baselines": [LAWS[name] for name in baselines()],
         "verdict": list(_verdict(study.overhead["judgement"])),
         "beaten": _beaten(study.overhead["judgement"]),
@@ -220,43 +203,6 @@ def _trial_columns() -> list[Column]:
     titles = {_OWN: "Its own formula"}
     titles |= {name: LAWS[name].title for name in baselines()}
     return [Column(name, title, "share", "predicted") for name, title in titles.items()]
-
-
-def _steps(steps: pd.DataFrame) -> Table | None:
-    """Return a table of how the steps to an accuracy depend on the batch.
-
-    Rows that cannot be estimated say which data are missing.
-    """
-    rows = steps.to_dict("records")
-    for row in rows:
-        row["critical"] = _critical(row)
-    return table(rows, _STEPS) if rows else None
-
-
-def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the models for which the two estimates of the critical batch disagree.
-
-    One estimate is from runs, the other from the noise scale. They disagree if they are more than
-    `_ALIKE` times apart.
-    """
-    known = steps[np.isfinite(steps["critical_batch"])]
-    batches = known.pivot_table(
-        "critical_batch", ["model", "dataset", "data_origin"], "basis", sort=False
-    )
-    if not {BY_NOISE, BY_EPOCHS} <= set(batches):
-        return []
-    ratios = batches[BY_EPOCHS] / batches[BY_NOISE]
-    apart = ratios[np.abs(np.log(ratios)) > np.log(_ALIKE)]
-    return [{"model": of[0], "ratio": number(ratio, "×", "fitted")} for of, ratio in apart.items()]
-
-
-def _critical(row: dict[Any, Any]) -> Markup:
-    if row["missing"]:
-        return Markup("–")
-    ends = [row[f"critical_batch{end}"] for end in ("", "_low", "_high")]
-    value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
-    template = Markup('{} {}<span class="nw-range">{} to {}</span>')
-    return template.format(value, badge(row["kind"]), low, high)
 
 
 def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -6,24 +6,29 @@ https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.Through
 
 from pathlib import Path
 
+import pandas as pd
+
 from nodewise.results.csv_file import read_header, read_table
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import RateLog
+from nodewise.results.training_rates import training_rates
 
 
-def _sniff(path: Path) -> bool:
-    """Return whether the first line has the columns that these programs always write."""
-    header = read_header(path)
-    return {"epoch", "step"} <= header or "Step" in header
+class LightningCsv:
+    """Importer of CSV files with a column of each logged value."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the first line has the columns that these programs always write."""
+        header = read_header(path)
+        return {"epoch", "step"} <= header or "Step" in header
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return one row per value of the rate of training; see `training_rates`."""
+        header, lines = read_table(path)
+        columns = {
+            name: [values[at] for _, values in lines if values[at]]
+            for at, name in enumerate(header)
+        }
+        return training_rates(path, {name: texts for name, texts in columns.items() if texts})
 
 
-def _values(path: Path) -> dict[str, list[str]]:
-    """Return the columns that are not empty, without empty values."""
-    header, lines = read_table(path)
-    columns = {
-        name: [values[at] for _, values in lines if values[at]] for at, name in enumerate(header)
-    }
-    return {name: values for name, values in columns.items() if values}
-
-
-IMPORTERS.add("lightning_csv", RateLog(_sniff, _values))
+IMPORTERS.add("lightning_csv", LightningCsv())

@@ -14,13 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import RateLog
+from nodewise.results.training_rates import training_rates
 
 MOST_BYTES = 500_000_000
 _LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
@@ -85,4 +86,16 @@ def event_class() -> Any:  # noqa: ANN401 (a class that is made here)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Event"))
 
 
-IMPORTERS.add("tensorboard", RateLog(lambda path: ".tfevents." in path.name, _scalars))
+class TensorBoard:
+    """Importer of event files."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file has a name that TensorBoard reads."""
+        return ".tfevents." in path.name
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return one row per value of the rate of training; see `training_rates`."""
+        return training_rates(path, _scalars(path))
+
+
+IMPORTERS.add("tensorboard", TensorBoard())
