@@ -9,6 +9,7 @@ better than the best rule. Takes half a minute. `--write` also writes
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from csv import DictReader
 from typing import Any
 
@@ -16,18 +17,45 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.progress import progress
-from nodewise.predict.published_accuracy import PREDICTED, RULES, levels
-from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
-from nodewise.predict.similar_curves import SimilarCurves
+from nodewise.predict.published_accuracy import PREDICTED, levels
+from nodewise.predict.similar_curves import (
+    PUBLISHED,
+    Line,
+    SimilarCurves,
+    line_of,
+    read_published,
+)
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
 DRAWS, SEED = 2000, 1
 BEST_RULE = "last slope"
+
+
+def _last(line: Line, devices: float, share: float) -> float:
+    doublings = np.log2(devices / line.devices[-1])
+    slope = np.diff(line.efficiency[-2:]) / np.diff(np.log2(line.devices[-2:]))
+    return float(line.efficiency[-1] + share * slope.sum() * doublings)
+
+
+def _straight(line: Line, devices: float) -> float:
+    """Continue the time of one example per device as a straight line over devices."""
+    slope, fixed = np.polyfit(line.devices, np.exp(-line.efficiency), 1)
+    time = fixed + slope * devices
+    return float(-np.log(time) if time > 0 else line.efficiency[-1])
+
+
+RULES: dict[str, Callable[[Line, float], float]] = {
+    "same efficiency": lambda line, devices: _last(line, devices, 0.0),
+    "last slope": lambda line, devices: _last(line, devices, 1.0),
+    "half the last slope": lambda line, devices: _last(line, devices, 0.5),
+    "straight line of time": _straight,
+}
+"""Simple rules for comparison. Each predicts the log efficiency of a curve on some devices."""
 _ETHERNET = re.compile("ethernet|gbe|roce", re.IGNORECASE)
 
 
-def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
+def groups_of(curve: Line, about: dict[str, str]) -> list[str]:
     """Return the groups that a curve belongs to."""
     several = curve.hosts[-1] > 1
     groups = ["after 2017" if int(about["year"]) >= 2018 else "before 2018"]
@@ -46,16 +74,16 @@ def predict_all() -> pd.DataFrame:
         about = {row["curve"]: row for row in DictReader(file)}
     by_publisher = defaultdict(list)
     for curve in import_curves(PUBLISHED).curves:
-        if scaling_of(curve) is not None:
+        if line_of(curve) is not None:
             by_publisher[curve.publisher].append(curve)
     rows = []
     with progress("published curves", sum(map(len, by_publisher.values()))) as advance:
         for publisher, curves in by_publisher.items():
-            seen = [whole.at(slice(-1)) for whole in map(scaling_of, curves)]
+            seen = [whole.at(slice(-1)) for whole in map(line_of, curves)]
             others = [curve for curve in read_published() if curve.publisher != publisher]
             similar = SimilarCurves([*others, *seen])
             for curve in curves:
-                groups = groups_of(scaling_of(curve), about[curve.name])
+                groups = groups_of(line_of(curve), about[curve.name])
                 rows.append({"groups": groups} | predict_last(curve, similar))
             advance(len(curves))
     return pd.DataFrame(rows)
@@ -63,9 +91,10 @@ def predict_all() -> pd.DataFrame:
 
 def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
     """Return the prediction for the largest number of devices, and its error."""
-    whole = scaling_of(curve)
+    whole = line_of(curve)
     known = whole.at(slice(-1))
-    devices, batch = whole.devices[-1], whole.batch[-1]
+    devices = whole.devices[-1]
+    batch = max(curve.measured, key=lambda point: point.nodes).batch_per_worker
     truth = whole.efficiency[-1]
     value, low, high = similar.predict(known, whole.devices[-1:], whole.hosts[-1:])[:, 0]
     times = batch / np.exp([truth, value, low, high])

@@ -24,31 +24,39 @@ from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
 from nodewise.predict.published_accuracy import NEXT
-from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
-from nodewise.predict.similar_curves import NOISE, SimilarCurves
+from nodewise.predict.similar_curves import (
+    NOISE,
+    PUBLISHED,
+    Line,
+    SimilarCurves,
+    line_of,
+    read_published,
+)
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
 LEAST_POINTS, FIRST, GOOD = 4, 2, 0.10
 
 
-def double(whole: Scaling) -> tuple[int, int]:
+def double(whole: Line) -> tuple[int, int]:
     """Return the index of the point that doubling chooses, and its number of measurements."""
     speed = whole.efficiency + np.log(whole.devices)
-    for at in range(1, len(whole)):
+    for at in range(1, len(whole.devices)):
         if speed[at] < speed[at - 1]:
             return at - 1, at + 1
-    return len(whole) - 1, len(whole)
+    return len(whole.devices) - 1, len(whole.devices)
 
 
-def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, int]:
+def follow(curve: Curve, whole: Line, similar: SimilarCurves) -> tuple[int, int]:
     """Return the index of the point that `next` chooses, and its number of measurements."""
+    points = sorted(curve.measured, key=lambda point: point.nodes)
+    batch = np.array([point.batch_per_worker for point in points])
     known = list(range(FIRST))
     while True:
         _, drawn = similar.draw(whole.at(known), whole.devices, whole.hosts, DRAWS)
-        step_s = whole.batch / np.exp(drawn)
-        losses = losses_of(step_s / (whole.devices * whole.batch))
-        once_s = STEPS * step_s if curve.in_seconds else step_s / (whole.devices * whole.batch)
+        step_s = batch / np.exp(drawn)
+        losses = losses_of(step_s / (whole.devices * batch))
+        once_s = STEPS * step_s if curve.in_seconds else step_s / (whole.devices * batch)
         best = best_measurement(
             whole.devices,
             step_s,
@@ -62,13 +70,13 @@ def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, i
         known = sorted([*known, int(np.searchsorted(whole.devices, best["nodes"]))])
 
 
-def compare(curve: Curve, whole: Scaling, similar: SimilarCurves) -> dict[str, Any]:
+def compare(curve: Curve, whole: Line, similar: SimilarCurves) -> dict[str, Any]:
     """Return a row of `next_measurements.csv`."""
     speed = whole.efficiency + np.log(whole.devices)
     row: dict[str, Any] = {
         "curve": curve.name,
         "publisher": curve.publisher,
-        "points": len(whole),
+        "points": len(whole.devices),
     }
     for way, (at, measured) in (
         ("doubling", double(whole)),
@@ -87,7 +95,7 @@ def compare(curve: Curve, whole: Scaling, similar: SimilarCurves) -> dict[str, A
 def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
     """Return a row for each curve with enough points."""
     rows = []
-    scaled = [(curve, whole) for curve in curves if (whole := scaling_of(curve)) is not None]
+    scaled = [(curve, whole) for curve in curves if (whole := line_of(curve)) is not None]
     publishers = dict.fromkeys(curve.publisher for curve, _ in scaled)
     with progress("publishers", len(publishers)) as advance:
         for publisher in publishers:
@@ -95,7 +103,7 @@ def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
             rows += [
                 compare(curve, whole, similar)
                 for curve, whole in scaled
-                if curve.publisher == publisher and len(whole) >= LEAST_POINTS
+                if curve.publisher == publisher and len(whole.devices) >= LEAST_POINTS
             ]
             advance(1)
     return pd.DataFrame(rows)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.predict.similar_curves import SimilarCurves
+from nodewise.predict.similar_curves import Line, SimilarCurves, read_published
 from nodewise.results.importers.curve_csv import publisher_of
 
 
@@ -17,15 +16,9 @@ def published():
     return SimilarCurves(read_published())
 
 
-def curve(efficiency, strong=False, batch=32.0, per_host=4):
+def curve(efficiency, strong=False, per_host=4):
     devices = 2.0 ** np.arange(len(efficiency))
-    return Scaling(
-        devices,
-        np.log(efficiency),
-        np.ceil(devices / per_host),
-        np.full(len(devices), batch),
-        strong,
-    )
+    return Line(devices, np.ceil(devices / per_host), np.log(efficiency), strong)
 
 
 def ask(points, devices, per_host=4):

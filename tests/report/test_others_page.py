@@ -5,13 +5,8 @@ import importlib
 import pandas as pd
 import pytest
 
-from nodewise.predict.published_accuracy import (
-    RULES,
-    levels,
-    read_next,
-    read_predicted,
-)
-from nodewise.predict.published_curves import PUBLISHED, read_published
+from nodewise.predict.published_accuracy import levels, read_next, read_predicted
+from nodewise.predict.similar_curves import PUBLISHED, read_published
 from nodewise.report.pages.others import pages
 from nodewise.results.importers import import_curves
 
@@ -21,7 +16,7 @@ def test_every_published_curve_is_listed_with_its_source_and_what_was_predicted(
     rows = page.context["curves"]
     assert len(rows) == len(read_published())
     assert all(row["source_url"].startswith("https://") for row in rows)
-    assert len(page.context["levels"].rows) == 1 + len(RULES)
+    assert len(page.context["levels"].rows) == len(levels(read_predicted()))
     found = levels(read_predicted())
     assert found["median"].idxmin() == found["mean of log"].idxmin() == "ours"
 

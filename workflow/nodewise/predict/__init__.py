@@ -10,8 +10,8 @@ curve passes through them:
   known before the fit, and `fit` estimates the coefficients.
 - **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
   published curves.
-- **Answers**: `curve_predictions` draws step times, by the law or like `similar_curves` among the
-  `published_curves`. `answers` makes one table of them: time, cost, energy, speed-up and
+- **Answers**: `curve_predictions` draws step times, by the law or as `similar_curves` among the
+  published ones went on. `answers` makes one table of them: time, cost, energy, speed-up and
   efficiency by number of nodes, and the best number for each objective. `steps_to_accuracy` models
   how many steps a training needs.
 

@@ -15,8 +15,15 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.answers import FAR, Answers, Job
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.points import Floats, Points
-from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
-from nodewise.predict.similar_curves import NOISE, SimilarCurves, published_alone
+from nodewise.predict.similar_curves import (
+    NOISE,
+    Line,
+    SimilarCurves,
+    hosts_of,
+    line_of,
+    published_alone,
+    read_published,
+)
 from nodewise.results.curves import Curve
 
 
@@ -30,9 +37,9 @@ class CurvePredictions:
 
     def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
         self._fits = fits
-        self._published: dict[str, Scaling] = {}
+        self._published: dict[str, Line] = {}
         for curve in curves:
-            if curve.unit and (points := scaling_of(curve)) is not None:
+            if curve.unit and (points := line_of(curve)) is not None:
                 self._published[curve.name] = points
 
     @cached_property
@@ -203,14 +210,14 @@ def _shares_a_batch(curve: Curve) -> bool:
     return curve.scaling == "strong" or curve.global_batch is not None
 
 
-def _longest_line(curve: Curve) -> Scaling | None:
+def _longest_line(curve: Curve) -> Line | None:
     """Return the points that have the same batch as the point on the most nodes.
 
     The batch is the global batch if all points share one, else the batch per node. Returns None if
     there are several points on one number of nodes.
     """
     if _shares_a_batch(curve):
-        return scaling_of(curve)
+        return line_of(curve)
     batch = float(batch_of(curve, np.ones(1))[0])
     mine = tuple(point for point in curve.measured if point.batch_per_worker == batch)
-    return scaling_of(curve.model_copy(update={"measured": mine}))
+    return line_of(curve.model_copy(update={"measured": mine}))

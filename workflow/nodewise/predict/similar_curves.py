@@ -12,114 +12,137 @@ The rules, for numbers of devices beyond the measured ones:
   continues. Over several machines only `SLOPE_SHARE` of it does. If the last two points are one
   device and several devices of the same machine, the law of a ring continues instead, because
   communication only starts there.
+
+The published curves are in `data/published/curves/scaling_curves.csv`. Each row has the address of
+its source.
 """
 
-from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.fit import interval_of
-from nodewise.predict.published_curves import Scaling, read_published
-from nodewise.results.curves import Floats
+from nodewise.results.curves import Curve, Floats
+from nodewise.results.importers import import_curves
+from nodewise.results.published import FOLDER
 
+PUBLISHED = FOLDER / "curves/scaling_curves.csv"
 NOISE = 0.05
 """Half the width of the 90 % interval of a repeated measurement, on the log scale."""
 SLOPE_SHARE = 0.85
 OWN = 4.0
 """Factor on the weight of curves from the same publisher."""
-_MIDDLE = (0.4, 0.5, 0.6)  # the mean of these quantiles depends less on a single curve
 _WIDER = 1.2  # curves of new publishers scatter more; checked by bench/corpus.py
 _LEAST_STEP = 0.5  # doublings; shorter steps have the error of measurements
-_GROWTH = 0.8  # exponent of errors over doublings
-_STEEPEST, _RISING = 2.0, 0.5  # limits per doubling; no published curve falls or rises faster
+_DRAWS = 400
 
 
-class Guess(NamedTuple):
-    """The prediction of a rule.
+@dataclass(frozen=True)
+class Line:
+    """Points of a curve, in ascending order of devices. Arrays have shape (points,).
 
     Attributes:
-        place: where the target is: `ahead` of the points, `between` or `before` them, or `one` if
-            there is only one point.
-        kind: predictions of one place and kind have similar errors.
-        value: log efficiency.
-        unit: the unit of errors. It grows with the distance from the points and is 0 at a point. It
-            is negative for a target of fewer devices than the only point.
+        devices: numbers of devices.
+        hosts: number of machines that the devices are in.
+        efficiency: log of examples per second and device, in any unit; only differences matter.
+        strong: whether the global batch is the same at all points (strong scaling).
+        publisher: who published the curve.
     """
 
-    place: str
-    kind: str
-    value: float
-    unit: float
+    devices: Floats
+    hosts: Floats
+    efficiency: Floats
+    strong: bool
+    publisher: str = ""
+
+    def at(self, chosen: slice | list[int]) -> "Line":
+        """Return the points at these positions."""
+        arrays = {name: getattr(self, name)[chosen] for name in ("devices", "hosts", "efficiency")}
+        return replace(self, **arrays)
 
 
-def guess(curve: Scaling, devices: float, hosts: float) -> Guess:
-    """Predict the log efficiency on `devices` in `hosts` machines by the rule of its kind."""
-    logs, target = np.log2(curve.devices), float(np.log2(devices))
-    scaling = "strong" if curve.strong else "weak"
-    first, last = float(target - logs[0]), float(target - logs[-1])
-    if len(curve) == 1:
-        crosses = "crosses" if (curve.hosts[0] > 1) != (hosts > 1) else ""
-        return Guess("one", f"{scaling} {crosses}", curve.efficiency[0], _unit(first))
-    slopes = slopes_of(curve)
-    if last > 0:
-        kind, change = _ahead(curve, devices, hosts)
-        change = float(np.clip(change, -_STEEPEST * last, _RISING * last))
-        return Guess("ahead", kind, float(curve.efficiency[-1] + change), _unit(last))
-    if first < 0:
-        return Guess(
-            "before", scaling, float(curve.efficiency[0] + slopes[0] * first), _unit(-first)
-        )
-    right = int(np.clip(np.searchsorted(logs, target), 1, len(logs) - 1))
-    inside = (target - logs[right - 1]) * (logs[right] - target) / (logs[right] - logs[right - 1])
-    value = float(np.interp(target, logs, curve.efficiency))
-    return Guess("between", scaling, value, 2 * float(inside))
+def line_of(curve: Curve) -> Line | None:
+    """Return the points of a curve; None if several have the same number of devices."""
+    points = sorted(curve.measured, key=lambda point: point.nodes)
+    if len(curve.nodes) < len(points):
+        return None
+    return Line(
+        devices=np.array([point.nodes for point in points], float),
+        hosts=np.array([hosts_of(curve, point.nodes, point.hosts) for point in points]),
+        efficiency=np.log([point.batch_per_worker / point.step_time for point in points]),
+        strong=curve.scaling == "strong",
+        publisher=curve.publisher,
+    )
 
 
-def slopes_of(curve: Scaling) -> Floats:
-    """Return the slopes of log efficiency per doubling of devices, between neighbouring points."""
-    return np.asarray(np.diff(curve.efficiency) / np.diff(np.log2(curve.devices)))
+def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
+    """Return the number of machines: as given, or as many as needed if machines are full."""
+    return float(hosts or np.ceil(devices / curve.per_host))
 
 
-def line_change(curve: Scaling, devices: float) -> float:
-    """Return the change from the last log efficiency, by a straight line of time over devices.
+@cache
+def read_published() -> tuple[Line, ...]:
+    """Return all published curves that have one point per number of devices."""
+    lines = map(line_of, import_curves(PUBLISHED).curves)
+    return tuple(line for line in lines if line is not None)
 
-    The time is that of one example per device. At a constant global batch this is Amdahl's law.
+
+def guess(line: Line, devices: float, hosts: float) -> tuple[str, float, float]:
+    """Predict the log efficiency on `devices` in `hosts` machines by a simple rule.
+
+    Returns:
+        The kind of prediction: those of one kind have similar errors. The log efficiency. The unit
+        of errors: it grows with the distance from the points and is 0 at a point.
     """
-    times = np.exp(curve.efficiency[-1] - curve.efficiency)
-    slope, fixed = np.polyfit(curve.devices, times, 1)
-    time = fixed + slope * devices
-    return float(-np.log(time)) if time > 0 else 0.0
+    logs, target = np.log2(line.devices), float(np.log2(devices))
+    scaling, logs_left = "strong" if line.strong else "weak", logs[logs <= target]
+    several = len(logs) > 1
+    if not len(logs_left):
+        slope = np.diff(line.efficiency[:2])[0] / np.diff(logs[:2])[0] if several else 0.0
+        value = float(line.efficiency[0] - slope * (logs[0] - target))
+        return f"{scaling} before", value, max(logs[0] - target, _LEAST_STEP)
+    if target in logs:
+        return f"{scaling} between", float(line.efficiency[np.searchsorted(logs, target)]), 0.0
+    if target < logs[-1]:
+        left, right = logs_left[-1], logs[len(logs_left)]
+        value = float(np.interp(target, logs, line.efficiency))
+        return f"{scaling} between", value, 2 * (target - left) * (right - target) / (right - left)
+    unit = max(target - logs[-1], _LEAST_STEP)
+    if not several:
+        return f"{scaling} one", float(line.efficiency[0]), unit
+    kind, change = _ahead(line, devices, hosts)
+    return kind, float(line.efficiency[-1] + change), unit
 
 
-def _unit(step: float) -> float:
-    return float(np.copysign(max(abs(step), _LEAST_STEP) ** _GROWTH, step)) if step else 0.0
+def _ahead(line: Line, devices: float, hosts: float) -> tuple[str, float]:
+    """Return the kind of a target beyond the points, and the change of log efficiency to there."""
+    counts = np.array([*line.devices[-2:], devices])
+    if line.strong:
+        return "strong", _continued(line, counts)
+    if hosts <= 1 and counts[0] == 1:
+        # each device of a ring of n sends (n − 1)/n of the gradient, twice
+        return "in a machine", _continued(line, -1 / counts)
+    steps = np.diff(np.log2(counts))
+    change = float(np.diff(line.efficiency[-2:])[0] * steps[1] / steps[0])
+    if hosts <= 1:
+        return "in a machine", change
+    kind = "leaves a machine" if line.hosts[-1] <= 1 else "several machines"
+    return kind, SLOPE_SHARE * change
 
 
-def _ahead(curve: Scaling, devices: float, hosts: float) -> tuple[str, float]:
-    """Return the kind of a target ahead, and the change from the last log efficiency."""
-    change = float(slopes_of(curve)[-1] * np.log2(devices / curve.devices[-1]))
-    if curve.strong:
-        return "strong", line_change(curve.at([-2, -1]), devices)
-    if hosts > 1:
-        leaves = curve.hosts[-1] <= 1
-        return "leaves a machine" if leaves else "several machines", SLOPE_SHARE * change
-    from_one = curve.devices[-2] == 1
-    return "in a machine", _ring_change(curve, devices) if from_one else change
+def _continued(line: Line, x: Floats) -> float:
+    """Return the change of log efficiency if the time of an example per device is linear in x.
 
-
-def _ring_change(curve: Scaling, devices: float) -> float:
-    """Return the change from the last point by the law of a ring; the point before has one device.
-
-    In a ring of n devices, communication grows like (n − 1)/n. The last point's additional time
-    over one device is scaled accordingly.
+    Args:
+        line: the points.
+        x: its values at the last two points and at the target, (3,).
     """
-    known = float(curve.devices[-1])
-    one = float(np.exp(curve.efficiency[-1] - curve.efficiency[-2]))  # relative to the last point
-    time = one + (1 - one) * (1 - 1 / devices) / (1 - 1 / known)
+    before = np.exp(line.efficiency[-1] - line.efficiency[-2])  # the time, relative to the last
+    time = 1 + (1 - before) * (x[2] - x[1]) / (x[1] - x[0])
     return float(-np.log(time)) if time > 0 else 0.0
 
 
@@ -129,77 +152,68 @@ class SimilarCurves:
     Each error weighs 1/√(errors of its publisher).
 
     Args:
-        curves: the curves to learn from, with all points that may be used.
+        lines: the curves to learn from, with all points that may be used.
     """
 
-    def __init__(self, curves: Iterable[Scaling]) -> None:
-        found: dict[tuple[str, str], list[tuple[float, str]]] = {}
-        for curve in curves:
-            for made, truth in _examples(curve):
-                if made.unit:
-                    error = (truth - made.value) / made.unit, curve.publisher
-                    found.setdefault((made.place, made.kind), []).append(error)
-        self._errors = {}
-        for key, rows in found.items():
-            errors, publishers = zip(*sorted(rows), strict=True)
-            counts = Counter(publishers)
-            weights = [counts[one] ** -0.5 for one in publishers]
-            self._errors[key] = np.array(errors), np.array(publishers), np.array(weights)
+    def __init__(self, lines: Iterable[Line]) -> None:
+        found = pd.DataFrame(
+            [example for line in lines for example in _examples(line)],
+            columns=["kind", "error", "publisher"],
+        )
+        count = found.groupby(["kind", "publisher"])["error"].transform("size")
+        found["weight"] = count**-0.5
+        self._errors = {
+            kind: (
+                rows["error"].to_numpy(),
+                rows["publisher"].to_numpy(),
+                rows["weight"].to_numpy(),
+            )
+            for kind, rows in found.groupby("kind")
+        }
 
-    def predict(self, curve: Scaling, devices: Floats, hosts: Floats) -> Floats:
+    def predict(self, line: Line, devices: Floats, hosts: Floats) -> Floats:
         """Return log efficiencies and the ends of their 90 % intervals, (3, targets).
 
         The intervals are those of another measurement. The arguments are those of `draw`.
         """
-        value, drawn = self.draw(curve, devices, hosts, _DRAWS)
+        value, drawn = self.draw(line, devices, hosts, _DRAWS)
         return np.vstack([value, interval_of(drawn)])
 
-    def draw(
-        self, curve: Scaling, devices: Floats, hosts: Floats, draws: int
-    ) -> tuple[Floats, Floats]:
+    def draw(self, line: Line, devices: Floats, hosts: Floats, draws: int) -> tuple[Floats, Floats]:
         """Return log efficiencies at targets, (targets,), and draws of them, (draws, targets).
 
-        A draw takes the same quantile of errors at all targets of one place (ahead of the points,
-        between them, and so on). Quantiles of different places are independent. The noise of the
-        measured points is one common shift per draw.
+        A draw takes the same quantile of errors at all targets. The noise of the measured points is
+        one common shift per draw.
 
         Args:
-            curve: the known points.
+            line: the known points.
             devices: numbers of devices to predict, (targets,).
             hosts: numbers of machines, (targets,).
             draws: how many draws.
         """
-        rng = np.random.default_rng([len(curve), draws])
-        shares = {place: rng.permutation((np.arange(draws) + 0.5) / draws) for place in _PLACES}
-        value, off = np.zeros(len(devices)), np.zeros((draws, len(devices)))
+        rng = np.random.default_rng([len(line.devices), draws])
+        shares = rng.permutation((np.arange(draws) + 0.5) / draws)
+        value, drawn = np.zeros(len(devices)), np.zeros((draws, len(devices)))
         for i, (n, machines) in enumerate(zip(devices, hosts, strict=True)):
-            made = guess(curve, float(n), float(machines))
-            value[i] = made.value
-            if not made.unit:
-                continue
-            errors, middle = self._quantiles(made, curve.publisher, shares[made.place])
-            value[i] += middle * made.unit * (made.place != "between")
-            off[:, i] = _WIDER * (errors - middle) * made.unit
-            # no device is faster than measured, and none is slower among fewer devices
-            if made.unit > 0 and made.place != "before":
-                value[i] = min(value[i], curve.efficiency.max())
-                off[:, i] = np.minimum(off[:, i], curve.efficiency.max() + NOISE - value[i])
-            else:
-                value[i] = max(value[i], curve.efficiency[0])
-                off[:, i] = np.maximum(off[:, i], curve.efficiency[0] - NOISE - value[i])
-        return value, value + off + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
+            kind, value[i], unit = guess(line, float(n), float(machines))
+            drawn[:, i] = value[i]
+            if unit:
+                middle, *errors = self._quantiles(kind, line.publisher, np.array([0.5, *shares]))
+                value[i] += middle * unit if "between" not in kind else 0.0
+                # no device is faster than measured, and none is slower among fewer devices
+                before = "before" in kind
+                least = line.efficiency[0] if before else -np.inf
+                most = np.inf if before else line.efficiency.max()
+                value[i] = np.clip(value[i], least, most)
+                drawn[:, i] = value[i] + _WIDER * unit * (np.array(errors) - middle)
+                drawn[:, i] = np.clip(drawn[:, i], least - NOISE, most + NOISE)
+        return value, drawn + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
 
-    def _quantiles(self, made: Guess, publisher: str, shares: Floats) -> tuple[Floats, float]:
-        """Return weighted quantiles of the errors of guesses of this kind, and their middle."""
-        errors, publishers, weights = self._errors[made.place, made.kind]
-        sums = np.cumsum(np.where(publishers == publisher, OWN * weights, weights))
-        at = np.searchsorted(sums, np.append(shares, _MIDDLE) * sums[-1])
-        found = errors[np.minimum(at, len(errors) - 1)]
-        return found[: len(shares)], float(found[len(shares) :].mean())
-
-
-_PLACES = ("ahead", "between", "before", "one")
-_DRAWS = 400
+    def _quantiles(self, kind: str, publisher: str, shares: Floats) -> Floats:
+        """Return weighted quantiles of the errors of this kind, (shares,)."""
+        errors, publishers, weights = self._errors[kind]
+        weights = np.where(publishers == publisher, OWN * weights, weights)
+        return np.asarray(np.quantile(errors, shares, weights=weights, method="inverted_cdf"))
 
 
 @cache
@@ -208,16 +222,13 @@ def published_alone() -> SimilarCurves:
     return SimilarCurves(read_published())
 
 
-def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
-    """Return predictions of points of a curve from other points, with true log efficiencies."""
-    size = len(curve)
-    known: list[tuple[Scaling, Iterable[int]]] = [
-        (curve.at(slice(cut)), range(cut, size)) for cut in range(1, size)
-    ]
-    known += [(curve.at(slice(cut, None)), range(cut)) for cut in range(1, size)]
-    known += [(curve.at([inner - 1, inner + 1]), [inner]) for inner in range(1, size - 1)]
-    return [
-        (guess(part, curve.devices[i], curve.hosts[i]), float(curve.efficiency[i]))
-        for part, targets in known
-        for i in targets
-    ]
+def _examples(line: Line) -> Iterable[tuple[str, float, str]]:
+    """Yield errors of predicting points of a curve from others: kind, error and publisher."""
+    size = len(line.devices)
+    known = [(line.at(slice(cut)), range(cut, size)) for cut in range(1, size)]
+    known += [(line.at(slice(cut, None)), range(cut)) for cut in range(1, size)]
+    known += [(line.at([i - 1, i + 1]), range(i, i + 1)) for i in range(1, size - 1)]
+    for part, targets in known:
+        for i in targets:
+            kind, value, unit = guess(part, line.devices[i], line.hosts[i])
+            yield kind, float(line.efficiency[i] - value) / unit, line.publisher

@@ -8,7 +8,7 @@ import pandas as pd
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import write_plain
 from nodewise.predict.published_accuracy import NEXT, PREDICTED, levels, read_next, read_predicted
-from nodewise.predict.published_curves import PUBLISHED
+from nodewise.predict.similar_curves import PUBLISHED
 from nodewise.report.context import ReportContext
 from nodewise.report.html import number
 from nodewise.report.page import Page
