@@ -11,6 +11,7 @@ import ssh_hosts
 import yaml
 
 import projects
+from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
 from traces import wait_until
 
@@ -100,6 +101,27 @@ def test_a_batch_job_measures_a_study(project, inside):
     projects.finish(run)
     assert run.returncode == 0, (project / "said").read_text()
     check(read_record(project / record), "our Slurm")
+
+
+def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
+    write_study(project, "examined")
+    run = start(inside, project, "nodewise", "doctor", "--config", "config/examined.yaml")
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert [line[:5] for line in said.splitlines() if " cores, " in line] == ["node1", "node2"]
+
+
+def test_the_links_between_the_nodes_of_an_allocation_are_calibrated(project, inside):
+    write_study(project, "linked")
+    words = ("--config", "config/linked.yaml", "--repeats", "1")
+    run = start(inside, project, "nodewise", "calibrate", *words)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    found = read_calibration(project / "results/linked/calibration/calibration.json")
+    assert (found.kind, found.cluster.label) == ("measured", "our Slurm")
+    (launch,) = found.launches
+    assert launch.transfer.round_trip_s > 0 and launch.all_reduces
+    wait_until(lambda: not ssh_hosts.agents(project))
 
 
 @pytest.mark.skipif(

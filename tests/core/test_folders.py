@@ -65,3 +65,10 @@ def test_an_error_names_the_folder_and_not_the_one_aside(tmp_path):
     with pytest.raises(OSError, match="No space left") as told, replaced(tmp_path / "out") as new:
         raise OSError(28, "No space left on device", str(new / "a.md"))
     assert told.value.filename == str(tmp_path / "out/a.md")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../b.md", "a/../../b.md"])
+def test_no_path_leaves_the_folder(tmp_path, name):
+    with pytest.raises(ValueError, match="inside the folder"):
+        write_files(tmp_path / "pages", {name: "x"})
+    assert not [*tmp_path.iterdir()]

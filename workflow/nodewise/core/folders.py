@@ -63,8 +63,14 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files into `folder`; `files` has their contents by their paths relative to it."""
+    """Write files into `folder`; `files` has their contents by their paths relative to it.
+
+    Raises:
+        ValueError: a path leaves the folder.
+    """
     for name, content in files.items():
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{name!r} is not inside the folder")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         data = content.encode("utf-8") if isinstance(content, str) else content
         (folder / name).write_bytes(data)
