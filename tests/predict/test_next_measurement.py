@@ -16,7 +16,7 @@ def test_what_was_not_measured_is_measured_next(ask):
     assert row["answer"].startswith(f"Measure {row['nodes']} nodes next")
 
 
-def test_who_knows_the_answer_measures_nothing(ask):
+def test_next_stops_when_the_best_is_known(ask):
     rows = [f"a,{n},64,{0.064 + 1e-5 * n},4e6" for n in (1, 2, 4, 8)]
     (row,) = ask(HEADER, rows, "next", "--nodes", "1-8")
     assert row["nodes"] is None

@@ -92,14 +92,12 @@ def answers(tmp_path, rows, points):
 
 def test_every_point_is_answered_in_order_and_in_the_unit_of_its_curve(tmp_path):
     truth = curves()
-    write(tmp_path / "curves.csv", [row for rows, _ in truth.values() for row in rows])
     asked = [last for _, last in truth.values()]
     columns = ("curve", "n_devices", "n_nodes", "batch_per_device", "global_batch")
     points = [asked[0] | {"curve": "unheard of"}, *asked, asked[1] | {"n_devices": "many"}]
-    write(tmp_path / "points.csv", points, columns)
-    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
-    answered = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv", "--json")
-    rows = json.loads(answered.stdout)
+    lines = [",".join(columns), *(",".join(f"{row.get(c, '')}" for c in columns) for row in points)]
+    measured = [row for rows, _ in truth.values() for row in rows]
+    rows = answers(tmp_path, measured, "\n".join(lines))
     assert [row["curve"] for row in rows] == [row["curve"] for row in points]
     assert "'unheard of' is not in the fit" in rows[0]["error"]
     assert rows[-1]["error"].startswith("n_devices: ")
@@ -305,13 +303,8 @@ def test_a_batch_that_a_row_lacks_follows_from_the_others(tmp_path):
 
 
 def test_a_malformed_row_has_an_error_and_the_others_are_answered(tmp_path):
-    rows, _ = curves()["images"]
-    write(tmp_path / "curves.csv", rows)
-    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
     lines = ["curve,n_devices,n_nodes", "images,16,4", "images,16", "images,16,4,7", "images,x,4"]
-    (tmp_path / "points.csv").write_text("\n".join(lines))
-    shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv", "--json")
-    good, short, long, word = json.loads(shown.stdout)
+    good, short, long, word = answers(tmp_path, curves()["images"][0], "\n".join(lines))
     assert good["low"] < good["value"] < good["high"]
     assert short["error"] == "has 2 values for 3 columns"
     assert long["error"] == "has 4 values for 3 columns"

@@ -49,7 +49,7 @@ def test_intervals_widen_with_the_distance(shares, strong):
     assert widths == sorted(widths)
 
 
-def test_measured_points_are_told_as_they_are_and_perfect_curves_go_on():
+def test_measured_points_are_kept_and_perfect_curves_continue():
     points = curve([1.0, 0.98, 0.95])
     assert ask(points, 2)[0] == pytest.approx(np.log(0.98))
     assert np.log(0.98) > ask(points, 3)[0] > np.log(0.95)

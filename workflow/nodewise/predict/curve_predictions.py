@@ -37,10 +37,8 @@ class CurvePredictions:
 
     def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
         self._fits = fits
-        self._published: dict[str, Line] = {}
-        for curve in curves:
-            if curve.unit and (points := line_of(curve)) is not None:
-                self._published[curve.name] = points
+        lines = {curve.name: line_of(curve) for curve in curves if curve.unit}
+        self._published = {name: line for name, line in lines.items() if line is not None}
 
     @cached_property
     def _similar(self) -> SimilarCurves:

@@ -50,7 +50,7 @@ def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> 
 
 
 def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setup_s: float) -> Row:
-    counts = np.array(sorted({*candidates(curve, nodes)}), dtype=np.float64)
+    counts = np.unique(candidates(curve, nodes)).astype(np.float64)
     batch = batch_of(curve, counts)
     drawn = predictions.steps(curve, counts, batch)[1:]
     timed = (drawn > 0).all(axis=1)

@@ -86,7 +86,7 @@ def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
 
 @cache
 def read_published() -> tuple[Line, ...]:
-    """Return all published curves that have one point per number of devices."""
+    """Return the points of all published curves."""
     lines = map(line_of, import_curves(PUBLISHED).curves)
     return tuple(line for line in lines if line is not None)
 
@@ -99,23 +99,22 @@ def guess(line: Line, devices: float, hosts: float) -> tuple[str, float, float]:
         of errors: it grows with the distance from the points and is 0 at a point.
     """
     logs, target = np.log2(line.devices), float(np.log2(devices))
-    scaling, logs_left = "strong" if line.strong else "weak", logs[logs <= target]
+    scaling = "strong" if line.strong else "weak"
     several = len(logs) > 1
-    if not len(logs_left):
+    right = int(np.searchsorted(logs, target, side="right"))  # the first point beyond the target
+    if right == 0:
         slope = np.diff(line.efficiency[:2])[0] / np.diff(logs[:2])[0] if several else 0.0
         value = float(line.efficiency[0] - slope * (logs[0] - target))
         return f"{scaling} before", value, max(logs[0] - target, _LEAST_STEP)
-    if target in logs:
-        return f"{scaling} between", float(line.efficiency[np.searchsorted(logs, target)]), 0.0
-    if target < logs[-1]:
-        left, right = logs_left[-1], logs[len(logs_left)]
+    step = float(target - logs[right - 1])
+    if step == 0 or right < len(logs):
         value = float(np.interp(target, logs, line.efficiency))
-        return f"{scaling} between", value, 2 * (target - left) * (right - target) / (right - left)
-    unit = max(target - logs[-1], _LEAST_STEP)
+        inside = step * (logs[right] - target) / (logs[right] - logs[right - 1]) if step else 0.0
+        return f"{scaling} between", value, 2 * float(inside)
     if not several:
-        return f"{scaling} one", float(line.efficiency[0]), unit
+        return f"{scaling} one", float(line.efficiency[0]), max(step, _LEAST_STEP)
     kind, change = _ahead(line, devices, hosts)
-    return kind, float(line.efficiency[-1] + change), unit
+    return kind, float(line.efficiency[-1] + change), max(step, _LEAST_STEP)
 
 
 def _ahead(line: Line, devices: float, hosts: float) -> tuple[str, float]:
