@@ -17,7 +17,6 @@ from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.points import Floats, Points
 from nodewise.predict.similar_curves import (
     NOISE,
-    Line,
     SimilarCurves,
     hosts_of,
     line_of,
@@ -141,9 +140,11 @@ class CurvePredictions:
         """Return how much the interval of log time widens on each side, (points,).
 
         It widens as much as the intervals of similar published curves do from the most measured
-        nodes on: the difference of their widths, as variances.
+        nodes on: the difference of their widths, as variances. They are compared with the points of
+        the batch that was measured there.
         """
-        points = _longest_line(curve)
+        batch = None if _shares_a_batch(curve) else float(batch_of(curve, np.ones(1))[0])
+        points = line_of(curve, batch)
         if points is None or nodes.max() <= curve.nodes[-1]:
             return np.zeros(len(nodes))
         asked = np.maximum([curve.nodes[-1], *nodes], curve.nodes[-1])
@@ -206,16 +207,3 @@ def _batches_to_compare(curve: Curve) -> list[float]:
 def _shares_a_batch(curve: Curve) -> bool:
     """Return whether the global batch is the same for all numbers of nodes (strong scaling)."""
     return curve.scaling == "strong" or curve.global_batch is not None
-
-
-def _longest_line(curve: Curve) -> Line | None:
-    """Return the points that have the same batch as the point on the most nodes.
-
-    The batch is the global batch if all points share one, else the batch per node. Returns None if
-    there are several points on one number of nodes.
-    """
-    if _shares_a_batch(curve):
-        return line_of(curve)
-    batch = float(batch_of(curve, np.ones(1))[0])
-    mine = tuple(point for point in curve.measured if point.batch_per_worker == batch)
-    return line_of(curve.model_copy(update={"measured": mine}))

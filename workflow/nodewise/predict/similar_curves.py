@@ -65,10 +65,16 @@ class Line:
         return replace(self, **arrays)
 
 
-def line_of(curve: Curve) -> Line | None:
-    """Return the points of a curve; None if several have the same number of devices."""
-    points = sorted(curve.measured, key=lambda point: point.nodes)
-    if len(curve.nodes) < len(points):
+def line_of(curve: Curve, batch: float | None = None) -> Line | None:
+    """Return the points of a curve; None if several have the same number of devices.
+
+    Args:
+        curve: the curve.
+        batch: the batch per device of the points; None for all points.
+    """
+    chosen = [point for point in curve.measured if batch in (None, point.batch_per_worker)]
+    points = sorted(chosen, key=lambda point: point.nodes)
+    if len({point.nodes for point in points}) < len(points):
         return None
     return Line(
         devices=np.array([point.nodes for point in points], float),
