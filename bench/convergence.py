@@ -4,12 +4,15 @@ First, each reference point is left out and predicted from the others of its ben
 sides, or the largest batch from the smaller ones. Then, of each family of whole submissions, the
 smallest gives the level and the law of its benchmark predicts the examples of the larger ones.
 MLPerf's rules forbid a submission to converge faster than the reference points, so part of this
-agreement is enforced. An interval of points left out is that of the median of their runs.
+agreement is enforced. Last, the minutes of data-parallel submissions are predicted by that law and
+by `nodewise forecast`, from the smallest; there, "constant" is perfect scaling with as many
+examples. An interval of points left out is that of the median of their runs.
 
 python bench/convergence.py [--write data/published/convergence/judged.csv]
 """
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import interval_of
+from nodewise.predict.forecast_cases import Case
 from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.predict.steps_to_accuracy import fit_counted
 from nodewise.results import published
@@ -27,6 +31,12 @@ PLACES = {
     "largest": "the largest batch",
     "smallest": "the smallest batch",
 }
+DATA_PARALLEL = (
+    *("bert", "flux1", "maskrcnn", "resnet", "retinanet"),
+    *("rnnt", "ssd_resnet34", "stable_diffusion", "unet3d"),
+)
+WITHIN = {"V100": "nvlink2", "A100": "nvlink3", "H100": "nvlink4", "H200": "nvlink4"}
+WITHIN |= {"B200": "nvlink5", "Blackwell": "nvlink5", "L40S": "pcie4"}
 _MEDIAN = 1.2533  # standard error of a median relative to that of a mean
 
 
@@ -76,6 +86,57 @@ def submissions() -> Iterator[dict[str, Any]]:
             }
 
 
+def minutes() -> Iterator[dict[str, Any]]:
+    """Yield the minutes of each data-parallel submission from the smallest one of its family.
+
+    The throughput is that of the whole run, so start-up and evaluation are taken to shrink as
+    training does.
+    """
+    table = published.read("convergence/submissions")
+    parameters = reference_runs().groupby("benchmark")["parameters"].first()
+    table = table[table["converges_like"].isin(DATA_PARALLEL)]
+    within = [
+        next((WITHIN[one] for one in WITHIN if one in name), None) for name in table["accelerator"]
+    ]
+    table = table.assign(within=within, between=table["link_between"].map(_gbit)).dropna(
+        subset=["within"]
+    )
+    for _, rows in table.groupby("family"):
+        first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
+        for one in larger:
+            case = Case(
+                parameters=parameters[one["converges_like"]],
+                precision="amp",
+                devices_per_node=one["accelerators_per_node"],
+                within_kind=one["within"],
+                between_gbit=one["between"],
+                transport="rdma",
+                baseline_devices=first["accelerators"],
+                throughput_samples_per_s=first["samples_to_target"] / first["minutes"] / 60,
+                n_devices=one["accelerators"],
+                converges_like=one["converges_like"],
+                samples_to_target=first["samples_to_target"],
+                global_batch=first["global_batch"],
+                global_batch_asked=one["global_batch"],
+            )
+            found = case.answer()
+            yield {
+                "judged": "minutes of larger submissions",
+                "benchmark": one["converges_like"],
+                "measured": one["minutes"],
+                "predicted": found["minutes"],
+                "constant": first["minutes"] * first["accelerators"] / one["accelerators"],
+                "low": found["minutes_low"],
+                "high": found["minutes_high"],
+            }
+
+
+def _gbit(text: str) -> float:
+    """Return the Gbit/s of a node's links in a submitter's words; default: eight cards of 200."""
+    cards = re.search(r"(\d+) ?x (?!Ethernet)[^,;|]*?(\d{3}) ?G", str(text).split("Compute:")[-1])
+    return int(cards[1]) * float(cards[2]) if cards else 1600.0
+
+
 def _scatter(runs: pd.DataFrame) -> float:
     """Return the relative scatter of the runs of a benchmark around the mean of their batch."""
     logs = np.log(runs["examples"])
@@ -113,7 +174,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, help="CSV file for the table")
     arguments = parser.parse_args()
-    rows = pd.DataFrame([*points_left_out(), *submissions()])
+    rows = pd.DataFrame([*points_left_out(), *submissions(), *minutes()])
     parts = dict(iter(rows.groupby("judged", sort=False)))
     parts["larger submissions, batch at least doubled"] = rows[rows["grows"] >= 2]
     table = pd.DataFrame([{"judged": name} | summary(part) for name, part in parts.items()])
