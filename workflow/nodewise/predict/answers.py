@@ -27,7 +27,7 @@ HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
 KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
-_HOUR_S, _LONG_S = 3600.0, 600.0
+_MINUTE_S, _HOUR_S = 60.0, 3600.0
 _MOST = 1e15
 
 
@@ -329,9 +329,16 @@ class Answers:
 
 
 def write_time(seconds: float | None) -> str:
-    """Format a time, from ten minutes on in minutes and hours."""
-    if seconds is None or not _LONG_S <= seconds < np.inf:
+    """Format a time in seconds, from a minute on in minutes, and from an hour on in hours.
+
+    Example:
+        >>> write_time(5.12), write_time(457.2), write_time(7500)
+        ('5.12 s', '7.62 min', '2 h 5 min')
+    """
+    if seconds is None or not _MINUTE_S <= seconds < np.inf:
         return write_number(seconds, "s")
+    if seconds < _HOUR_S:
+        return f"{seconds / _MINUTE_S:.3g} min"
     return write_duration(seconds)
 
 
