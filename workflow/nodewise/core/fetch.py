@@ -6,6 +6,7 @@ pooch downloads into the cache, as `<folder>/<file>`. Files in a mirror are used
 import gzip
 import hashlib
 import logging
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 from typing import Annotated, ClassVar, Literal
 
 from filelock import FileLock
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
@@ -27,10 +28,16 @@ _CHUNK = 2**16
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 
 
+def _web_address(url: str) -> str:
+    if not re.fullmatch(r"https?://[^/@\s]+(/\S*)?", url):
+        raise ValueError("must be an http(s) address without a user name")
+    return url
+
+
 # No leading dot and no slash, so a file stays in its folder and is never hidden.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s]+(/\S*)?$")]  # no user name
+Url = Annotated[str, AfterValidator(_web_address)]
 
 
 class RemoteFile(Frozen):
