@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.fit import interval_of
+from nodewise.predict.fit import DRAWS, interval_of
 from nodewise.predict.forecast_cases import Case
 from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.predict.steps_to_accuracy import fit_counted
@@ -53,13 +53,14 @@ def points_left_out() -> Iterator[dict[str, Any]]:
             ]
             edge = "smallest" if i == 0 else "largest" if i == len(batches) - 1 else "between"
             spread = _MEDIAN * np.log(mine).std() / np.sqrt(len(mine)) if len(mine) > 1 else 0.0
+            found = law.examples([batch], DRAWS)[:, 0]
             yield {
                 "judged": PLACES[edge],
                 "benchmark": name,
                 "measured": mine.median(),
-                "predicted": batch * law.evaluate(batch),
+                "predicted": found[0],
                 "constant": rest.loc[rest["global_batch"] == near, "examples"].median(),
-                **ends(batch * law.draw(batch, 400)[:, 0], spread),
+                **ends(found[1:], spread),
             }
 
 
@@ -75,14 +76,15 @@ def submissions() -> Iterator[dict[str, Any]]:
         for one in larger:
             batch = one["global_batch"]
             runs_of = np.sqrt(1 / first["runs"] + 1 / one["runs"])
+            found = law.examples([batch], DRAWS)[:, 0]
             yield {
                 "judged": "larger submissions",
                 "benchmark": name,
                 "grows": batch / first["global_batch"],
                 "measured": one["samples_to_target"],
-                "predicted": batch * law.evaluate(batch),
+                "predicted": found[0],
                 "constant": first["samples_to_target"],
-                **ends(batch * law.draw(batch, 400)[:, 0], _MEDIAN * spread[name] * runs_of),
+                **ends(found[1:], _MEDIAN * spread[name] * runs_of),
             }
 
 

@@ -48,11 +48,17 @@ def test_options_become_the_fields_of_a_cell(changes, fields):
     assert cell.id.startswith("single_run")
 
 
-def test_two_commands_at_once_measure_two_repeats_beside_earlier_records(tmp_path, monkeypatch):
+def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_free(
+    tmp_path, monkeypatch
+):
     cell = cell_of(options())
     monkeypatch.chdir(tmp_path)
-    make.write([make.record(cell)], single.SINGLE / "records")
-    assert [single.claim_repeat(cell).repeat for _ in range(2)] == [1, 2]
+    with single.claimed_repeat(cell) as first, single.claimed_repeat(cell) as second:
+        assert (first.repeat, second.repeat) == (0, 1)
+        make.write([make.record(first)], single.SINGLE / "records")
+    # The second left its logs and no record, as a killed command does.
+    with single.claimed_repeat(cell) as again:
+        assert again.repeat == 1
 
 
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")

@@ -40,6 +40,11 @@ def test_times_and_costs_are_those_of_whole_machines(tmp_path):
     assert rows["cost"].is_monotonic_increasing
 
 
+def test_at_a_fixed_global_batch_a_device_has_fewer_examples_on_more_machines(tmp_path):
+    rows = compare(tmp_path, "--global-batch", 512)
+    assert (rows["batch_per_device"] == 512 / rows["devices"]).all()
+
+
 def test_a_speed_that_is_given_is_exact_and_a_published_one_scatters(tmp_path):
     rows = compare(tmp_path, machines=MACHINES.replace("pcie4", "")).set_index("machine")
     assert set(rows.loc["mine", "speed"]) == {2.5}

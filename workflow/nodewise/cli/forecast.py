@@ -134,7 +134,9 @@ def forecast_nodes(
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
-        rows = compare_machines(kinds, known, training, counts, job=job, device=device)
+        rows = compare_machines(
+            kinds, known, training, counts, job=job, device=device, global_batch=global_batch
+        )
         if as_json:
             print_json(rows)
         else:

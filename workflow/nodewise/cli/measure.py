@@ -54,6 +54,8 @@ def measure(
     Example: nodewise measure --strategy multi_worker_mirrored --model
     fashion_cnn --nodes 2 --batch 64 --steps 40
     """
+    from contextlib import nullcontext
+
     from nodewise.cli import single
     from nodewise.core.units import counted
     from nodewise.measure.cell import measure as measure_now
@@ -66,10 +68,9 @@ def measure(
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
     single.prepare_data(cell)
     settle_environment()
-    if out is None:
-        cell = single.claim_repeat(cell)
-        out = single.record_of(cell)
-    with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
+    claim = nullcontext(cell) if out else single.claimed_repeat(cell)
+    with claim as cell, share_done(f"{model}, {counted(nodes, 'node')}") as progress:
+        out = out or single.record_of(cell)
         record = measure_now(
             cell,
             single.data_manifest(cell),

@@ -7,7 +7,11 @@ used TensorFlow when it forks its workers.
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, kind_label, write_number
@@ -49,20 +53,19 @@ def _prepare(name: str, out: Path, *options: str) -> None:
         raise SystemExit(done.returncode)
 
 
-def claim_repeat(cell: Cell) -> Cell:
-    """Return the first repeat of the cell that has no record and that no command has begun.
+@contextmanager
+def claimed_repeat(cell: Cell) -> Iterator[Cell]:
+    """Yield the first repeat of the cell that has no record and that no other command measures.
 
-    The folder of its logs claims it, so that two commands at once measure two repeats.
+    A command claims a repeat by a lock, which the kernel frees when the command ends or is killed.
     """
     for repeat in itertools.count():
         one = cell.model_copy(update={"repeat": repeat})
-        if not record_of(one).exists():
-            try:
-                logs_of(one).mkdir(parents=True)
-            except FileExistsError:
-                continue
-            break
-    return one
+        logs_of(one).mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout), FileLock(logs_of(one) / ".claimed", blocking=False):
+            if not record_of(one).exists():
+                yield one
+                return
 
 
 def record_of(cell: Cell) -> Path:

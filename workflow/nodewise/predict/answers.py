@@ -105,10 +105,9 @@ class Job:
 
     def samples_at(self, global_batch: Floats, draws: int) -> Floats:
         """Return the examples of the job by the fit and by draws, (1 + draws, points)."""
-        if self.steps is None:
-            return np.full((1 + draws, len(global_batch)), self.examples or 1.0)
-        drawn = self.steps.draw(global_batch, draws)
-        return np.asarray(global_batch * np.vstack([self.steps.evaluate(global_batch), drawn]))
+        if self.steps is not None:
+            return self.steps.examples(global_batch, draws)
+        return np.full((1 + draws, len(global_batch)), self.examples or 1.0)
 
 
 def check_amount(option: str, value: float | None) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from nodewise.core.errors import UserError
@@ -70,8 +69,7 @@ class Case(BaseModel):
             return found
         batch, counted = self.global_batch, self.samples_to_target
         law = law_like(self.converges_like, ((batch, counted),) if batch and counted else ())
-        drawn = law.draw(asked, len(rates) - 1)[:, 0]
-        samples = asked * np.concatenate([np.atleast_1d(law.evaluate(asked)), drawn])
+        samples = law.examples([asked], len(rates) - 1)[:, 0]
         found |= _with_ends(samples, "samples", "samples_low", "samples_high")
         minutes = samples / rates / 60
         return found | _with_ends(minutes, "minutes", "minutes_low", "minutes_high")

@@ -78,19 +78,20 @@ def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:
     laws, name = published_laws(), converges_like.lower()
     from_file = name.endswith(".json")
     if from_file:
-        law = by_noise(
-            build_tables([], None, noise_scale_paths=[Path(converges_like)])["noise_scale"]
-        )
+        path = Path(converges_like)
+        law = by_noise(build_tables([], None, noise_scale_paths=[path])["noise_scale"])
     elif name in laws:
         law = laws[name]
     else:
-        raise UserError(f"--converges-like {name[:40]}: must be one of {', '.join(laws)}")
+        raise UserError(f"--converges-like {converges_like[:40]}: must be one of {', '.join(laws)}")
     if counts:
         batch, examples = np.array(counts).T
         return law.at_level_of(batch, examples / batch)
     runs = reference_runs()
     if from_file or not runs.loc[runs["benchmark"] == name, "known"].all():
-        raise UserError(f"--converges-like {name}: gives no level; add --samples-to-target")
+        raise UserError(
+            f"--converges-like {converges_like}: gives no level; add --samples-to-target"
+        )
     return law
 
 

@@ -92,6 +92,12 @@ class StepsToAccuracy:
         chosen = all_draws[np.arange(draws) % len(self.draws)]
         return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
 
+    def examples(self, global_batch: ArrayLike, draws: int = 0) -> Floats:
+        """Return the examples at global batches: by the law, then by draws, (1 + draws, points)."""
+        batch = np.asarray(global_batch, dtype=np.float64)
+        steps = np.vstack([self.evaluate(batch), self.draw(batch, draws)])
+        return np.asarray(batch * steps)
+
     def at_level_of(self, global_batch: ArrayLike, steps: ArrayLike) -> Self:
         """Return the law of a training that needed so many steps, with this critical batch.
 

@@ -74,7 +74,7 @@ def _published() -> Iterator[dict[str, Any]]:
     for name, law in sorted(published_laws().items(), key=lambda one: one[1].critical_batch):
         mine = runs[runs["benchmark"] == name]
         ends = np.array([mine["global_batch"].min(), mine["global_batch"].max()])
-        few, many = ends * law.evaluate(ends)
+        few, many = law.examples(ends)[0]
         low, high = law.critical_batch_interval
         yield {
             "model": f"{mine['model'].iloc[0]} ({name})",
