@@ -103,12 +103,6 @@ class Job:
         cost = f"{self.node}-hours" if self.price is None else self.currency
         return {"time": "s", "cost": cost, "energy": "Wh"}
 
-    def samples_at(self, global_batch: Floats, draws: int) -> Floats:
-        """Return the examples of the job by the fit and by draws, (1 + draws, points)."""
-        if self.steps is not None:
-            return self.steps.examples(global_batch, draws)
-        return np.full((1 + draws, len(global_batch)), self.examples or 1.0)
-
 
 def check_amount(option: str, value: float | None) -> None:
     """Check that an option is above 0 and not absurdly large.
@@ -188,7 +182,9 @@ class Answers:
     @cached_property
     def samples(self) -> Floats:
         """Examples of the job; those of a run to a target depend on the global batch."""
-        return self.job.samples_at(self.nodes * self.batch, len(self.step_s) - 1)
+        if self.job.steps is None:
+            return np.full(self.step_s.shape, self.job.examples or 1.0)
+        return self.job.steps.examples(self.nodes * self.batch, len(self.step_s) - 1)
 
     @property
     def cost(self) -> Floats:
@@ -278,7 +274,8 @@ class Answers:
             )
         first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
         if objective == "knee":
-            return f"{first}{self._to_target(best.at) if self.job.steps else self._gain(best.at)}."
+            steps = self.job.steps
+            return f"{first}{self._to_target(best.at, steps) if steps else self._gain(best.at)}."
         chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
         told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
         return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
@@ -301,7 +298,7 @@ class Answers:
         price = float(self.nodes[at]) / faster
         return f": {faster:.1f} times as fast for {price:.1f} times the price; {adds}"
 
-    def _to_target(self, at: int) -> str:
+    def _to_target(self, at: int, steps: StepsToAccuracy) -> str:
         """Say how soon the knee and twice its nodes reach the target, and what the batch costs."""
         reach = "reaches" if self.nodes[at] == 1 else "reach"
         told = f" {reach} the target in {self.write('time', at)}"
@@ -312,7 +309,7 @@ class Answers:
             told += f", {more} for {price:.2g} times the price"
         if np.ptp(self.batch * self.nodes) > 0:  # the global batch grows
             batch = float(self.nodes[at] * self.batch[at])
-            one, two = self.job.samples_at(np.array([batch, 2 * batch]), 0)[0]
+            one, two = steps.examples([batch, 2 * batch])[0]
             extra = write_percent(two / one - 1)
             told += f"; twice the batch of {batch:,.6g} needs {extra} more examples"
         return told
