@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -27,6 +29,32 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_json_has_no_nan(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "x.json", float("nan"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from nodewise.core.files import atomic
+
+with atomic(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    print("writing", flush=True)
+    if sys.stdin.readline() == "end\\n":
+        temporary.write_text("whole")
+"""
+
+
+def test_a_killed_writer_leaves_the_old_file_as_it_was(tmp_path):
+    path = tmp_path / "record.json"
+    write_text(path, "old")
+    run = [sys.executable, "-c", WRITER, path]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        writer.kill()
+    assert path.read_text() == "old"
+    assert list(tmp_path.glob("*.json")) == [path]
+    write_text(path, "new")
+    assert path.read_text() == "new"
 
 
 def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import make_records as make
 from mistakes import user_error
+from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
@@ -93,3 +96,15 @@ def test_every_committed_file_is_accepted(study):
             read_json(Manifest, path)
         else:
             assert read_record(path).status == "ok"
+
+
+@given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_record_is_refused_in_one_line_or_still_a_record(tmp_path_factory, noise, place):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    text = json.dumps(TREE).encode()
+    path.write_bytes(text[:place] + noise + text[place + len(noise) :])
+    try:
+        assert isinstance(read_record(path), Record)
+    except UserError as error:
+        assert "\n" not in str(error)
