@@ -7,7 +7,7 @@ import make_records
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
-from rendering import Texts, draw_all, render
+from rendering import Texts, render
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,6 @@ def docs(tmp_path_factory):
     ):
         paths.append(folder / f"{len(paths)}.json")
         paths[-1].write_text(json_text(made))
-    draw_all(folder, calibration_paths=paths)
     return render(folder, calibration_paths=paths)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import make_records as make
 from nodewise.results import published, queries
-from rendering import Texts, draw_all, render
+from rendering import Texts, render
 
 
 def test_every_study_has_a_page_with_printed_numbers_beside_ours(study):
@@ -29,7 +29,6 @@ def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
         for nodes in (1, 2, 3)
     ]
     make.write_study(tmp_path, [make.record(cell) for cell in cells], printed, published.runs())
-    draw_all(tmp_path)
     page = Texts((render(tmp_path) / "studies/ntua.md").read_text()).text
     for number in range(16, 29):
         assert f"igure {number}" in page, number

@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import evidence
+from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
-from nodewise.report.page_figure import PageFigure
 from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
 
 PAYS = [
@@ -46,7 +46,7 @@ class Finding:
     answer: Markup = field(default_factory=Markup)
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: Sequence[Column] = ()
-    figures: Sequence[PageFigure] = ()
+    figures: Sequence[Chart] = ()
     cells: Sequence[str] = ()
     limits: Sequence[Markup] = ()
 
@@ -83,7 +83,7 @@ def complete(study: ReportContext, finding: Finding) -> dict[str, Any]:
     return shown | {"numbers": table(rows, finding.columns), "evidence": pages}
 
 
-def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[PageFigure]:
+def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Chart]:
     """Return the figure that shows a point, in a list; empty if there is none.
 
     Args:

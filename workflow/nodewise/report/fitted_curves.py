@@ -176,7 +176,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
             }
             for row in best.to_dict("records")
         ],
-        "figures": study.pick("reach", "fit", curve=curve),
+        "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
         "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),

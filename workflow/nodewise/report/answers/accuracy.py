@@ -69,7 +69,7 @@ def accuracy_cost(study: ReportContext) -> Finding:
             )
         )
     worst = ours.sort_values("change", kind="stable").iloc[0]
-    figures = figures_of(study, worst, "accuracy-by-epoch", "accuracy")
+    figures = figures_of(study, worst, "epochs", "accuracy")
     if figures and worst["of"] == "test":
         limits.append(text("The figure shows training accuracy, the answer test accuracy."))
     cells = sorted(set(ours["cell_id"]) - {""})[:4]

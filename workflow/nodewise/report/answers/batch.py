@@ -49,7 +49,7 @@ def which_batch(study: ReportContext) -> Finding:
             "an epoch."
         ),
     ]
-    figures = figures_of(study, large, "batches", "speedup", "time")
+    figures = figures_of(study, large, "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]
     return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
 

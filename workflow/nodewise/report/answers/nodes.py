@@ -42,7 +42,7 @@ def nodes_pay(study: ReportContext) -> Finding:
         DEVICES,
         *wide_intervals(study, counting),
     ]
-    shown = figures_of(study, best, "speedup", "ways", "time")
+    shown = figures_of(study, best, "speedup", "strategies", "time")
     cells = [best["cell_id"], best["cell_id_one"]]
     return replace(asked, answer=answer, figures=shown, cells=cells, limits=limits)
 

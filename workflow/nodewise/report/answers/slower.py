@@ -65,7 +65,7 @@ def why_slower(study: ReportContext) -> Finding:
         text(f" At {untold} more, the parts are unknown or not trusted." if untold else ""),
     )
     middle = of_part.sort_values("largest_share", kind="stable").iloc[len(of_part) // 2]
-    figures = figures_of(study, middle, "split", "ways-parts")
+    figures = figures_of(study, middle, "parts")
     limits = [
         text(
             "Parts are not trusted where they add up to far more than the step, nor where steps "

@@ -49,7 +49,7 @@ def which_strategy(study: ReportContext) -> Finding:
         ),
         devices or DEVICES,
     ]
-    figures = figures_of(study, best, "ways", "ways-parts")
+    figures = figures_of(study, best, "strategies", "parts")
     cells = [best["cell_id"], last["cell_id"]]
     compared = rows[(rows[SIDE_BY_SIDE] == best[SIDE_BY_SIDE]).all(axis=1)]
     return replace(

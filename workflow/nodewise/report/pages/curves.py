@@ -136,7 +136,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
         if len(points)
         else None,
-        "figures": study.pick("split", **of),
+        "figures": study.pick("parts", **of),
         "fitted": fitted,
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "records": _records(cells, path),

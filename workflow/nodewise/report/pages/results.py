@@ -7,10 +7,10 @@ import pandas as pd
 
 from nodewise.report import figures
 from nodewise.report.addresses import model_page
+from nodewise.report.charts import part_charts
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug
 from nodewise.report.page import Page
-from nodewise.report.page_figure import part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,
@@ -76,18 +76,12 @@ def pages(study: ReportContext) -> Iterator[Page]:
 def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
     done = cells[cells["status"] == "ok"]
     own = {"model": model, "dataset": dataset}
-    compared = {one.of["experiment"] for one in study.pick("ways", **own)}
     sections = []
     for title, names in figures.sections().items():
-        shown = [
-            one
-            for one in study.pick(*names, **own)
-            if one.kinds != ["published"]
-            and not (one.figure == "split" and one.of["experiment"] in compared)
-        ]
+        shown = [one for one in study.pick(*names, **own) if one.kinds != ["published"]]
         shown.sort(key=lambda one: list(one.of.values()))  # keep those of one experiment together
         if shown:
-            first, more = part_figures(shown)
+            first, more = part_charts(shown)
             section = {"title": title, "anchor": slug(title), "figures": first}
             sections.append(section | {"more": more})
     curves = with_labels(study.tables["curves"])
