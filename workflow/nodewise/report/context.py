@@ -19,13 +19,14 @@ from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict.fit_file import FitFile, read_fit
 from nodewise.predict.study import read_overhead
+from nodewise.report import evidence
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
 from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
-from nodewise.results import queries
+from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.manifest import MANIFEST, Manifest
@@ -82,6 +83,15 @@ class ReportContext:
             page=list(map(curve_page, cells["model"], cells["strategy"])),
             record=list(map(record_file, cells["cell_id"])),
         )
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """All points on several nodes beside one node, from `comparisons.on_several_nodes`.
+
+        The column `lacks` says what each lacks to count as evidence; it is empty if it counts.
+        """
+        rows = comparisons.on_several_nodes(self.tables["curves"])
+        return evidence.check_times(rows, self.tables, other="_one")
 
     @cached_property
     def results_pages(self) -> dict[tuple[str, str], str]:
