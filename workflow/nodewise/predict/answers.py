@@ -263,8 +263,7 @@ class Answers:
             columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
         kind = np.where(self.far, "extrapolated", np.where(self.measured, *self.kinds))
         table = pd.DataFrame(columns).assign(chance=self.chance, kind=kind, extrapolated=self.far)
-        ends = {"": "", "_low": "_high", "_high": "_low"}
-        for end, other in ends.items():
+        for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
             table[f"samples_per_s{end}"] = table["global_batch"] / table[f"step_s{other}"]
         table.loc[:, [name for name in table if str(name).startswith(self.job.unknown)]] = np.nan
         return table
