@@ -123,6 +123,7 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=html.badge,
+        data=html.data,
         chart_table=lambda shown: shown.table(study.words),
         counted=counted,
         number=html.number,
