@@ -123,7 +123,6 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=html.badge,
-        data=html.data,
         chart_table=lambda shown: shown.table(study.words),
         counted=counted,
         data=html.data,
