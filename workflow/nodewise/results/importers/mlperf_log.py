@@ -1,7 +1,7 @@
 """Import logs of MLPerf training, which have lines `:::MLLOG {…}`.
 
-Epochs are repeats, without the first of several. Without epochs, the whole run to the target quality
-is used, if it got there. Times are from start to stop and include evaluations in between.
+Epochs are repeats, without the first of several. Without epochs, the whole run to the target
+quality is used, if it got there. Times are from start to stop and include evaluations in between.
 
 Source: https://github.com/mlcommons/logging
 """
