@@ -126,6 +126,8 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
         badge=html.badge,
         chart_table=lambda shown: shown.table(study.words),
         counted=counted,
+        data=html.data,
+        interval=html.interval,
         number=html.number,
         script_json=html.script_json,
         slug=slug,
