@@ -8,8 +8,6 @@ Where to find what:
 - Pages: each is registered by a module of `pages/`, which makes its context from a `ReportContext`
   (`context.py`). Its template is in `site/templates`. `render.py` writes all pages as Markdown, and
   `site.py` runs MkDocs on them.
-- Answers of the page Findings: each is registered by a module of `answers/`. `finding.py` defines
-  what an answer consists of.
 - Evidence: `evidence.py` decides which comparisons count, and says what has to be measured if none
   does. `claims.py` uses it to judge the claims of published studies, from comparisons that the
   rules in `claim_rules/` make.

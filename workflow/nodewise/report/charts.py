@@ -50,7 +50,8 @@ class Chart:
 
     Attributes:
         declared: the figure.
-        of: the values of the columns that selected its rows, name -> value.
+        of: the values of the columns that selected its rows, name -> value. An empty value is left
+            out: the chart compares several.
         data: its rows, with names of models, strategies and the like.
         titled: the same rows with titles instead of names.
         where: titles of what all its rows have in common, for the subtitle.
@@ -70,7 +71,7 @@ class Chart:
     @property
     def name(self) -> str:
         """The name of the chart's files, without their endings."""
-        of = [self.of["curve"]] if "curve" in self.of else [*filter(None, self.of.values())]
+        of = [self.of["curve"]] if "curve" in self.of else [*self.of.values()]
         return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
 
     @property
@@ -95,13 +96,18 @@ class Chart:
         """How to read the chart: its own words, and the looks of its points."""
         return " ".join(filter(None, [self.declared.caption, *_looks(self.declared, self.titled)]))
 
+    def shows(self, column: str, value: str) -> bool:
+        """Return whether its rows have this value of a column of `each`, or compare several."""
+        compares = column in self.declared.each and column not in self.of
+        return compares or self.of.get(column) == value
+
     @property
     def cells(self) -> str:
         """The URL query that makes the list of cells show the cells of this chart.
 
         Empty if its numbers do not come from our own cells, or its data are not all of one model.
         """
-        of = {name: self.of[axis] for name, axis in _CELLS.items() if self.of.get(axis)}
+        of = {name: self.of[axis] for name, axis in _CELLS.items() if axis in self.of}
         return urlencode(of) if "model" in of and _OURS & {*map(base_kind, self.kinds)} else ""
 
     @cached_property
@@ -179,10 +185,10 @@ def charts_of(
     if rows.empty:
         return
     for key, part in rows.groupby([*declared.each], sort=True):
-        of = {name: str(value) for name, value in zip(declared.each, key, strict=True)}
+        of = {name: str(value) for name, value in zip(declared.each, key, strict=True) if value}
         data = part.reset_index(drop=True)
         titled = with_titles(data)
-        shared = [name for name in ("experiment", "line", "strategy") if of.get(name)]
+        shared = [name for name in ("experiment", "line", "strategy") if name in of]
         yield Chart(declared, of, data, titled, [str(titled[name].iloc[0]) for name in shared])
 
 

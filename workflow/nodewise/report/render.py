@@ -30,6 +30,7 @@ from nodewise.report.laws_js import laws_script
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.peers import FILE as PEERS
+from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
 
@@ -136,12 +137,15 @@ def _environment(
         show=show,
         chart_table=lambda chart: chart.table(study.words),
         counted=counted,
+        data=html.data,
+        interval=html.interval,
         number=html.number,
         script_json=html.script_json,
         slug=slug,
         law_formula=law_formula,
         law_source=law_source,
         front_matter_text=html.front_matter_text,
+        table_style=table_style,
     )
     return environment
 

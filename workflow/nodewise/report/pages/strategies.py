@@ -56,8 +56,8 @@ _AT = [
 ]
 _OPTIONS = Column("chosen", "Options", wide=True)
 _POINT = [
-    EXPERIMENT,
     MODEL,
+    EXPERIMENT,
     STRATEGY,
     _OPTIONS,
     NODE,
@@ -221,8 +221,8 @@ def _figures(study: ReportContext, cells: pd.DataFrame) -> list[Chart]:
     Cells and figures are matched by the names that the study gives to strategies.
     """
     ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
-    shown = study.pick("parts")
-    return [one for one in shown if (one.of["experiment"], one.of["line"]) in ours]
+    charts = [study.pick("parts", experiment=one, line=line) for one, line in sorted(ours)]
+    return list({chart.name: chart for of in charts for chart in of}.values())
 
 
 def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
