@@ -8,11 +8,10 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
-from nodewise.predict.fit_queries import coefficients_of
 from nodewise.report import evidence
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves, coefficients, disambiguate
+from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -138,7 +137,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, with_kinds_in_heads(points, _POINTS)) if len(points) else None,
         "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("split", **of)],
-        "fits": [coefficients(coefficients_of(study.overhead["fits"], key)) for key in keys],
+        "fitted": [fitted_curve(curves, key) for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "records": _records(cells, path),
         "command": record.provenance.command,
@@ -162,7 +161,7 @@ def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
             "anchor": slug(f"{source} {key}"),
             "kinds": [badge(source)],
             "figures": study.pick("fit", curve=key),
-            "fits": [coefficients(coefficients_of(study.overhead["fits"], key))],
+            "fitted": [fitted_curve(curves, key)],
             "lost": [],
             "origin": [],
         }
