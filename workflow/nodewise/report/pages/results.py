@@ -38,8 +38,8 @@ from nodewise.report.tables import (
 from nodewise.results.queries import with_labels
 
 _CURVES = [
-    EXPERIMENT,
     STRATEGY,
+    EXPERIMENT,
     BATCH,
     NODES,
     NODE,
