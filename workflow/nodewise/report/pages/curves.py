@@ -66,7 +66,6 @@ _RECORDS = [
     FLAGS,
     Column("record", "Record"),
 ]
-_OF_ACCURACY = ("test_accuracy", "accuracy_label")
 
 
 @page("curves")
@@ -134,7 +133,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
-        "points": table(points, with_kinds_in_heads(points, _POINTS)) if len(points) else None,
+        "points": table(points, _POINTS) if len(points) else None,
         "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("split", **of)],
         "fitted": [fitted_curve(curves, key) for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
@@ -193,9 +192,7 @@ def _records(cells: pd.DataFrame, path: str) -> Table:
         started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
         record=[link.format(up + record) for record in rows["record"]],
     )
-    no_accuracy = rows["test_accuracy"].isna().all()
-    columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
-    return table(rows, columns)
+    return table(rows, _RECORDS)
 
 
 def _input(cell: Cell) -> str:

@@ -33,7 +33,6 @@ from nodewise.report.tables import (
     STRATEGY,
     Table,
     table,
-    with_kinds_in_heads,
 )
 from nodewise.results.queries import with_labels
 
@@ -94,7 +93,7 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         "gaps": study.with_titles(cells[cells["status"] != "ok"]).to_dict("records"),
         "figures": figures,
         "strategies": _best(study, rows, cells),
-        "curves": table(titled, with_kinds_in_heads(titled, _CURVES)) if len(curves) else None,
+        "curves": table(titled, _CURVES) if len(curves) else None,
     }
 
 
