@@ -89,8 +89,8 @@ def _verdict(examined: Sequence[tuple[Calibration, Findings]]) -> dict[str, Any]
     rates = pd.concat([found.links["error"].abs() for _, found in examined])
     verdict = {
         "met": share <= SHARE_WITHIN and bool((rates <= RATE_WITHIN).all()),
-        "share": f"{100 * share:.2g} %",
-        "rate": f"{100 * rates.max():.2g} %" if len(rates) else None,
+        "share": f"{100 * share:.2g}\u00a0%",
+        "rate": f"{100 * rates.max():.2g}\u00a0%" if len(rates) else None,
     }
     rings = [
         against_wire(one, found.all_reduces["ring"].times)
