@@ -6,10 +6,8 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.predict import fit_queries
-from nodewise.predict.published_convergence import published_laws
 from nodewise.predict.study import read_overhead
 from nodewise.results.importers import import_for_study
-from nodewise.results.published import read
 from rendering import Texts
 
 
@@ -24,16 +22,6 @@ def test_the_answers_come_first_and_are_those_of_the_table(study):
     said = [answer for answer in optima["answer"] if answer and answer in page]
     assert len(said) >= 3  # for measured and for published curves
     assert page.index(said[0]) < page.index("How it is calculated")
-
-
-def test_published_critical_batches_stand_beside_our_own_with_how_far_off_the_law_was(study):
-    html = (study / "docs/time-to-accuracy.md").read_text()
-    for law in published_laws().values():
-        assert f'<data value="{law.critical_batch:.6g}">' in html
-    for row in read("convergence/judged").to_dict("records"):
-        assert f'<data value="{row["median"]:.6g}">' in html
-    own = read_overhead(study / "overhead")["steps_to_accuracy"]
-    assert all(reason in text_of(study, "time-to-accuracy.md") for reason in own["missing"])
 
 
 def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(study):
