@@ -25,6 +25,7 @@ from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
+from nodewise.study.config import read_config
 from rendering import Texts, render
 
 CONFIG = Path("config/study.yaml")
@@ -117,6 +118,17 @@ def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
         assert f'href="../../records/{cell_id}.json"' in page.read_text()
         record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
         assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+
+
+def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
+    cells = pd.read_parquet(study / "tables" / "cells.parquet")
+    left_out = cells["experiment"].iloc[0]
+    config = read_config(CONFIG).model_copy(update={"left_out": [left_out]})
+    monkeypatch.setattr("nodewise.report.context.read_config", lambda path: config)
+    context = read_context(CONFIG, study)
+    assert set(context.cells["experiment"]) == set(cells["experiment"]) - {left_out}
+    assert left_out not in set(context.overhead["predictions"]["experiment"])
+    assert set(context.records) == set(cells["cell_id"])
 
 
 @pytest.mark.slow

@@ -278,13 +278,15 @@ def read_context(
     """
     config, tables = read_config(config_path), read_tables(results / "tables")
     folders = [Path(folder) for folder in config.records] or [results / "records"]
+    records = _read_records(tables["cells"]["cell_id"], folders)
+    tables = _without(tables, config.left_out)
     trained = set(tables["cells"]["model"])
     return ReportContext(
         config=config,
         tables=tables,
-        records=_read_records(tables["cells"]["cell_id"], folders),
+        records=records,
         datasets=read_registry(DATASETS),
-        overhead=read_overhead(results / "overhead"),
+        overhead=_without(read_overhead(results / "overhead"), config.left_out),
         fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
@@ -292,6 +294,14 @@ def read_context(
         changes=read_changes(results / CHANGES),
         manifests=[read_json(Manifest, file) for file in config.beside_records(MANIFEST)],
     )
+
+
+def _without(tables: queries.Tables, experiments: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the tables without the rows of these experiments."""
+    return {
+        name: rows[~rows["experiment"].isin(experiments)] if "experiment" in rows else rows
+        for name, rows in tables.items()
+    }
 
 
 def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str, Record]:

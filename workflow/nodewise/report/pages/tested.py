@@ -95,7 +95,7 @@ def _of_curves(curves: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _best_rule(curves: pd.DataFrame) -> dict[str, Any]:
     """Return the simple rule with the least median error."""
-    wrong = np.expm1(curves[_RULES].abs())
+    wrong = curves[_RULES].abs().apply(np.expm1)
     name = str(wrong.median().idxmin())
     return {"name": name, "median": wrong[name].median(), "p90": wrong[name].quantile(0.9)}
 
