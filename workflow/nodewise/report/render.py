@@ -29,6 +29,7 @@ from nodewise.report.laws_js import laws_script
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.peers import FILE as PEERS
+from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
 
@@ -133,6 +134,7 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
         law_formula=law_formula,
         law_source=law_source,
         front_matter_text=html.front_matter_text,
+        table_style=table_style,
     )
     return environment
 
