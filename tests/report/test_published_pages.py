@@ -198,7 +198,7 @@ def test_published_critical_batches_stand_beside_our_own_with_how_far_off_the_la
         assert f'<data value="{law.critical_batch:.6g}">' in html
     judged = published.read("convergence/judged")
     for row in judged.to_dict("records"):
-        assert f'<data value="{row["median"]:.6g}">' in html
+        assert f'<data value="{row["median"]:.6g}"' in html
     worst = judged.loc[judged["median"].idxmax(), "judged"]
     assert Path(study / "docs/time-to-accuracy.md").is_file() and worst in html
 

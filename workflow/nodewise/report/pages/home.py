@@ -33,9 +33,9 @@ _JUDGED = [
     Column("link", "Devices connected by"),
     Column("points", "Forecasts"),
     Column("publishers", "Publishers"),
-    Column("median", "Half are within", "share", "predicted"),
-    Column("p90", "Nine in ten are within", "share", "predicted"),
-    Column("covered", "Inside the stated range", "share", "predicted"),
+    Column("median", "Half are within", "share", "error"),
+    Column("p90", "Nine in ten are within", "share", "error"),
+    Column("covered", "Inside the stated range", "share", "error"),
 ]
 _PLACES = {"all": "any of these", "within a node": "links within one machine"}
 

@@ -26,9 +26,9 @@ from nodewise.results import published
 _MISSES = 10
 _FEW = 10  # points; links with fewer are not listed
 _ERRORS = [
-    Column("median", "Half are within", "share", "predicted"),
-    Column("p90", "Nine in ten are within", "share", "predicted"),
-    Column("covered", "Inside the stated range", "share", "predicted"),
+    Column("median", "Half are within", "share", "error"),
+    Column("p90", "Nine in ten are within", "share", "error"),
+    Column("covered", "Inside the stated range", "share", "error"),
 ]
 _LINKS = [Column("link", "Devices connected by"), Column("points", "Points"), *_ERRORS]
 _ROWS = [
@@ -39,7 +39,7 @@ _ROWS = [
     Column("devices", "Predicted"),
     Column("measured", "Measured"),
     Column("predicted", "Predicted, range"),
-    Column("off", "Off by", "share", "predicted"),
+    Column("off", "Off by", "share", "error"),
 ]
 _RULES = ["same efficiency", "last slope", "half the last slope", "straight line of time"]
 

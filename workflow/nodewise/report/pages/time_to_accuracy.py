@@ -42,11 +42,11 @@ _STEPS = [
 _JUDGED = [
     Column("judged", "Predicted", wide=True),
     Column("points", "Points"),
-    Column("median", "Half are within", "share", "predicted"),
-    Column("p90", "Nine in ten are within", "share", "predicted"),
-    Column("constant_median", "With constant examples: half", "share", "predicted"),
-    Column("constant_p90", "Nine in ten", "share", "predicted"),
-    Column("covered", "Inside the stated range", "share", "predicted"),
+    Column("median", "Half are within", "share", "error"),
+    Column("p90", "Nine in ten are within", "share", "error"),
+    Column("constant_median", "With constant examples: half", "share", "error"),
+    Column("constant_p90", "Nine in ten", "share", "error"),
+    Column("covered", "Inside the stated range", "share", "error"),
 ]
 _EXAMPLE = [
     Column("devices", "Devices"),
