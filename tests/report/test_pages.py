@@ -20,6 +20,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import KINDS
 from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
+from nodewise.report.addresses import curve_page
 from nodewise.report.context import read_context
 from nodewise.report.html import number, slug
 from nodewise.report.page_figure import PageFigure, read_figure
@@ -114,11 +115,11 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
 def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     for cell_id in cells["cell_id"]:
-        _, model, way = cell_id.split("/")[:3]
-        page = study / "docs/curves" / slug(model) / f"{slug(way)}.md"
-        assert f'href="../../records/{cell_id}.json"' in page.read_text()
-        record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
-        assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+        record = json.loads((study / "docs" / "records" / f"{cell_id}.json").read_text())["cell"]
+        page = study / "docs" / curve_page(record["model"], record["strategy"])
+        link = f'href="../../records/{cell_id}.json"'
+        assert link in page.with_suffix(".md").read_text()
+        assert record["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
 
 
 def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
