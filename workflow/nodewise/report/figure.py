@@ -68,8 +68,6 @@ class Figure:
         units: the units of other columns that the title tells, as in `write_number`.
         caption: how to read one chart, in a sentence; may be empty.
         reading: how to read all its charts, for the page that explains charts.
-        section: the heading under which pages of results show it; empty if they do not.
-        order: its place on pages of results; lower numbers come first.
     """
 
     name: str
@@ -91,8 +89,6 @@ class Figure:
     units: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
     reading: str = ""
-    section: str = ""
-    order: int = 0
 
     @property
     def value(self) -> Axis:

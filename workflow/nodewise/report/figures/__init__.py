@@ -50,17 +50,3 @@ def figure(name: str, **declared: Any) -> Callable[[Rows], Rows]:  # noqa: ANN40
         return rows
 
     return register
-
-
-def by_order() -> list[str]:
-    """Return the names of all figures, in the order in which pages show them."""
-    return sorted(FIGURES, key=lambda name: (FIGURES[name].order, name))
-
-
-def sections() -> dict[str, list[str]]:
-    """Return the names of the figures under each heading of the pages of results, in order."""
-    found: dict[str, list[str]] = {}
-    for name in by_order():
-        if FIGURES[name].section:
-            found.setdefault(FIGURES[name].section, []).append(name)
-    return found

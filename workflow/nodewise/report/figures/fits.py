@@ -34,7 +34,6 @@ _FORMULA, _FORESEEN = "by the formulas", "foreseen by the study"
         "Throughput against what the formula gives for one node, at the same batch per worker. The "
         "line is the formula, dashed where it predicts, shaded its interval. Points were measured."
     ),
-    order=80,
 )
 def fit(study: ReportContext) -> pd.DataFrame:
     """Return the speed-ups of the formula with their intervals, and of the measured points.
@@ -100,7 +99,6 @@ def fit(study: ReportContext) -> pd.DataFrame:
         "In the node's own time. Points are the median over launches. Lines are the formula fitted "
         "to all points."
     ),
-    order=100,
 )
 def all_reduces(study: ReportContext) -> pd.DataFrame:
     """Return the times of all-reduces in calibrations, as measured and by the formula."""
@@ -146,7 +144,6 @@ def all_reduces(study: ReportContext) -> pd.DataFrame:
         "Each model at the batch at which the study saved most on its largest number of nodes. "
         "The mean over the models is by the formulas that were fitted to the study's times."
     ),
-    order=90,
 )
 def savings(study: ReportContext) -> pd.DataFrame:
     """Return the share of the training time that more nodes save, by model and as a mean."""
@@ -195,7 +192,6 @@ def savings(study: ReportContext) -> pd.DataFrame:
         "Operations of training one example, for each byte of a gradient. The more a model "
         "computes for each byte, the less communication weighs."
     ),
-    order=110,
 )
 def models(study: ReportContext) -> pd.DataFrame:
     """Return what each model computes and communicates, from its description."""

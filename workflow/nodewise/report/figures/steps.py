@@ -34,8 +34,6 @@ _BAR = [*_rows.LINE, "strategy", "batch_per_worker", "nodes"]
         "The fastest strategy stands uppermost. The batch per worker is the same everywhere: more "
         "nodes make larger steps."
     ),
-    section="Strategies compared",
-    order=50,
 )
 def strategies(study: ReportContext) -> pd.DataFrame:
     """Return the throughput of experiments that compare strategies, the fastest first."""
@@ -76,8 +74,6 @@ def strategies(study: ReportContext) -> pd.DataFrame:
         "from computing counts as compute. Splitting a step takes time, so the parts are scaled: "
         "together they are as long as the median step."
     ),
-    section="Where the time goes",
-    order=60,
 )
 def parts(study: ReportContext) -> pd.DataFrame:
     """Return the parts of steps: by nodes, or of an experiment on strategies by strategy."""

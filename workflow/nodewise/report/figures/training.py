@@ -45,8 +45,6 @@ _DISTINCTIONS: list[list[str]] = [
         "scaling: n nodes are n times as fast as one. Below one, one node is faster. Only points "
         "that count as evidence have an interval."
     ),
-    section="Speed-up",
-    order=30,
 )
 def speedup(study: ReportContext) -> pd.DataFrame:
     """Return the speed-ups of experiments that no chart of strategies shows."""
@@ -79,8 +77,6 @@ def speedup(study: ReportContext) -> pd.DataFrame:
         "its step time (median over launches) times the number of steps of the training. Times of "
         "emulated nodes are the node's own, as if it had a whole core."
     ),
-    section="Training time",
-    order=10,
 )
 def time(study: ReportContext) -> pd.DataFrame:
     """Return training times, ours and published, without experiments that compare strategies."""
@@ -115,8 +111,6 @@ def time(study: ReportContext) -> pd.DataFrame:
         "More nodes make fewer, larger steps of the same epoch. Points are the median over "
         "launches."
     ),
-    section="Training accuracy",
-    order=20,
 )
 def accuracy(study: ReportContext) -> pd.DataFrame:
     """Return training accuracies, ours and published."""
@@ -192,8 +186,6 @@ def _named(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
         "The mean accuracy over the epoch, taken while the weights were still changing. Lines are "
         "the median over launches."
     ),
-    section="Accuracy by epoch",
-    order=40,
 )
 def epochs(study: ReportContext) -> pd.DataFrame:
     """Return the training accuracy of each epoch, of the cells that trained whole epochs."""
