@@ -185,7 +185,7 @@ def savings(study: ReportContext) -> pd.DataFrame:
     mark="point",
     x=Axis("flops_per_byte", "FLOP per byte of a gradient, at a batch of one", "log", "FLOP/B"),
     y=Axis("model", "", "names"),
-    title=["{model} computes {flops_per_byte} sent, {model_first} {flops_per_byte_first}"],
+    title=["{model} computes {flops_per_byte}, {model_first} {flops_per_byte_first}"],
     rank=["flops_per_byte"],
     caption="A batch of b examples raises every model by the factor b.",
     reading=(
