@@ -1,9 +1,10 @@
 """Figures of what others published: how models scale, how far off predictions were, batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from nodewise.predict.fit import interval_of
 from nodewise.predict.published_convergence import published_laws, reference_runs
@@ -112,7 +113,7 @@ def samples(study: ReportContext) -> pd.DataFrame:
     """Return the examples to a target: of published models with many batches, and of our own."""
     runs = reference_runs()
     batches = runs[runs["known"]].groupby("benchmark")["global_batch"].nunique()
-    parts = []
+    parts: list[pd.DataFrame] = []
     for name in batches.sort_values(ascending=False, kind="stable").index[:_MOST_MODELS]:
         of = runs[runs["benchmark"] == name]
         counts = of.groupby("global_batch")["examples"].median()
@@ -145,8 +146,6 @@ def _of_model(
         yield _rows(model, "critical batch", "fitted", [critical], [2.0])
 
 
-def _rows(
-    model: str, point: str, kind: str, batch: Sequence[float], examples: Sequence[float]
-) -> pd.DataFrame:
+def _rows(model: str, point: str, kind: str, batch: ArrayLike, examples: ArrayLike) -> pd.DataFrame:
     rows = {"model": model, "point": point, "role": "", "kind": kind}
     return pd.DataFrame({"global_batch": batch, "against_least": examples}).assign(**rows)
