@@ -172,7 +172,8 @@ def charts_of(
     """
     if rows.empty:
         return
-    for key, part in rows.groupby([*declared.each], sort=True):
+    groups = rows.groupby([*declared.each], sort=True) if declared.each else [((), rows)]
+    for key, part in groups:
         of = {name: str(value) for name, value in zip(declared.each, key, strict=True) if value}
         data = part.reset_index(drop=True)
         titled = with_titles(data)

@@ -22,8 +22,8 @@ _LEFT, _GAP = 74, 12  # pixels left of panels and between them, as in charts.js
 Spec = dict[str, Any]
 _NAME_LETTERS = 24  # most letters of a line of a name beside an axis
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
-_LINES = ["fitted", "predicted"]  # roles
-_IS_LINE = f"indexof({_LINES}, datum.role) >= 0"
+_ROLES = {"fitted": [1, 0], "predicted": [5, 4]}  # of lines, with their dashes
+_IS_LINE = f"indexof({[*_ROLES]}, datum.role) >= 0"
 _FORMATS = {"share": ".0%", "/s": "~s", "B": "~s", "FLOP": "~s", "FLOP/B": "~s"}
 # points that differ in one of these are not joined
 _APART = ["kind", "experiment", "cluster", "machine", "line", "strategy", "role"]
@@ -60,6 +60,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
             "columns": min(len(panels), 2 if names else 3),
             "spacing": {"row": 20, "column": _GAP},
             "spec": plot,
+            "resolve": {"scale": {"x": "independent" if figure.free else "shared"}},
         }
         data = data.assign(panel=data[facet].map(panels))
     return {
@@ -251,7 +252,8 @@ class _Layers:
         """Return the dashes of lines: by role if there are roles, else by colour."""
         if not self.roles:
             return self._coloured("strokeDash")
-        scale = {"domain": _LINES, "range": [[1, 0], [5, 4]]}
+        roles = [role for role in _ROLES if (self.data["role"] == role).any()]
+        scale = {"domain": roles, "range": [_ROLES[role] for role in roles]}
         legend = {"symbolType": "stroke", "symbolSize": 600}
         return {"strokeDash": _name("role") | {"title": None, "scale": scale, "legend": legend}}
 

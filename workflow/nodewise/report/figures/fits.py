@@ -180,7 +180,7 @@ def savings(study: ReportContext) -> pd.DataFrame:
 
 @figure(
     "models",
-    each=["all"],
+    each=[],
     plots="What a model computes for each byte that it sends",
     mark="point",
     x=Axis("flops_per_byte", "FLOP per byte of a gradient, at a batch of one", "log", "FLOP/B"),
@@ -197,7 +197,6 @@ def models(study: ReportContext) -> pd.DataFrame:
     """Return what each model computes and communicates, from its description."""
     rows = pd.DataFrame(
         {
-            "all": "models",
             "model": name,
             "kind": "counted",
             "payload_bytes": one.payload_bytes,
