@@ -35,14 +35,14 @@ def docs(study):
 def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
     page = (docs / "models/fashion-cnn.md").read_text()
     described = make.fashion_cnn()
-    assert f'<data value="{described.payload_bytes:.6g}">' in page
-    assert f'<data value="{described.flops_per_payload_byte:.6g}">' in page
+    assert f'<data value="{described.payload_bytes:.6g}"' in page
+    assert f'<data value="{described.flops_per_payload_byte:.6g}"' in page
     assert page.count("<tr>") > len(described.layers)
     assert json.loads((docs / "models/fashion_cnn.json").read_text()) == described.model_dump(
         mode="json"
     )
     for size in (described.memory.optimizer_bytes, *described.memory.measured.values()):
-        assert f'<data value="{size:.6g}">' in page
+        assert f'<data value="{size:.6g}"' in page
 
 
 @pytest.mark.slow

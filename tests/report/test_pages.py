@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 import make_records as make
 from nodewise.core.errors import UserError
@@ -25,6 +26,7 @@ from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
+from nodewise.study.config import read_config
 from rendering import Texts, render
 
 CONFIG = Path("config/study.yaml")
@@ -117,6 +119,17 @@ def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
         assert f'href="../../records/{cell_id}.json"' in page.read_text()
         record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
         assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+
+
+def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
+    cells = pd.read_parquet(study / "tables" / "cells.parquet")
+    left_out = cells["experiment"].iloc[0]
+    config = read_config(CONFIG).model_copy(update={"left_out": [left_out]})
+    monkeypatch.setattr("nodewise.report.context.read_config", lambda path: config)
+    context = read_context(CONFIG, study)
+    assert set(context.cells["experiment"]) == set(cells["experiment"]) - {left_out}
+    assert left_out not in set(context.overhead["predictions"]["experiment"])
+    assert set(context.records) == set(cells["cell_id"])
 
 
 @pytest.mark.slow
@@ -257,8 +270,44 @@ def test_no_number_without_a_kind():
     hidden = Column("step_time_s", "Step time", "s", kind_from="label")
     with pytest.raises(ValueError, match="shown beside"):
         table(rows, [hidden])
-    shown = table(rows, [hidden, Column("label", "Kind")])
-    assert "nw-kind" in shown.rows[0][1]
+
+
+def test_a_kind_is_stated_where_it_differs_and_never_on_counts():
+    rows = pd.DataFrame({"t": [1.0, 2.0], "s": [3.0, 4.0], "label": ["measured", "emulated"]})
+    times = [Column("t", "T", "s", kind_from="label"), Column("s", "S", "s", "fitted")]
+    of = [Column("n", "N"), *times, Column("label", "Kind"), Column("k", "Bytes", "B", "counted")]
+    each = table(rows.assign(n=[1, 2], k=5), of)
+    assert "nw-kind--emulated" in each.rows[1][3] and "nw-kind--fitted" in each.heads[2]
+    assert not each.caption and each.heads[4] == "Bytes"
+    of_columns = table(rows.assign(n=[1, 2], k=5, label="measured"), of)
+    assert "nw-kind--measured" in of_columns.heads[1] and not of_columns.caption
+    of_all = table(rows.assign(n=[1, 2], k=5, label="fitted"), of)
+    assert "nw-kind--fitted" in of_all.caption and "nw-kind" not in "".join(of_all.heads)
+    assert [head.striptags() for head in of_all.heads] == ["N", "T", "S", "Bytes"]
+
+
+def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_left_out():
+    rows = [
+        {"model": "<b>", "n": 1, "flags": "", "why": "long", "link": Markup('<a href="x">m</a>')},
+        {"model": "<b>", "n": 2, "flags": None, "why": "longer", "link": Markup("m")},
+    ]
+    columns = [Column("model", "Model"), Column("flags", "Caution"), Column("link", "Link")]
+    columns += [Column("why", "Why", wide=True), Column("n", "Nodes")]
+    shown = table(rows, columns)
+    assert Texts(str(shown.caption)).plain == "Model: <b> · Link: m"
+    assert shown.heads == ["Why", "Nodes"]  # the first column stays first
+    of_first = table(rows, [Column("n", "Nodes"), *columns[:-1]])
+    assert of_first.heads == ["Nodes", "Why"]
+    assert of_first.style == "--l1:'Nodes';--l2:'Why';--a1:right;--w2:1/-1;"
+    assert table(rows[:1], columns).heads == ["Model", "Link", "Nodes", "Why"]
+    assert table(
+        [{"t": 1.0, "model": "m"}] * 2, [columns[0], Column("t", "T", "s", "fitted")]
+    ).heads
+
+
+def test_a_title_cannot_end_the_attribute_that_holds_it():
+    style = table([{"x": 1}], [Column("x", "it's \"; } <b>")]).style
+    assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;")) & set("\"'<>&;")
 
 
 def test_missing_numbers_are_dashes_and_intervals_stand_below():

@@ -3,7 +3,7 @@
 import pytest
 
 import make_records as make
-from nodewise.report.answers.accuracy import accuracies_beside_one
+from nodewise.report.pages.findings import accuracies_beside_one
 from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables

@@ -19,13 +19,14 @@ from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict.fit_file import FitFile, read_fit
 from nodewise.predict.study import read_overhead
+from nodewise.report import evidence
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
 from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
-from nodewise.results import queries
+from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.manifest import MANIFEST, Manifest
@@ -82,6 +83,15 @@ class ReportContext:
             page=list(map(curve_page, cells["model"], cells["strategy"])),
             record=list(map(record_file, cells["cell_id"])),
         )
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """All points on several nodes beside one node, from `comparisons.on_several_nodes`.
+
+        The column `lacks` says what each lacks to count as evidence; it is empty if it counts.
+        """
+        rows = comparisons.on_several_nodes(self.tables["curves"])
+        return evidence.check_times(rows, self.tables, other="_one")
 
     @cached_property
     def results_pages(self) -> dict[tuple[str, str], str]:
@@ -268,13 +278,15 @@ def read_context(
     """
     config, tables = read_config(config_path), read_tables(results / "tables")
     folders = [Path(folder) for folder in config.records] or [results / "records"]
+    records = _read_records(tables["cells"]["cell_id"], folders)
+    tables = _without(tables, config.left_out)
     trained = set(tables["cells"]["model"])
     return ReportContext(
         config=config,
         tables=tables,
-        records=_read_records(tables["cells"]["cell_id"], folders),
+        records=records,
         datasets=read_registry(DATASETS),
-        overhead=read_overhead(results / "overhead"),
+        overhead=_without(read_overhead(results / "overhead"), config.left_out),
         fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
@@ -282,6 +294,14 @@ def read_context(
         changes=read_changes(results / CHANGES),
         manifests=[read_json(Manifest, file) for file in config.beside_records(MANIFEST)],
     )
+
+
+def _without(tables: queries.Tables, experiments: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the tables without the rows of these experiments."""
+    return {
+        name: rows[~rows["experiment"].isin(experiments)] if "experiment" in rows else rows
+        for name, rows in tables.items()
+    }
 
 
 def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str, Record]:

@@ -28,6 +28,7 @@ from nodewise.report.html import slug
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.peers import FILE as PEERS
+from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
 
@@ -123,12 +124,15 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
         badge=html.badge,
         chart_table=lambda shown: shown.table(study.words),
         counted=counted,
+        data=html.data,
+        interval=html.interval,
         number=html.number,
         script_json=html.script_json,
         slug=slug,
         law_formula=law_formula,
         law_source=law_source,
         front_matter_text=html.front_matter_text,
+        table_style=table_style,
     )
     return environment
 

@@ -42,8 +42,8 @@ _COEFFICIENTS = [
     for name, (title, unit) in _TITLES.items()
 ]
 _SPLIT = [
-    EXPERIMENT,
     STRATEGY,
+    EXPERIMENT,
     BATCH,
     NODES,
     LAUNCH,

@@ -30,7 +30,6 @@ from nodewise.report.tables import (
     Row,
     Table,
     table,
-    with_kinds_in_heads,
 )
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
@@ -195,7 +194,7 @@ def _records(cells: pd.DataFrame, path: str) -> Table:
     )
     no_accuracy = rows["test_accuracy"].isna().all()
     columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
-    return table(rows, with_kinds_in_heads(rows, columns))
+    return table(rows, columns)
 
 
 def _input(cell: Cell) -> str:

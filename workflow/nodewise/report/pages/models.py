@@ -72,8 +72,8 @@ _RATIOS = [
     Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
 ]
 _MEASURED = [
-    EXPERIMENT,
     STRATEGY,
+    EXPERIMENT,
     BATCH,
     NODES,
     NODE,

@@ -33,8 +33,8 @@ from nodewise.report.tables import (
 from nodewise.results.queries import with_labels
 
 _CURVES = [
-    EXPERIMENT,
     STRATEGY,
+    EXPERIMENT,
     BATCH,
     NODES,
     NODE,

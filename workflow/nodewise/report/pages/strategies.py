@@ -56,8 +56,8 @@ _AT = [
 ]
 _OPTIONS = Column("chosen", "Options", wide=True)
 _POINT = [
-    EXPERIMENT,
     MODEL,
+    EXPERIMENT,
     STRATEGY,
     _OPTIONS,
     NODE,
