@@ -93,10 +93,13 @@
 
   /** Return the rates of a link by family, with what was typed. */
   function link(level) {
-    const rates = Object.entries(data[level][value(level)].link);
-    return Object.fromEntries(
-      rates.map(([family, rate]) => [family, rate ?? 1.25e8 * number(`${level}_gbit`)]),
+    const { link: rates } = data[level][value(level)];
+    const typed = 1.25e8 * number(`${level}_gbit`);
+    const of = (family) => (family === "rdma" && typed > data.card ? "rails" : family);
+    const all = Object.entries(rates).map(([family, rate]) =>
+      rate === null ? [of(family), typed] : [family, rate],
     );
+    return Object.fromEntries(all);
   }
 
   /** Return powers of two within a machine, and doublings of whole machines. */
@@ -154,6 +157,7 @@
   function sentences({ rows, law, fixed }) {
     const [one, best] = [rows[0], knee(rows)];
     const next = rows[rows.indexOf(best) + 1];
+    const fastest = rows.reduce((a, b) => (b.time < a.time ? b : a));
     const does = law ? "reach the target" : "train";
     const faster = (row) =>
       `${devices(row.n)} ${does} ${two(row.speedup)} times as fast as one (${range(row)})`;
@@ -161,15 +165,13 @@
       ? `Training to the target of ${law.title}`
       : `Training on ${exact(number("examples"))} examples`;
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
-    const lines = [];
-    if (best.n > 1) {
-      const after = `Of ${exact(next?.n)}, each further one would add less than half of one.`;
-      lines.push(`${faster(best)}.`, next ? after : MORE);
-      lines.push(`${what} takes ${duration(best.time)} instead of ${duration(one.time)}${dear}.`);
-    } else {
-      lines.push("One device is best.", next ? `${faster(next)}: too little for the price.` : MORE);
-      lines.push(`${what} takes ${duration(one.time)}.`);
+    const lines = best.n > 1 ? [`${faster(best)}.`] : ["One device is the best value."];
+    lines.push(next ? `With ${exact(next.n)}, each further one adds less than half of one.` : MORE);
+    if (fastest !== best) {
+      lines.push(`Fastest of these: ${faster(fastest)}.`);
     }
+    const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
+    lines.push(`${what} takes ${duration(best.time)}${instead} on ${devices(best.n)}.`);
     if (law && !fixed) {
       const batch = best.n * best.each;
       const more = (2 * law.steps * batch + law.examples) / best.examples - 1;
@@ -219,17 +221,18 @@
       [law ? "Time to target" : "Time", ({ time }) => duration(time)],
       number("price") > 0 && ["Cost", ({ cost }) => three(cost)],
     ].filter(Boolean);
-    const className = "nw-right";
-    const head = ([textContent]) => element("th", { scope: "col", className, textContent });
+    const head = ([textContent]) => element("th", { scope: "col", textContent });
     const cell = (row, [, write, below = () => ""]) => {
       const ends = element("span", { className: "nw-range", textContent: below(row) });
-      return element("td", { className }, write(row), ...(below(row) ? [ends] : []));
+      return element("td", {}, write(row), ...(below(row) ? [ends] : []));
     };
     const lines = rows.map((row) => {
       const made = element("tr", {}, ...columns.map((column) => cell(row, column)));
       made.classList.toggle("nw-chosen", row === knee(rows));
       return made;
     });
+    table.className = "nw-table";
+    table.setAttribute("style", columns.map((_, i) => `--a${i + 1}: right`).join("; "));
     table.tHead.replaceChildren(element("tr", {}, ...columns.map(head)));
     table.tBodies[0].replaceChildren(...lines);
   }

@@ -169,9 +169,7 @@ def test_compression_and_overlap_change_several_devices_alone(page):
     page.select_option("[name=overlap]", "none")
     shown = rows(page)
     assert shown[0]["Step"] == before[0]["Step"]
-    assert all(
-        seconds(a["Step"]) > seconds(b["Step"]) for a, b in zip(shown[1:], before[1:], strict=True)
-    )
+    assert seconds(shown[-1]["Step"]) > seconds(before[-1]["Step"])
     page.fill("[name=traffic]", "0.000001")
     page.fill("[name=codec]", "50")
     told = rows(page)

@@ -19,6 +19,8 @@ BYTES_PER_WEIGHT = 4  # float32
 PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 TRAINING_EXAMPLES = 60_000  # of both MNIST and Fashion-MNIST
 
+RATE = "throughput_samples_per_s"
+TRAINING = ("model", "precision", "device", "batch_per_device")
 RUNS = {
     "asu": "asu_mirrored_mnist",
     "strategies": "fashion_mlp_strategies",
@@ -51,7 +53,7 @@ def scaling_runs() -> pd.DataFrame:
         transport="rdma",
         exchange="nccl",
         source=rows["source_url"],
-        throughput_samples_per_s=rows["value"],
+        **{RATE: rows["value"]},
     )
     return pd.concat([cases, curves])
 

@@ -10,6 +10,7 @@ from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.results import comparisons
+from nodewise.results.queries import with_labels
 
 _COMPARED = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _TRAINED = ["study", "experiment", "model", "dataset", "cluster", "label", "batch_per_worker"]
@@ -19,10 +20,15 @@ def context(study: ReportContext) -> dict[str, Any]:
     """Return the template variables about strategies: `goals` and `rule`."""
     speeds = comparisons.compared_points(study.tables["curves"])
     speeds = evidence.check_times(speeds, study.tables)
+    trained = with_labels(study.tables["curves"].query("whole_epochs and test_accuracy.notna()"))
+    trained = trained.assign(label=trained["accuracy_label"]).merge(
+        study.cells[["cell_id", "epochs"]]
+    )
+    trained = evidence.check_accuracies(trained, study.tables)
     goals = {
         "Fastest": _best(study, speeds, _COMPARED, "examples_per_s"),
         "Cheapest": _best(study, speeds, _COMPARED, "node_s"),
-        "Most accurate": _best(study, _trainings(study), _TRAINED, "test_accuracy"),
+        "Most accurate": _best(study, trained, _TRAINED, "test_accuracy"),
     }
     return {"goals": goals, "rule": _rule(study)}
 
@@ -46,19 +52,6 @@ def _best(
         f"{best['nodes']} nodes: {node_in_words(best['cluster'])}",
         "of": group["strategy"].nunique(),
     }
-
-
-def _trainings(study: ReportContext) -> pd.DataFrame:
-    """Return one row per strategy and nodes that trained whole epochs, checked as evidence."""
-    cells = study.cells[(study.cells["status"] == "ok") & study.cells["whole_epochs"]]
-    cells = cells.assign(label=cells["accuracy_label"]).dropna(subset="test_accuracy")
-    rows = cells.groupby([*_TRAINED, "strategy", "nodes"], as_index=False).agg(
-        test_accuracy=("test_accuracy", "mean"),
-        repeats=("cell_id", "size"),
-        epochs=("epochs", "first"),
-        cell_id=("cell_id", "first"),
-    )
-    return evidence.check_accuracies(rows, study.tables)
 
 
 def _rule(study: ReportContext) -> tuple[int, int]:

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from nodewise.models.registry import registry, title_of
+from nodewise.predict import cluster_links
 from nodewise.predict.answers import Job
-from nodewise.predict.cluster_links import Link, between_nodes, constants, within_name, within_node
+from nodewise.predict.cluster_links import Link, between_nodes, within_name, within_node
 from nodewise.predict.forecast import Given, cluster_of, devices_of, forecast, training_of
 from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report.context import ReportContext
@@ -47,20 +48,29 @@ def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page. Without JavaScript it shows the answer for its first case."""
     presets = [*published_presets(), *own_presets(study.tables["curve_points"])]
     presets.sort(key=lambda one: one["title"].lower())
-    known, judged = constants(), published.read("convergence/judged").set_index("judged")
+    known = cluster_links.constants()
+    judged = published.read("convergence/judged").set_index("judged")["p90"]
+    runs = reference_runs().groupby("benchmark")
+    titles = runs["model"].first()[runs["known"].all()]  # of laws whose level is known
     data = {
         "presets": {slug(one["title"]): one for one in presets},
         "within": links(WITHIN, within_node, {"rate": "pcie"}),
         "between": links(BETWEEN, between_nodes, {"rate-tcp": "tcp", "rate-rdma": "rdma"}),
-        "laws": dict(_laws()),
-        "law_off": float(judged["p90"]["larger submissions"]),
+        "laws": {
+            name: {"title": titles[name], "steps": law.minimum_steps}
+            | {"examples": law.minimum_examples}
+            for name, law in published_laws().items()
+            if name in titles
+        },
+        "law_off": float(judged["larger submissions"]),
         "tcp_share": known["tcp_share"],
         "bucket_bytes": known["bucket_bytes"],
         "checked": known["checked_devices"],
+        "card": cluster_links.CARD,
         "clusters": {name: mean for name, (mean, _) in known["clusters"].items()},
     }
     groups = sorted({one["group"] for one in presets}, reverse=True)
-    context = {"data": data, "job": JOB, "groups": groups} | _choosing.context(study)
+    context = {"known": data, "job": JOB, "groups": groups} | _choosing.context(study)
     yield Page("your-case.html", "your_case.md.j2", "Your case", context | _first_answer(data))
 
 
@@ -96,41 +106,29 @@ def _title(link: str) -> str:
     return link
 
 
-def _laws() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the laws of examples to a target whose level is known, by benchmark."""
-    for name, law in published_laws().items():
-        runs = reference_runs().query("benchmark == @name")
-        if runs["known"].all():
-            title, steps = str(runs["model"].iloc[0]), law.minimum_steps
-            yield name, {"title": title, "steps": steps, "examples": law.minimum_examples}
-
-
 def published_presets() -> Iterator[dict[str, Any]]:
     """Yield presets of published measurements on one device and more that state all links.
 
     Of several batches, the largest one is taken.
     """
     rows = published.scaling_runs().sort_values("batch_per_device", ascending=False)
-    rows = rows[rows["exchange"].isin(constants()["all_reduces"])]
+    rows = rows[rows["exchange"].isin(cluster_links.constants()["all_reduces"])]
     rows = rows.dropna(subset=["parameters", "batch_per_device", "precision", "within_kind"])
     known = set()
     for _, points in rows.groupby("run", sort=False):
-        first, rates = points.iloc[0], points.set_index("n_devices")["throughput_samples_per_s"]
+        first, rates = points.iloc[0], points.set_index("n_devices")[published.RATE]
+        model, precision, device, batch = (first[name] for name in published.TRAINING)
         inside, gbit = int(first["devices_per_node"]), first["between_gbit"]
         within = within_name(first["within_kind"]) if inside > 1 else "unknown"
         between = f"{gbit:g}gbit-{first['transport']}" if gbit > 0 else "unknown"
-        model, precision, device, batch = first[
-            ["model", "precision", "device", "batch_per_device"]
-        ]
         about = (model, precision, device, inside, within, between)
         whole = {1} < {*rates.index} and within in WITHIN and between in BETWEEN
         if whole and about not in known:
             known.add(about)
-            ways = [_title(one) for one in (within, between) if one != "unknown"]
+            ways = ", ".join(_title(one) for one in (within, between) if one != "unknown")
             yield {
                 "group": f"Published, {'several machines' if gbit > 0 else 'one machine'}",
-                "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, "
-                f"{', '.join(ways)}",
+                "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, {ways}",
                 "within": within,
                 "between": between,
                 "gradients": "4" if "32" in precision else "2 4",
@@ -147,19 +145,18 @@ def own_presets(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
         points: the table `curve_points`.
     """
     points = points[points["rate_mbit"].notna() & points["model"].isin([*registry()])]
-    for model, rows in points.sort_values(["nodes", "batch_per_worker"]).groupby("model"):
-        last = rows.iloc[-1]
+    for _, rows in points.sort_values(["nodes", "batch_per_worker"]).groupby("model"):
+        last, model = rows.iloc[-1], str(rows["model"].iloc[-1])
         alike = rows[["curve", "batch_per_worker"]] == last[["curve", "batch_per_worker"]]
         line = rows[alike.all(axis=1)].set_index("nodes")
         rates = line.index * line["batch_per_worker"] / line["step_time_s"]
         if 1 in rates.index:
             batch, gbit = last["batch_per_worker"], last["rate_mbit"] / last["cpu_share"] / 1e3
-            title = f"{title_of(str(model))}{_SMALLER.get(str(model), '')}, batch {batch:g}"
-            group = "Ours, on emulated nodes (times of a full core)"
-            parameters = last["payload_bytes"] / 4
-            yield {"group": group, "title": title, "between": "rate-tcp"} | _fields(
-                parameters, rates, batch, inside=1, between_gbit=gbit
-            )
+            yield {
+                "group": "Ours, on emulated nodes (times of a full core)",
+                "title": f"{title_of(model)}{_SMALLER.get(model, '')}, batch {batch:g}",
+                "between": "rate-tcp",
+            } | _fields(last["payload_bytes"] / 4, rates, batch, inside=1, between_gbit=gbit)
 
 
 def _fields(
