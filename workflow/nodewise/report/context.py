@@ -73,16 +73,24 @@ class ReportContext:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The table of cells, with the columns `page`, `record` and `label` added.
+        """The table of cells, with columns added.
 
+        `trained_with` is the registered strategy; `strategy` may be a study's own name for it.
         `page` is the address of the curve's page, `record` that of the cell's record, and `label`
         the kind of its numbers.
         """
         cells = self.tables["cells"]
+        registered = [self.records[cell].cell.strategy for cell in cells["cell_id"]]
         return queries.with_labels(cells).assign(
-            page=list(map(curve_page, cells["model"], cells["strategy"])),
+            trained_with=pd.Series(registered, cells.index, "str"),
+            page=list(map(curve_page, cells["model"], registered)),
             record=list(map(record_file, cells["cell_id"])),
         )
+
+    @cached_property
+    def curve_pages(self) -> dict[str, str]:
+        """The address of the page of each cell's curve, by cell id."""
+        return dict(zip(self.cells["cell_id"], self.cells["page"], strict=True))
 
     @cached_property
     def compared(self) -> pd.DataFrame:
@@ -173,8 +181,8 @@ class ReportContext:
     def trained_with(self) -> dict[tuple[str, str], str]:
         """The registered strategy that a study's own name stands for, by experiment and name."""
         at = ["experiment", "strategy"]
-        firsts = self.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
-        return {(one, name): self.records[cell].cell.strategy for one, name, cell in firsts}
+        firsts = self.cells.drop_duplicates(at)[[*at, "trained_with"]].to_numpy()
+        return {(one, name): strategy for one, name, strategy in firsts}
 
     def _experiments_in_words(self, names: str) -> str:
         return re.sub(r"\w+", lambda name: self.experiment_title(name[0]), names)

@@ -64,7 +64,9 @@ class Curves:
     def page(self, curve: str) -> str:
         """Return the address of the page that shows a curve."""
         row = self._keyed.loc[curve]
-        return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
+        strategy = str(row["strategy"] or row["source"])
+        strategy = self.study.trained_with.get((str(row["experiment"]), strategy), strategy)
+        return curve_page(str(row["model"]), strategy)
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:

@@ -7,7 +7,6 @@ import pandas as pd
 from nodewise.core.cell import node_in_words
 from nodewise.core.exchanges import exchanges_where
 from nodewise.report import evidence
-from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.results import comparisons
 from nodewise.results.queries import with_labels
@@ -47,7 +46,7 @@ def _best(
         "value": best[column],
         "label": best["label"],
         "strategy": study.strategy_title(best["strategy"]),
-        "page": curve_page(best["model"], best["strategy"]),
+        "page": study.curve_pages[best["cell_id"]],
         "where": f"{study.model_title(best['model'])}, batch {best['batch_per_worker']}, "
         f"{best['nodes']} nodes: {node_in_words(best['cluster'])}",
         "of": group["strategy"].nunique(),

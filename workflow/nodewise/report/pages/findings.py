@@ -148,9 +148,8 @@ _ANSWERS: Mapping[str, Callable[[ReportContext], Answer | None]] = {
 
 def _point(study: ReportContext, row: "pd.Series[Any]") -> Answer:
     """Return a point, with the titles of its model and strategy and the page of its curve."""
-    pages = study.cells.set_index("cell_id")["page"]
     titles = study.with_titles(row.to_frame().T).iloc[0]
-    return {**titles, "page": pages[row["cell_id"]]}
+    return {**titles, "page": study.curve_pages[row["cell_id"]]}
 
 
 def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Any]:
