@@ -166,12 +166,12 @@
       : `Training on ${exact(number("examples"))} examples`;
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
     const lines = best.n > 1 ? [`${faster(best)}.`] : ["One device is the best value."];
+    const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
+    lines.push(`${what} takes ${duration(best.time)}${instead}.`);
     lines.push(next ? `With ${exact(next.n)}, each further one adds less than half of one.` : MORE);
     if (fastest !== best) {
       lines.push(`Fastest of these: ${faster(fastest)}.`);
     }
-    const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
-    lines.push(`${what} takes ${duration(best.time)}${instead} on ${devices(best.n)}.`);
     if (law && !fixed) {
       const batch = best.n * best.each;
       const more = (2 * law.steps * batch + law.examples) / best.examples - 1;
