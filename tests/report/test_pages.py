@@ -3,7 +3,6 @@
 import json
 import posixpath
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,9 +20,10 @@ from nodewise.core.units import KINDS
 from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
 from nodewise.report.addresses import curve_page
+from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
+from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number, slug
-from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
@@ -231,32 +231,16 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
 # --- figures on pages ---
 
 
-TIME = "ntua-fashion_cnn-fashion_mnist-time"
-
-
-def specification(figure):
-    """Return the name and the specification that the script of a figure provides."""
-    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
-    return json.loads(name), json.loads(spec.removesuffix(";\n"))
-
-
 def test_a_script_cannot_end_the_element_that_loads_it():
-    spec = {"title": "</script><script>alert(1)"}
-    figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
-    assert "<" not in figure.script
-    assert specification(figure)[1]["title"] == spec["title"]
-
-
-@pytest.mark.parametrize("svg", ["nothing", None])
-def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
-    for path in study.glob(f"charts/{TIME}.*"):
-        shutil.copy(path, tmp_path)
-    picture = tmp_path / f"{TIME}.svg"
-    picture.unlink()
-    if svg is not None:
-        picture.write_text(svg)
-    with pytest.raises(UserError, match=rf"{picture}: is not the picture of a chart"):
-        read_figure(tmp_path / f"{TIME}.vl.json")
+    rows = pd.DataFrame({"kind": ["measured"], "nodes": [1], "seconds": [1.0]})
+    title = "</script><script>alert(1)"
+    x, y = Axis("nodes", "Nodes"), Axis("seconds", "Time (s)")
+    odd = Figure("odd", lambda _: rows, each=["kind"], plots=title, x=x, y=y)
+    script = Chart(odd, {"kind": "measured"}, rows, rows, []).script
+    assert "<" not in script
+    name, _, spec = script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    assert json.loads(name) == "measured-odd"
+    assert json.loads(spec.removesuffix(";\n"))["title"]["text"] == title
 
 
 # --- tables on pages ---

@@ -120,7 +120,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "label": curves.labels[curve],
         "page": curves.page(curve),
         "answers": answers(optima[optima["curve"] == curve], max(nodes, default=1)),
-        "figures": study.pick("reach", "fit", curve=curve),
+        "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
         "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),

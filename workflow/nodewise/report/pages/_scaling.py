@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 
 from nodewise.report import evidence
+from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
-from nodewise.report.page_figure import PageFigure
 from nodewise.results.comparisons import sum_gradients
 
 Point = dict[str, Any]
@@ -76,7 +76,7 @@ def time_to_accuracy(study: ReportContext, point: Point) -> dict[str, Any] | Non
     }
 
 
-def first_figure(study: ReportContext, *names: str, **of: str) -> list[PageFigure]:
+def first_figure(study: ReportContext, *names: str, **of: str) -> list[Chart]:
     """Return the first figure that is drawn of these data, in a list; empty if there is none.
 
     Args:

@@ -83,7 +83,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), one) for one in measured]
         for section in sections[1:]:  # the parts of the best measured curve stand for all
-            section["figures"] = [one for one in section["figures"] if one.figure != "split"]
+            section["figures"] = [one for one in section["figures"] if one.figure != "parts"]
         titles = {one["anchor"]: one["title"] for one in sections}
         titles = disambiguate(titles, {one["anchor"]: one["nodes"] for one in sections})
         context = {
@@ -134,7 +134,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, _POINTS) if len(points) else None,
-        "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("split", **of)],
+        "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("parts", **of)],
         "fitted": [fitted_curve(curves, key) for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "records": _records(cells, path),

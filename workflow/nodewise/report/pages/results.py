@@ -78,8 +78,8 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     done = cells[cells["status"] == "ok"]
     figures = [
         *first_figure(study, "speedup", "time", **main),
-        *first_figure(study, "split", **main),
-        *first_figure(study, "ways", **{k: v for k, v in main.items() if k != "line"}),
+        *first_figure(study, "parts", **main),
+        *first_figure(study, "strategies", **{k: v for k, v in main.items() if k != "line"}),
         *first_figure(study, "accuracy", **own),
     ]
     titled = study.with_links(curves, study.results_pages[model, dataset])
