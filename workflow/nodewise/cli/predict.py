@@ -77,8 +77,7 @@ def fit_measurements(
     print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED]:
-        compared = standing_of_curve(curve)
-        if compared is not None:
+        if compared := standing_of_curve(curve):
             efficiency, most, found = compared
             typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
             print_table(predict_tables.published_rows(found))
