@@ -33,13 +33,44 @@ def test_addresses_are_plain_words_and_short_and_not_too_many(html):
     assert addresses == []
 
 
+NAVIGATION = re.search(r"(?ms)^nav:\n(.*?)^\S", Path("mkdocs.yml").read_text())[1]
+
+
 @EVERY_SITE
 def test_every_page_belongs_to_one_entry_of_the_navigation(site, html):
+    entries = re.findall(r"(?m)^  - (.*?):", NAVIGATION)
     for path in html:
         page = (site / path).read_text()
-        entries = re.findall(r'<li class="md-tabs__item( md-tabs__item--active)?">', page)
-        assert len(entries) == 6, path
-        assert len(list(filter(None, entries))) == (path != "404.html"), path
+        shown = re.findall(r'<li class="md-tabs__item( md-tabs__item--active)?">', page)
+        assert len(shown) == len(entries), path
+        assert len(list(filter(None, shown))) == (path != "404.html"), path
+
+
+def test_every_page_of_the_navigation_is_two_clicks_away_on_wide_and_narrow_screens(site):
+    pages = [f"{name}.html" for name in re.findall(r": ([\w/-]+)\.md", NAVIGATION)]
+    assert {"findings.html", "strategies/index.html", "models/index.html"} <= {*pages}
+    first = (site / "index.html").read_text()
+    drawer = first[first.index('md-nav--primary') :]
+    for path in pages:
+        assert f'href="{path}"' in drawer or f'href="./{path}"' in drawer, path
+        page = (site / path).read_text()
+        listed = re.search(r'<ul class="md-tabs__list nw-tabs">(.*?)</ul>', page, re.DOTALL)
+        assert not listed or listed[1].count('aria-current="true"') == 1, path
+
+
+def test_the_header_links_to_the_repository(site):
+    page = (site / "findings.html").read_text()
+    assert f'<a href="{REPOSITORY}" class="md-source">' in page
+
+
+def test_the_site_says_how_to_cite_it(site):
+    cited = " ".join((site / "data.html").read_text().split())
+    cff = yaml.safe_load(Path("CITATION.cff").read_text())
+    year = str(cff["date-released"])[:4]
+    assert f"{cff['authors'][0]['name']} ({year})" in cited
+    assert f"@software{{nodewise, author = {{{cff['authors'][0]['name']}}}" in cited
+    assert f"year = {{{year}}}" in cited
+    assert 'href="data.html#cite"' in (site / "index.html").read_text()
 
 
 def test_a_complaint_of_mkdocs_is_a_mistake_and_leaves_no_site(tmp_path):
@@ -216,6 +247,18 @@ def test_the_search_knows_curves_with_a_server_and_without(site):
     assert not [e for e in entries.values() if "&#" in e["title"] + e["text"]]
     script = (site / "search/search_index.js").read_text()
     assert json.loads(script.removeprefix("var __index = ")) == index
+
+
+def asked(page, question):
+    """Return the address of the page that the search finds first."""
+    field = page.locator("input[name=query]")
+    field.fill("")
+    field.focus()
+    field.press_sequentially(question)
+    page.wait_for_function(
+        "(text) => document.querySelector('.md-search-result').dataset.asked !== text", arg=question
+    )
+    return page.locator(".md-search-result__list a").first.get_attribute("href")
 
 
 def test_search_finds_a_curve_by_its_model_and_strategy(watched):
