@@ -104,8 +104,14 @@ def _math(expression: Expr) -> Markup:
 
 
 class _InOrder(MathMLPresentationPrinter):  # type: ignore[misc]
-    """Print MathML as SymPy does, but keep the order of sums that `in_order` made."""
+    """Print MathML as SymPy does, but keep the order of sums that `in_order` made.
+
+    Numbers stand in front of products: SymPy multiplies them into sums.
+    """
 
     def _print_Add(self, expr: Expr, order: str | None = None) -> Any:  # noqa: ANN401, N802
         ordered = sympy.Add(*expr.args).args != expr.args
         return super()._print_Add(expr, order="none" if ordered else order)
+
+    def _print_Mul(self, expr: Expr) -> Any:  # noqa: ANN401, N802
+        return super()._print_Mul(sympy.factor_terms(expr, clear=False))

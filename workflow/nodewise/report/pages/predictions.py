@@ -48,10 +48,10 @@ _JUDGED = [
     Column("scenario", "What was left out", wide=True),
     Column("trained", "Nodes"),
     Column("points", "Points predicted"),
-    Column("median_error", "Median error", "share", "predicted"),
-    Column("worst_error", "Worst error", "share", "predicted"),
-    Column("covered", "Inside the 90 % interval", "share", "predicted"),
-    Column("median_error_baseline", "Median error of the best baseline", "share", "predicted"),
+    Column("median_error", "Median error", "share", "error"),
+    Column("worst_error", "Worst error", "share", "error"),
+    Column("covered", "Inside the 90 % interval", "share", "error"),
+    Column("median_error_baseline", "Median error of the best baseline", "share", "error"),
     Column("law_baseline", "Best baseline"),
 ]
 _OWN = "own"
@@ -59,8 +59,8 @@ _BASELINES = {name: LAWS[name].title for name in baselines()}
 _ERRORS = [
     _CURVE,
     BATCH,
-    Column(_OWN, "Its own formula", "share", "predicted"),
-    *(Column(name, title, "share", "predicted") for name, title in _BASELINES.items()),
+    Column(_OWN, "Its own formula", "share", "error"),
+    *(Column(name, title, "share", "error") for name, title in _BASELINES.items()),
 ]
 _STANDING = [
     Column("publisher", "Publisher"),
