@@ -14,7 +14,7 @@ LEFT_OUT = {"404.html"}  # MkDocs and Zensical each have their own page for this
 def told(page):
     """Return what visitors would miss on a page: its heading, navigation, scripts and charts."""
     title = re.search(r"<title>(.*?)</title>", page)
-    heading = re.search(r"<h1[^>]*>(.*?)<a class=\"headerlink\"", page, re.DOTALL)
+    heading = re.search(r"<h1[^>]*>(.*?)(?:<a class=\"headerlink\"|</h1>)", page, re.DOTALL)
     return {
         "title": title and title[1],
         "heading": heading and heading[1],

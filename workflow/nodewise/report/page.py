@@ -10,7 +10,7 @@ from nodewise.report.html import slug
 
 _SECTIONS = {"curves": "results"}
 """The sections of folders that the navigation does not list."""
-_BOOSTS = {"curves": 0.2, "records": 0.2, "changes": 0.2, "how-to-read": 0.5}
+_BOOSTS = {"curves": 0.8, "records": 0.2, "changes": 0.2, "how-to-read": 0.5}
 
 
 @dataclass(frozen=True)
