@@ -8,15 +8,15 @@ import pytest
 
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.study import ALL_POINTS, fit_study, judge_study
+from nodewise.results import published
 from nodewise.results.curve_points import published_points
-from nodewise.results.published import ntua
 
 CURVE = ["model", "batch_per_worker"]
 
 
 @pytest.fixture(scope="module")
 def results():
-    points = published_points(ntua())
+    points = published_points(published.points())
     return fit_study(points, draws=100) | judge_study(points, draws=100)
 
 
@@ -65,6 +65,6 @@ def test_every_published_time_is_in_the_predictions(results):
     predictions = results["predictions"]
     shown = predictions[predictions["scenario"] == ALL_POINTS].dropna(subset="observed_s")
     keys = [*CURVE, "nodes"]
-    joined = shown.merge(ntua(), on=keys)
+    joined = shown.merge(published.points(), on=keys)
     assert len(joined) == 36
     assert (joined["observed_s"] == joined["step_time_s"]).all()

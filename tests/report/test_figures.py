@@ -102,7 +102,7 @@ def published_tables():
     study = read_config(PUBLISHED)
     return build_tables(
         study.record_files(Path("nowhere")),
-        published.ntua(),
+        published.points(),
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
     )

@@ -17,7 +17,7 @@ rule draw_charts:
         calibrations=CALIBRATIONS,
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
-        foreseen="data/published/ntua_figure28.csv",
+        foreseen="data/published/ntua/foreseen.csv",
         registry=[f"models/{model}.py" for model in registry()],
         code=layers("report", "report"),
     output:

@@ -35,7 +35,7 @@ def savings(rows: pd.DataFrame) -> Figure:
     """
     law = rows.assign(role=rows["kind"])
     seen = rows.dropna(subset="observed").assign(role="observed", saved=rows["observed"])
-    claims = published.read("ntua_figure28")  # `nodes` and the `time_saved` that the study foresaw
+    claims = published.read("ntua/foreseen")  # `nodes` and the `time_saved` that the study foresaw
     foreseen = claims.dropna(subset="time_saved").rename(columns={"time_saved": "saved"})
     points = pd.concat([seen, foreseen.assign(role=_FORESEEN)])[["role", "nodes", "saved"]]
     data = pd.concat([law, points], ignore_index=True)
