@@ -37,6 +37,8 @@ DATA_PARALLEL = (
 )
 WITHIN = {"V100": "nvlink2", "A100": "nvlink3", "H100": "nvlink4", "H200": "nvlink4"}
 WITHIN |= {"B200": "nvlink5", "Blackwell": "nvlink5", "L40S": "pcie4"}
+# Devices that NVLink connects, where these are more than those of a node: racks of 18 nodes.
+RACKS = {"GB200": 72, "GB300": 72}
 _MEDIAN = 1.2533  # standard error of a median relative to that of a mean
 
 
@@ -100,18 +102,24 @@ def minutes() -> Iterator[dict[str, Any]]:
     within = [
         next((WITHIN[one] for one in WITHIN if one in name), None) for name in table["accelerator"]
     ]
-    table = table.assign(within=within, between=table["link_between"].map(_gbit)).dropna(
-        subset=["within"]
-    )
+    racks = [
+        next((RACKS[one] for one in RACKS if one in name), None) for name in table["accelerator"]
+    ]
+    table = table.assign(
+        within=within,
+        connected=pd.Series(racks, table.index).fillna(table["accelerators_per_node"]).astype(int),
+        between=table["link_between"].map(_gbit),
+    ).dropna(subset=["within"])
     for _, rows in table.groupby("family"):
         first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
         for one in larger:
+            connected = first["connected"]
             case = Case(
                 parameters=parameters[one["converges_like"]],
                 precision="amp",
-                devices_per_node=one["accelerators_per_node"],
+                devices_per_node=connected,
                 within_kind=one["within"],
-                between_gbit=one["between"],
+                between_gbit=one["between"] * connected / one["accelerators_per_node"],
                 transport="rdma",
                 baseline_devices=first["accelerators"],
                 throughput_samples_per_s=first["samples_to_target"] / first["minutes"] / 60,

@@ -28,7 +28,8 @@ IN_TRAINING = 0.7
 """Share of the bandwidth of isolated all-reduces that training achieves, as a prior."""
 _LEAST_DEVIATION = 0.4  # few sources agree by chance
 _SMALL_BYTES = 65_536  # smaller messages take as long
-LINKS = ("nvlink", "bridge", "pcie", "no_p2p", "rdma", "tcp")
+LINKS = ("nvlink", "bridge", "pcie", "no_p2p", "rdma", "rails", "tcp")
+BETWEEN = ("rdma", "rails", "tcp")
 WIDER, WIDER_LINKS = 1.1, 1.2
 """Factors on the deviations: with few publishers, the learned ones are too small. They are chosen
 so that the intervals of publishers left out hold."""
@@ -66,7 +67,7 @@ def priors() -> dict[str, tuple[float, float]]:
     """
     table = all_reduces().set_index("family")
     logs = np.log(table[["GB_per_s", "share", "latency_s"]])
-    between = table.index.isin(["tcp", "rdma"])
+    between = table.index.isin(BETWEEN)
     of_links = {
         name: _normal(logs.loc[rows, "latency_s"])
         for name, rows in (("latency_within", ~between), ("latency_between", between))
@@ -94,6 +95,7 @@ PRIORS = priors()
 class Case(NamedTuple):
     """A published case: the given number of devices with its throughput, and the other points."""
 
+    name: str
     publisher: str
     cluster: Cluster
     training: Training
@@ -126,7 +128,8 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
             between = f"{rate}-{row['transport']}".removesuffix("-")
             cluster, training, _ = case_of(row).setup()
             within = within_name(row["within_kind"])
-            yield Case(row["publisher"], cluster, training, given, others, within, between)
+            about = row["case"], row["publisher"]
+            yield Case(*about, cluster, training, given, others, within, between)
 
 
 def learn(found: list[Case]) -> dict[str, Any]:
@@ -183,7 +186,7 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
     )
     for name in draws.normals:
         within = name in ("devices_differ", "contention_within", "latency_within")
-        across = name in ("nodes_differ", "contention_between", "latency_between", "tcp", "rdma")
+        across = name in ("nodes_differ", "contention_between", "latency_between", *BETWEEN)
         if name in PRIORS and (inside or not within) and (many or not across):
             yield name
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from nodewise.cli import app
 from nodewise.core.errors import UserError
-from nodewise.predict.answers import OBJECTIVES, Job
+from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
+from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
-from nodewise.predict.optimum import find_answers, optimum_rows, prediction_rows
 from nodewise.predict.options import parse_duration, parse_nodes, parse_price
 from nodewise.results.importers import import_curves
 
@@ -44,7 +44,10 @@ def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
 
 
 def predictions(file: FitFile, nodes: list[int], **asked) -> list[dict]:
-    return prediction_rows(answered(file, nodes, **asked), nodes)
+    """Return the rows of `predict` for these numbers of nodes."""
+    found = answered(file, nodes, **asked)
+    rows = [row | {"job": one.job.name} for _, one in found for row in one.rows(STEP_TIME)]
+    return [row for row in rows if row["nodes"] in nodes]
 
 
 def answered(file: FitFile, nodes: list[int], **asked):
@@ -81,7 +84,8 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
     file = fitted(tmp_path, csv_of(*rows), draws=100)
-    ((_, answer),) = optimum_rows(answered(file, [1, 2, 4, 8, 64]))
+    ((_, found),) = answered(file, [1, 2, 4, 8, 64])
+    answer = found.summary()
     json.dumps(answer, allow_nan=False)
     unknown = all(best["nodes"] is None for best in answer["best"])
     assert unknown == answer["answer"].startswith("Unknown")
@@ -119,8 +123,8 @@ def test_a_curve_of_one_global_batch_stays_at_it(tmp_path):
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes"))
     found = predictions(file, [1, 3, 300])
     assert [row["batch_per_worker"] for row in found] == [256, pytest.approx(256 / 3)]
-    ((_, row),) = optimum_rows(answered(file, range(1, 65)))
-    assert row["global_batch"] == pytest.approx(256)
+    ((_, answers),) = answered(file, range(1, 65))
+    assert answers.summary()["global_batch"] == pytest.approx(256)
 
 
 def test_only_a_global_batch_that_grows_may_need_more_epochs(tmp_path):
@@ -286,8 +290,7 @@ def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
 
 def test_the_fastest_number_is_inside_at_a_fixed_global_batch_only(ring):
     def fastest(**batch):
-        ((answers, row),) = optimum_rows(answered(ring, range(1, 129), **batch))
-        assert row["best"][1]["objective"] == "fastest"
+        ((_, answers),) = answered(ring, range(1, 129), **batch)
         return answers.best("fastest")
 
     assert fastest(batch=64).nodes == 128
@@ -298,11 +301,12 @@ def test_the_fastest_number_is_inside_at_a_fixed_global_batch_only(ring):
 
 
 def test_an_objective_that_needs_more_says_so(ring):
+    ((_, answers),) = answered(ring, [1, 2], batch=64)
     for objective, wrong in (("deadline", "needs --deadline"), ("profit", "must be one of knee")):
         with pytest.raises(UserError, match=f"--objective {objective}: {wrong}"):
-            optimum_rows(answered(ring, [1, 2], batch=64), objective)
+            answers.sentence(objective)
     with pytest.raises(UserError, match="curve mine: needs --examples"):
-        optimum_rows(answered(ring, [1, 2], batch=64, deadline_s=60.0))
+        list(answered(ring, [1, 2], batch=64, deadline_s=60.0))
 
 
 @pytest.mark.parametrize(

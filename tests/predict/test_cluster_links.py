@@ -32,10 +32,11 @@ OSU = """# OSU MPI Allreduce Latency Test v7.0
     ("text", "families", "gbyte"),
     [
         ("100gbit-rdma", {"rdma"}, 12.5),
-        ("8x400gbit-rdma", {"rdma"}, 400),
+        ("8x400gbit-rdma", {"rails"}, 400),
         ("25Gbit-TCP", {"tcp"}, 3.125),
         ("400gbit-efa", {"rdma"}, 50),
         ("100gbit", {"tcp", "rdma"}, 12.5),
+        ("1600gbit", {"tcp", "rails"}, 200),
         ("250mbit", {"tcp", "rdma"}, 0.03125),
         ("hdr", {"rdma"}, 25),
     ],

@@ -133,6 +133,19 @@ def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_me
     assert "30 %" in invoke("--given", disturbed, *asked).stdout
 
 
+def test_of_several_batches_each_number_of_devices_gets_the_one_that_is_done_soonest():
+    asked = (*STEP, *NODES, "--parameters", "25.6e6", "--nodes", "1-8")
+    target = ("--samples-to-target", "1024:1e6,65536:4e6")
+    best = run(*asked, *target, "--batches", "16,64,256")
+    assert {row["batch_per_device"] for row in best} == {64, 256}
+    for row, alone in zip(best, run(*asked, *target), strict=True):
+        assert row["time"] <= alone["time"] * (1 + 1e-9)
+        if row["batch_per_device"] == 64:
+            assert row["time"] == pytest.approx(alone["time"])
+    for wrong in ("--global-batch", "64"), ("--batches", "many"):
+        assert isinstance(invoke(*asked, *target, "--batches", "8,16", *wrong).exception, UserError)
+
+
 def test_a_calibrated_cluster_tells_its_link():
     asked = (*STEP, "--payload", "4e7", "--nodes", "2", "--strategy", "multi_worker_mirrored")
     *_, told = run(*asked, "--link", CALIBRATION)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.answers import OBJECTIVES, Answers, Job
+from nodewise.core.errors import UserError
+from nodewise.predict.answers import OBJECTIVES, Answers, Job, with_best_batch
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.all_reduces import NoExchange, RingAllReduce
@@ -125,6 +126,27 @@ def test_a_curve_that_does_not_know_one_node_has_no_answer():
     assert few.table["speedup"].isna().all() and few.sentence().startswith("Unknown")
 
 
+# --- the best batch ---
+
+
+def test_the_best_batch_balances_the_fixed_time_of_a_step_with_the_examples():
+    """A step takes f + c·b, and E·(1 + n·b/B) examples are needed: b = √(f·B/(c·n)) is best."""
+    values = {"compute_fixed_s": 0.16, "compute_per_example_s": 0.01}
+    nodes, batches = [1, 4, 16, 64], [20, 40, 80, 160, 320, 640]
+    asked = [
+        ask(nodes, values, NoExchange(), steps=to_accuracy(6400), batch=batch) for batch in batches
+    ]
+    found = with_best_batch(asked)
+    assert found.batch.tolist() == [320, 160, 80, 40]
+    assert (found.time[0] == np.min([one.time[0] for one in asked], axis=0)).all()
+    steps = 1000 * (1 + 6400 / (64 * 40))
+    assert found.time[0, -1] == pytest.approx((0.16 + 0.01 * 40) * steps)
+    said = found.sentence()
+    assert "16 nodes" in said and "best batch: 80 per node" in said and len(said.split()) <= 30
+    with pytest.raises(UserError, match="--batches: needs --converges-like"):
+        with_best_batch([ask(nodes, batch=batch) for batch in batches])
+
+
 # --- the objectives ---
 
 
@@ -187,7 +209,7 @@ def test_the_sentence_tells_gain_and_price_in_few_words():
 def test_each_objective_picks_its_row(objective, job, best):
     found = synthetic((1, 1.9, 3.5, 5.6, 5.6), **job)
     assert found.best(objective).nodes == best
-    assert (objective in found.objectives()) is True
+    assert objective in found.job.objectives
 
 
 def test_what_only_rounding_tells_apart_is_equal_and_the_fewest_nodes_are_best():

@@ -13,12 +13,12 @@ import make_calibration
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import Job
+from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.laws.all_reduces import RingAllReduce, RingOverMachines
-from nodewise.predict.optimum import find_answers, prediction_rows
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
@@ -208,9 +208,9 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     (curve,) = file.curves
     assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
-    for row in prediction_rows(find_answers(file, [2, 16], Job(), batch=32), [2, 16]):
-        expected = RingOverMachines(per_machine=2).evaluate(truth, row["nodes"], 32, PAYLOAD)
-        assert row["step_time_s"] == pytest.approx(expected, rel=0.05)
+    ((_, answers),) = find_answers(file, [2, 16], Job(), batch=32)
+    expected = RingOverMachines(per_machine=2).evaluate(truth, answers.nodes, 32, PAYLOAD)
+    assert answers.step_s[0, 1:] == pytest.approx(expected[1:], rel=0.05)
 
 
 def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
@@ -457,11 +457,11 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
-    for row in prediction_rows(find_answers(file, [2, 8], Job()), [2, 8]):
-        at = ["curve", "nodes", "batch_per_worker"]
-        same = (predictions[at] == pd.Series({name: row[name] for name in at})).all(axis=1)
-        expected = predictions.loc[same & (predictions["scenario"] == ALL_POINTS), "fitted_s"]
-        assert row["step_time_s"] == pytest.approx(expected.iloc[0])
+    rows = predictions[predictions["scenario"] == ALL_POINTS]
+    for curve, answers in find_answers(file, [2, 8], Job()):
+        of_curve = rows[(rows["curve"] == curve.name)].set_index(["batch_per_worker", "nodes"])
+        expected = of_curve.loc[answers.batch[0]].loc[[1, 2, 8], "fitted_s"]
+        assert answers.step_s[0] == pytest.approx(expected.to_numpy())
 
 
 def test_a_study_without_points_has_a_fit_file_that_predicts_nothing(tmp_path):

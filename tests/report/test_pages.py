@@ -3,7 +3,6 @@
 import json
 import posixpath
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,18 +12,22 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.core.units import KINDS
 from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
+from nodewise.report.addresses import curve_page
+from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
+from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number, slug
-from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
+from nodewise.study.config import read_config
 from rendering import Texts, render
 
 CONFIG = Path("config/study.yaml")
@@ -112,11 +115,22 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
 def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     for cell_id in cells["cell_id"]:
-        _, model, way = cell_id.split("/")[:3]
-        page = study / "docs/curves" / slug(model) / f"{slug(way)}.md"
-        assert f'href="../../records/{cell_id}.json"' in page.read_text()
-        record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
-        assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+        record = json.loads((study / "docs" / "records" / f"{cell_id}.json").read_text())["cell"]
+        page = study / "docs" / curve_page(record["model"], record["strategy"])
+        link = f'href="../../records/{cell_id}.json"'
+        assert link in page.with_suffix(".md").read_text()
+        assert record["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+
+
+def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
+    cells = pd.read_parquet(study / "tables" / "cells.parquet")
+    left_out = cells["experiment"].iloc[0]
+    config = read_config(CONFIG).model_copy(update={"left_out": [left_out]})
+    monkeypatch.setattr("nodewise.report.context.read_config", lambda path: config)
+    context = read_context(CONFIG, study)
+    assert set(context.cells["experiment"]) == set(cells["experiment"]) - {left_out}
+    assert left_out not in set(context.overhead["predictions"]["experiment"])
+    assert set(context.records) == set(cells["cell_id"])
 
 
 @pytest.mark.slow
@@ -218,32 +232,16 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
 # --- figures on pages ---
 
 
-TIME = "ntua-fashion_cnn-fashion_mnist-time"
-
-
-def specification(figure):
-    """Return the name and the specification that the script of a figure provides."""
-    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
-    return json.loads(name), json.loads(spec.removesuffix(";\n"))
-
-
 def test_a_script_cannot_end_the_element_that_loads_it():
-    spec = {"title": "</script><script>alert(1)"}
-    figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
-    assert "<" not in figure.script
-    assert specification(figure)[1]["title"] == spec["title"]
-
-
-@pytest.mark.parametrize("svg", ["nothing", None])
-def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
-    for path in study.glob(f"charts/{TIME}.*"):
-        shutil.copy(path, tmp_path)
-    picture = tmp_path / f"{TIME}.svg"
-    picture.unlink()
-    if svg is not None:
-        picture.write_text(svg)
-    with pytest.raises(UserError, match=rf"{picture}: is not the picture of a chart"):
-        read_figure(tmp_path / f"{TIME}.vl.json")
+    rows = pd.DataFrame({"kind": ["measured"], "nodes": [1], "seconds": [1.0]})
+    title = "</script><script>alert(1)"
+    x, y = Axis("nodes", "Nodes"), Axis("seconds", "Time (s)")
+    odd = Figure("odd", lambda _: rows, each=["kind"], plots=title, x=x, y=y)
+    script = Chart(odd, {"kind": "measured"}, rows, rows, []).script
+    assert "<" not in script
+    name, _, spec = script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    assert json.loads(name) == "measured-odd"
+    assert json.loads(spec.removesuffix(";\n"))["title"]["text"] == title
 
 
 # --- tables on pages ---
@@ -258,8 +256,44 @@ def test_no_number_without_a_kind():
     hidden = Column("step_time_s", "Step time", "s", kind_from="label")
     with pytest.raises(ValueError, match="shown beside"):
         table(rows, [hidden])
-    shown = table(rows, [hidden, Column("label", "Kind")])
-    assert "nw-kind" in shown.rows[0][1]
+
+
+def test_a_kind_is_stated_where_it_differs_and_never_on_counts():
+    rows = pd.DataFrame({"t": [1.0, 2.0], "s": [3.0, 4.0], "label": ["measured", "emulated"]})
+    times = [Column("t", "T", "s", kind_from="label"), Column("s", "S", "s", "fitted")]
+    of = [Column("n", "N"), *times, Column("label", "Kind"), Column("k", "Bytes", "B", "counted")]
+    each = table(rows.assign(n=[1, 2], k=5), of)
+    assert "nw-kind--emulated" in each.rows[1][3] and "nw-kind--fitted" in each.heads[2]
+    assert not each.caption and each.heads[4] == "Bytes"
+    of_columns = table(rows.assign(n=[1, 2], k=5, label="measured"), of)
+    assert "nw-kind--measured" in of_columns.heads[1] and not of_columns.caption
+    of_all = table(rows.assign(n=[1, 2], k=5, label="fitted"), of)
+    assert "nw-kind--fitted" in of_all.caption and "nw-kind" not in "".join(of_all.heads)
+    assert [head.striptags() for head in of_all.heads] == ["N", "T", "S", "Bytes"]
+
+
+def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_left_out():
+    rows = [
+        {"model": "<b>", "n": 1, "flags": "", "why": "long", "link": Markup('<a href="x">m</a>')},
+        {"model": "<b>", "n": 2, "flags": None, "why": "longer", "link": Markup("m")},
+    ]
+    columns = [Column("model", "Model"), Column("flags", "Caution"), Column("link", "Link")]
+    columns += [Column("why", "Why", wide=True), Column("n", "Nodes")]
+    shown = table(rows, columns)
+    assert Texts(str(shown.caption)).plain == "Model: <b> · Link: m"
+    assert shown.heads == ["Why", "Nodes"]  # the first column stays first
+    of_first = table(rows, [Column("n", "Nodes"), *columns[:-1]])
+    assert of_first.heads == ["Nodes", "Why"]
+    assert of_first.style == "--l1:'Nodes';--l2:'Why';--a1:right;--w2:1/-1;"
+    assert table(rows[:1], columns).heads == ["Model", "Link", "Nodes", "Why"]
+    assert table(
+        [{"t": 1.0, "model": "m"}] * 2, [columns[0], Column("t", "T", "s", "fitted")]
+    ).heads
+
+
+def test_a_title_cannot_end_the_attribute_that_holds_it():
+    style = table([{"x": 1}], [Column("x", "it's \"; } <b>")]).style
+    assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;")) & set("\"'<>&;")
 
 
 def test_missing_numbers_are_dashes_and_intervals_stand_below():
@@ -292,32 +326,3 @@ def test_a_misfit_glossary_is_one_clear_line(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(UserError, match=told):
         read_glossary(path)
-
-
-# --- the home page ---
-
-
-@pytest.mark.slow
-def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
-    cells = [
-        make.cell(n=n, batch=batch, repeat=repeat)
-        for n in (1, 2)
-        for batch in (32, 512)
-        for repeat in range(3)
-    ]
-    tables = make.write_study(tmp_path, [make.record(cell) for cell in cells])
-    home = (render(tmp_path) / "index.md").read_text()
-    (lead,) = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', home, re.DOTALL)
-    lead = Texts(lead).text
-    curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
-    for batch in (32, 512):
-        assert f"{curves.loc[(2, batch), 'speedup']:#.2g} times as fast" in lead
-    assert lead.index("512 examples") < lead.index("With 32 examples")
-    assert lead.count("interval") == 2
-
-
-def test_too_few_launches_or_crowded_machines_are_too_little_evidence(tmp_path):
-    launched_twice = [make.cell(n=n, repeat=repeat) for n in (1, 2) for repeat in (0, 1)]
-    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
-    make.write_study(tmp_path, map(make.record, [*launched_twice, *crowded]))
-    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()

@@ -2,15 +2,18 @@
 
 import re
 
+import pandas as pd
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.predict import fit_queries
-from nodewise.predict.published_convergence import published_laws
+from nodewise.core.units import write_percent
+from nodewise.predict.judge import EACH
 from nodewise.predict.study import read_overhead
+from nodewise.report.fitted_curves import answers
 from nodewise.results.importers import import_for_study
-from nodewise.results.published import read
 from rendering import Texts
+
+ERRORS = ["median_error", "worst_error", "covered"]
 
 
 def text_of(study, page):
@@ -18,51 +21,71 @@ def text_of(study, page):
     return re.sub(r"\s+", " ", text)
 
 
-def test_the_answers_come_first_and_are_those_of_the_table(study):
+def optima(speedups, *, runs=()):
+    """Return rows of `optima` of one batch: speed-ups with their interval, by number of nodes."""
+    nodes = sorted(speedups)
+    rows = pd.DataFrame({"nodes": nodes, "batch_per_worker": 64.0, "job": "epoch"})
+    ends = pd.DataFrame([speedups[n] for n in nodes], columns=["speedup_low", "s", "speedup_high"])
+    first = next((n for n in nodes if speedups[n][1] > 1), None)
+    rows = rows.join(ends.rename(columns={"s": "speedup"}))
+    rows = rows.assign(time=100 / rows["speedup"], break_even=rows["nodes"] == first)
+    rows["cost"] = rows["time"] * rows["nodes"]
+    runs = pd.DataFrame(runs, columns=["nodes", "time"]).assign(batch_per_worker=64.0, job="run")
+    return pd.concat([rows, runs])
+
+
+ONE, ALIKE = (1, 1, 1), (0.9, 1.2, 1.4)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "verdict", "pays", "between"),
+    [
+        ({1: ONE, 2: (0.4, 0.5, 0.6), 64: (0.2, 0.3, 0.9)}, "one", None, (1, 1)),
+        ({1: ONE, 2: ALIKE, 64: (0.8, 2, 9)}, "unknown", 2, (1, 64)),
+        ({1: ONE, 2: (0.4, 0.5, 0.6), 8: ALIKE, 64: (3, 6, 9)}, "more", 8, (64, 64)),
+        ({1: ONE, 4: (2, 2.5, 3), 8: (1.8, 2.2, 2.6), 64: (1, 1, 1)}, "some", 4, (4, 8)),
+    ],
+)
+def test_the_intervals_of_speed_ups_decide_the_verdict(speedups, verdict, pays, between):
+    (answer,) = answers(optima(speedups), 2)
+    assert (answer["verdict"], answer["pays"]) == (verdict, pays)
+    assert (answer["least"], answer["most"]) == between
+
+
+def test_speed_up_price_and_time_to_accuracy_are_those_on_the_most_measured_nodes():
+    """Three nodes were measured, of which the table has no row, so that of two is shown."""
+    rows = optima({1: ONE, 2: (1.5, 1.6, 1.7), 64: (8, 9, 10)}, runs=[(1, 30.0), (2, 40.0)])
+    (answer,) = answers(rows, 3)
+    assert (answer["measured"], answer["speedup"]) == (2, 1.6)
+    assert answer["price"] == pytest.approx(2 / 1.6)
+    assert (answer["run"], answer["run_one"], answer["run_fastest"]) == (40, 30, 1)
+
+
+def test_the_page_begins_with_the_errors_of_held_out_points(study):
     page = text_of(study, "predictions.md")
-    optima = read_overhead(study / "overhead")["optima"]
-    said = [answer for answer in optima["answer"] if answer and answer in page]
-    assert len(said) >= 3  # for measured and for published curves
-    assert page.index(said[0]) < page.index("How it is calculated")
+    judged = read_overhead(study / "overhead")["judgement"]
+    first = judged[judged["own"] & (judged["scenario"] == EACH)].iloc[0]
+    errors = [write_percent(first[name]).replace("\u00a0", " ") for name in ERRORS]
+    at = [page.index(error) for error in errors]
+    assert f"({first['points']} tests" in page and max(at) < page.index("Published results")
 
 
-def test_published_critical_batches_stand_beside_our_own_with_how_far_off_the_law_was(study):
-    html = (study / "docs/time-to-accuracy.md").read_text()
-    for law in published_laws().values():
-        assert f'<data value="{law.critical_batch:.6g}">' in html
-    for row in read("convergence/judged").to_dict("records"):
-        assert f'<data value="{row["median"]:.6g}">' in html
-    own = read_overhead(study / "overhead")["steps_to_accuracy"]
-    assert all(reason in text_of(study, "time-to-accuracy.md") for reason in own["missing"])
-
-
-def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(study):
-    fits = read_overhead(study / "overhead")["predictions"]
-    pages = list((study / "docs" / "predictions").glob("*.md"))
-    assert len(pages) == fits["source"].nunique()
-    for source in fits["source"].unique():
-        assert (
-            f'href="predictions/{source}.html"' in (study / "docs" / "predictions.md").read_text()
-        )
-        text = (study / "docs" / f"predictions/{source}.md").read_text()
-        linked = set(re.findall(r'href="\.\./(curves/[^"]+)\.html"', text))
-        assert linked and all((study / "docs" / f"{page}.md").is_file() for page in linked)
-
-
-def test_a_source_has_the_errors_of_every_law_for_every_line(study):
-    trials = read_overhead(study / "overhead")["trials"]
-    errors = fit_queries.held_out(trials)
-    errors = errors[errors["source"] == "published"]
-    assert len(errors)
-    html = (study / "docs/predictions/published.md").read_text()
-    for error in errors["error"]:
-        assert f'<data value="{error:.6g}">' in html
+def test_every_curve_is_linked_and_has_the_errors_of_every_law(study):
+    tables = read_overhead(study / "overhead")
+    html = (study / "docs/predictions.md").read_text()
+    linked = set(re.findall(r'href="(curves/[^"]+)\.html"', html))
+    assert linked and all((study / "docs" / f"{page}.md").is_file() for page in linked)
+    for source in tables["predictions"]["source"].unique():
+        assert f"{{ #{source} }}" in html
+    trials = tables["trials"][tables["trials"]["scenario"] == EACH]
+    medians = trials.groupby(["curve", "batch_per_worker", "law"])["error"].median()
+    assert len(medians) and all(f' value="{error:.6g}">' in html for error in medians)
 
 
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     fits = read_overhead(study / "overhead")["fits"]
     page = text_of(study, "curves/fashion-cnn/multi-worker-mirrored.md")
-    assert "β: inverse bandwidth" in page and "per MB fitted" in page
+    assert "β: inverse bandwidth" in page and "per MB" in page
     own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
     html = (study / "docs/curves/fashion-cnn/multi-worker-mirrored.md").read_text()
     for value in own.loc[own["unit"] == "s", "value"]:
@@ -75,9 +98,9 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     assert (fitted["judgement"]["source"] == "imported").any()
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
-    assert "Their cluster · imported" in text_of(study, "predictions/imported.md")
+    assert "Their cluster · imported" in text_of(study, "predictions.md")
     assert "per gradient" in text_of(study, "curves/their-cluster/imported.md")
-    assert re.search(r"\d+\s% on \d+ nodes is \w+", text_of(study, "predictions/imported.md"))
+    assert re.search(r"\d+\s% on \d+ nodes is \w+", text_of(study, "predictions.md"))
 
 
 @pytest.mark.parametrize(

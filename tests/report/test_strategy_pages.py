@@ -8,9 +8,8 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict.law import LAWS
 from nodewise.report.addresses import strategy_page
-from nodewise.report.formulas import formula_of
+from nodewise.report.formulas import law_formula
 from nodewise.report.pages.strategies import read_diagrams
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
@@ -71,7 +70,7 @@ def symbols(mathml):
 @WITH_LAW
 def test_a_page_shows_the_law_of_the_strategys_exchange(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
-    known = str(formula_of(LAWS[STRATEGIES[strategy].exchange.law])).split("</p>")[:-1]
+    known = str(law_formula(STRATEGIES[strategy].exchange.law)).split("</p>")[:-1]
     assert all(line in cost for line in map(equation_in, known))
 
 

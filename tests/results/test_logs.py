@@ -144,7 +144,7 @@ ABORTED = ("run_stop", None, {"status": "aborted"})
     ("text", "times"),
     [
         (mlperf(BATCH, *RUN, second=5), [5]),
-        (mlperf(BATCH, RUN[0], *EPOCH, *EPOCH, ABORTED, second=3), [3, 3]),
+        (mlperf(BATCH, RUN[0], *EPOCH, *EPOCH, *EPOCH, ABORTED, second=3), [3, 3]),
         (mlperf(BATCH, ("epoch_start", None, {"epoch_count": 4}), EPOCH[1], second=20), [5]),
         (mlperf(BATCH, EPOCH[0], EPOCH[0], EPOCH[1], EPOCH[1], second=2), [4]),  # of two ranks
     ],
@@ -201,3 +201,20 @@ def test_any_event_of_a_timeline_is_read_or_refused(tmp_path_factory, event):
 
 def test_json_that_is_too_deep_is_refused(tmp_path):
     assert "run.log: " in refused(tmp_path, "[" * 100_000, "horovod_timeline")
+
+
+def test_samples_of_mlperf_that_count_batches_become_examples(tmp_path):
+    # an epoch takes 2 s: 100 batches of 64 examples are 3,200 examples a second
+    samples = ("train_samples", 100, {})
+    for rate, examples in ((3200.0, 6400.0), (50.0, 100.0)):
+        stats = ("tracked_stats", {"throughput": rate}, {})
+        text = mlperf(BATCH, samples, *EPOCH, stats, *EPOCH, second=2)
+        assert read_rows(written(tmp_path, text))["examples"].tolist() == [examples]
+
+
+def test_asynchronous_servers_are_named(tmp_path):
+    servers = "Variables:   parameter_server\nSync:        False\n"
+    rows = read_rows(written(tmp_path, TF_CNN.replace("Optimizer:", f"{servers}Optimizer:")))
+    assert set(rows["collective"]) == {"parameter_server"}
+    assert any("asynchronous" in note for note in rows.attrs["notes"])
+    assert "collective" not in read_rows(FILES / "tf_cnn.txt")

@@ -37,12 +37,14 @@ LONGEST = 15_000  # height of a page in pixels on a telephone
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
-    """A number's kind is a badge beside it or its interval, or one in its row or column.
+    """A number's kind is a badge in its paragraph, its row, its column or the caption of its table.
+
+    Counts and error rates need none. A row of a table is not higher than most of a screen.
 
     Opening pages takes most of the time. Therefore each page is opened only once and scrolled to
     its end; it must not report any error.
     """
-    wider, longest, without, counted, blank = {}, {}, {}, {}, {}
+    wider, longest, without, counted, blank, high, aside = {}, {}, {}, {}, {}, {}, {}
     for path in opened:
         page = watched.open(path)
         scroll_through(page)
@@ -51,22 +53,32 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
         wider[path] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         longest[path] = page.evaluate("document.documentElement.scrollHeight")
         without[path] = page.evaluate(
-            """() => [...document.querySelectorAll('article data:not(.nw-name)')].filter((data) => {
-              const interval = data.closest('.nw-interval');
-              const beside = interval
-                ? [interval.previousElementSibling, interval.nextElementSibling]
-                : [data.nextElementSibling];
-              if (beside.some((one) => one?.classList.contains('nw-kind'))) return false;
-              const cell = data.closest('td');
-              const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
-              return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
-            }).map((data) => data.textContent)"""
+            """() => [...document.querySelectorAll('article data:not(.nw-name, .nw-count)')]
+              .filter((data) => {
+                const cell = data.closest('td');
+                const table = cell?.closest('table');
+                const places = cell
+                  ? [cell.parentElement, table.rows[0].cells[cell.cellIndex], table.caption]
+                  : [data.closest('p, li, dd, dt, caption, summary, h1, h2, h3, .nw-headline')];
+                return !places.some((one) => one?.querySelector('.nw-kind'));
+              }).map((data) => data.textContent)"""
+        )
+        high[path] = page.evaluate(
+            """() => [...document.querySelectorAll('.nw-table tr')]
+              .map((row) => [Math.round(row.getBoundingClientRect().height), row.textContent])
+              .filter(([height]) => height > 600)"""
+        )
+        aside[path] = page.evaluate(
+            """() => [...document.querySelectorAll('.nw-stack')].map((one) => one.parentElement)
+              .filter((one) => one.scrollWidth > one.clientWidth).length"""
         )
         counted[path] = page.locator("article data:not(.nw-name)").count()
     assert {path: pixels for path, pixels in wider.items() if pixels > 0} == {}
     assert {path: pixels for path, pixels in longest.items() if pixels > LONGEST} == {}
     assert {path: bare for path, bare in without.items() if bare} == {}
     assert {path: names for path, names in blank.items() if names} == {}
+    assert {path: rows for path, rows in high.items() if rows} == {}
+    assert {path: tables for path, tables in aside.items() if tables} == {}
     with_numbers = {*WITH_FIGURES, *WITH_NUMBERS} & {*opened}
     assert min(counted[path] for path in with_numbers) >= 3
 

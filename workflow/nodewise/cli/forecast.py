@@ -1,7 +1,7 @@
 """The command that forecasts many devices from one measured point and the links."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -9,6 +9,7 @@ from typer import Option
 from nodewise.cli.options import (
     AsJson,
     AskedGlobalBatch,
+    Batches,
     BetweenNodes,
     Budget,
     ConvergesLike,
@@ -53,6 +54,7 @@ def forecast_nodes(
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: AskedGlobalBatch = None,
+    batches: Batches = None,
     parameters: Parameters = None,
     payload: Payload = None,
     precision: Precision = "fp32",
@@ -107,7 +109,7 @@ def forecast_nodes(
     from nodewise.predict import forecast
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_nodes
+    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_batches, parse_nodes
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
@@ -130,13 +132,12 @@ def forecast_nodes(
         samples_to_target=samples_to_target,
         name="epoch" if examples else MANY,
     )
+    asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
-        rows = compare_machines(
-            kinds, known, training, counts, job=job, device=device, global_batch=global_batch
-        )
+        rows = compare_machines(kinds, known, training, counts, job=job, device=device, **asked)
         if as_json:
             print_json(rows)
         else:
@@ -151,13 +152,13 @@ def forecast_nodes(
             devices_per_node, within, between, link=link, known_per_node=known.devices_per_node
         )
         per_node = cluster.devices_per_node
-        asked = forecast.devices_of(counts, per_node)
+        devices = forecast.devices_of(counts, per_node)
         job = replace(job, node="node" if per_node == 1 else "device")
-        answers = forecast.forecast(cluster, training, known, asked, job, global_batch=global_batch)
+        answers = forecast.forecast(cluster, training, known, devices, job, **asked)
         if as_json:
             print_json(forecast.forecast_rows(answers, per_node))
         else:
-            typer.echo(answers.sentence("deadline" if deadline else "budget" if budget else "knee"))
+            typer.echo(answers.sentence())
             print_table(answers_rows(answers, marks=True))
             _print_standing(answers, per_node, within, between)
             print_target(job, converges_like)

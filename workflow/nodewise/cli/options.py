@@ -38,6 +38,10 @@ FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
 NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers together.")]
+Batches = Annotated[
+    str | None,
+    Option(help="Of these per device, such as 16,32,64, the one that reaches the target soonest."),
+]
 EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
     str | None,

@@ -10,6 +10,7 @@ from nodewise.cli.options import (
     AsJson,
     AskedBatch,
     AskedGlobalBatch,
+    Batches,
     Budget,
     ConvergesLike,
     Deadline,
@@ -169,8 +170,9 @@ def predict_nodes(
     nodewise predict fit.json --at points.csv --json
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.answers import STEP_TIME
+    from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.optimum import find_answers, prediction_rows
     from nodewise.predict.options import parse_nodes
     from nodewise.predict.points_file import predict_points, read_points
 
@@ -182,7 +184,19 @@ def predict_nodes(
     fitted, counts, job = read_fit(fit), parse_nodes(nodes), job_of(examples, price)
     found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
     if as_json:
-        print_json(prediction_rows(found, counts))
+        print_json(
+            [
+                {
+                    "curve": curve.name,
+                    "job": answers.job.name,
+                    "cost_unit": answers.job.units["cost"],
+                }
+                | row
+                for curve, answers in found
+                for row in answers.rows(STEP_TIME)
+                if row["nodes"] in counts
+            ]
+        )
     else:
         for curve, answers in found:
             typer.echo(f"{curve.name}:")
@@ -200,6 +214,7 @@ def best_nodes(
     nodes: NodeNumbers = "1-64",
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
+    batches: Batches = None,
     objective: Annotated[str | None, Option(help="What the sentence is about.")] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
@@ -226,9 +241,9 @@ def best_nodes(
     nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
     """
     from nodewise.cli import predict_tables
+    from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.optimum import find_answers, optimum_rows
-    from nodewise.predict.options import parse_duration, parse_nodes
+    from nodewise.predict.options import parse_batches, parse_duration, parse_nodes
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     job = job_of(
@@ -242,17 +257,24 @@ def best_nodes(
         watts=watts,
         startup_s=parse_duration("startup", startup),
     )
-    batches = {"batch": batch, "global_batch": global_batch}
-    answered = find_answers(fitted, counts, job, **batches, whole_machines=True)
-    found = optimum_rows(answered, objective)
+    answered = find_answers(
+        fitted,
+        counts,
+        job,
+        batch=batch,
+        global_batch=global_batch,
+        batches=parse_batches(batches),
+        whole_machines=True,
+    )
+    found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
-        print_json([row for _, row in found])
+        print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
     else:
-        for answers, row in found:
-            typer.echo(f"{row['curve']}: {row['answer']}")
+        for name, answers, sentence in found:
+            typer.echo(f"{name}: {sentence}")
             print_table(predict_tables.answers_rows(answers, marks=True))
         # the global batch of a curve with strong scaling stays the same
-        grows = any(answers.batch[-1] == answers.batch[0] for answers, _ in found)
+        grows = any(answers.batch[-1] == answers.batch[0] for _, answers, _ in found)
         if grows and global_batch is None:
             print_target(job, converges_like)
     _print_notes(fitted, as_json=as_json)

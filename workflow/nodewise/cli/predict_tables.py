@@ -8,7 +8,6 @@ import numpy as np
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, Job, write_chance, write_time
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.optimum import table_rows
 from nodewise.predict.published_efficiency import Standing
 
 Row = dict[str, str]
@@ -41,18 +40,15 @@ def answers_rows(
         marks: whether to mark the best number of each objective.
     """
     job = answers.job
-    best: dict[int, list[str]] = {}
-    for objective in answers.objectives() if marks else ():
-        found = answers.best(objective)
-        if found.nodes is not None:
-            best.setdefault(found.nodes, []).append(TITLES[objective])
+    best = answers.best_for if marks else {}
     last = int(answers.nodes[-1])
     shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
-    of_step = job.step_known and job.steps is None
+    step_known = "step_s" not in job.unknown
+    of_step = step_known and job.steps is None
     name, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
     limited = job.deadline_s is not None or job.budget is not None
-    batches = job.step_known or bool((answers.batch != 1).any())
-    for i, row in enumerate(table_rows(answers)):
+    batches = step_known or bool((answers.batch != 1).any())
+    for i, row in enumerate(answers.rows()):
         if row["nodes"] not in shown:
             continue
         timed = "step_s" if of_step else "time"
@@ -61,7 +57,7 @@ def answers_rows(
         yield {
             f"{job.node.title()}s": f"{row['nodes']:,}",
             "Batch": f"{row['batch_per_worker']:,.6g}" if batches else "",
-            "Step": write_number(row["step_s"], "s") if job.step_known else "",
+            "Step": write_number(row["step_s"], "s") if step_known else "",
             **(interval if of_step else {}),
             "Examples": write_plain(row["samples"]) if job.steps else "",
             name[0].upper() + name[1:]: answers.write("time", i),
@@ -71,7 +67,7 @@ def answers_rows(
             "Speed-up": write_number(row["speedup"], "×"),
             "Efficiency": write_number(row["efficiency"], "share"),
             "Chance": answers.sure(i) if limited else "",
-            "Best": ", ".join(best.get(row["nodes"], [])),
+            "Best": ", ".join(TITLES[name] for name in best.get(row["nodes"], [])),
             "Kind": row["kind"],
         }
 

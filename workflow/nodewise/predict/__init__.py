@@ -8,20 +8,19 @@ curve passes through them:
   has the laws. `points` has the points that laws are evaluated at and fitted to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
-- **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
-  published curves.
+- **Validation**: `judge` computes errors on held-out points.
 - **Answers**: `curve_predictions` draws step times, by the law or as `similar_curves` among the
   published ones went on. `answers` makes one table of them: time, cost, energy, speed-up and
-  efficiency by number of nodes, and the best number for each objective. `steps_to_accuracy` models
-  how many steps a training needs.
+  efficiency by number of nodes, the best number for each objective and the best batch for each
+  number. `steps_to_accuracy` models how many steps a training needs.
 
 These modules are used by:
 
-- The tables of a study: `study` builds them with `optimum` (optima), `bottleneck` and `savings`.
+- The tables of a study: `study` builds them with `bottleneck` and `savings`.
   `calibration` builds the tables of a calibrated cluster.
-- The commands: `fit_file` writes and reads the fits, `optimum` serves `predict` and `optimum`,
-  `points_file` serves `predict --at`, `next_measurement` recommends what to measure, and `options`
-  parses their options. `forecast` needs no fit.
+- The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
+  `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
+  needs no fit.
 - Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:

@@ -2,12 +2,14 @@
 
 Step times by a fit, and equally likely draws of them, give the time, cost, energy, speed-up and
 efficiency of a job on each number of nodes. An objective is an expression on this table. The best
-number of nodes is where it is least, by the fit and in each draw.
+number of nodes is where it is least, by the fit and in each draw. The best batch of a node is where
+the time is least.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,7 +49,7 @@ class Job:
         budget: what the job may cost.
         least_efficiency: lowest efficiency that is acceptable.
         node: word for a node.
-        step_known: whether step times are in seconds. If not, only those of the job are.
+        unknown: beginnings of the names of columns that the measurements do not tell.
 
     Raises:
         UserError: a value is not allowed.
@@ -64,7 +66,7 @@ class Job:
     budget: float | None = None
     least_efficiency: float = 0.5
     node: str = "node"
-    step_known: bool = True
+    unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.least_efficiency <= 1:
@@ -94,7 +96,7 @@ class Job:
             name="run" if self.steps else "epoch" if known else MANY,
             examples=examples or (MANY_EXAMPLES if curve.in_seconds else 1.0),
             node=curve.node,
-            step_known=seconds,
+            unknown=() if seconds else ("step_s", "samples_per_s"),
         )
 
     @property
@@ -102,6 +104,12 @@ class Job:
         """The unit of each quantity of the table."""
         cost = f"{self.node}-hours" if self.price is None else self.currency
         return {"time": "s", "cost": cost, "energy": "Wh"}
+
+    @property
+    def objectives(self) -> list[str]:
+        """The objectives for which the conditions suffice."""
+        needed = {"deadline": self.deadline_s, "budget": self.budget, "energy": self.watts}
+        return [name for name in OBJECTIVES if needed.get(name, 1.0) is not None]
 
 
 def check_amount(option: str, value: float | None) -> None:
@@ -115,8 +123,7 @@ def check_amount(option: str, value: float | None) -> None:
         raise UserError(f"--{option} {value!s:.40}: must be a number above 0, at most {_MOST:g}")
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The best number of nodes for an objective.
 
     Attributes:
@@ -150,7 +157,7 @@ class Answers:
         measured: whether the number of nodes and the batch are in the measured range, (points,).
         far: whether the prediction is an extrapolation, (points,).
         most_measured: the most measured nodes.
-        kinds: words for what is in the measured range, what is not, and extrapolations.
+        kinds: words for what is in the measured range, and for what is not.
     """
 
     job: Job
@@ -160,7 +167,7 @@ class Answers:
     measured: NDArray[np.bool_]
     far: NDArray[np.bool_]
     most_measured: int
-    kinds: tuple[str, str, str] = ("fitted", "predicted", "extrapolated")
+    kinds: tuple[str, str] = ("fitted", "predicted")
 
     @cached_property
     def known(self) -> bool:
@@ -227,39 +234,85 @@ class Answers:
         share = float((drawn == at).sum() / (len(chosen) - 1)) if self.measured[at] else None
         return Best(objective, at, int(self.nodes[at]), share, (low, high))
 
-    def objectives(self) -> list[str]:
-        """Return the objectives for which the conditions of the job suffice."""
-        needed = {"deadline": self.job.deadline_s, "budget": self.job.budget}
-        needed["energy"] = self.job.watts
-        return [name for name in OBJECTIVES if needed.get(name, 1.0) is not None]
+    @cached_property
+    def best_for(self) -> dict[int, list[str]]:
+        """The objectives for which a number of nodes is the best, by this number."""
+        found: dict[int, list[str]] = {}
+        for best in map(self.best, self.job.objectives):
+            if best.nodes is not None:
+                found.setdefault(best.nodes, []).append(best.objective)
+        return found
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per number of nodes: its quantities with 90 % intervals, and its basis.
 
-        `kind` is one of `kinds`.
-        `chance` is that of meeting the deadline and the budget.
+        `kind` is one of `kinds`, or `extrapolated`. `chance` is that of meeting the deadline and
+        the budget.
         """
         columns: dict[str, object] = {
             "nodes": self.nodes.astype(int),
             "batch_per_worker": self.batch,
+            "global_batch": self.nodes * self.batch,
         }
-        for name in ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency"):
+        for name in QUANTITIES:
             values: Floats = getattr(self, name)
             low, high = interval_of(values[1:])
             # an unidentified coefficient can be 0 in the fit, at the edge of the draws
             ends = np.minimum(low, values[0]), np.maximum(high, values[0])
             columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
-        inside, beyond, far = self.kinds
-        kind = np.where(self.far, far, np.where(self.measured, inside, beyond))
-        table = pd.DataFrame(columns).assign(chance=self.chance, kind=kind)
-        if not self.job.step_known:
-            table[["step_s", "step_s_low", "step_s_high"]] = np.nan
+        kind = np.where(self.far, "extrapolated", np.where(self.measured, *self.kinds))
+        table = pd.DataFrame(columns).assign(chance=self.chance, kind=kind, extrapolated=self.far)
+        for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
+            table[f"samples_per_s{end}"] = table["global_batch"] / table[f"step_s{other}"]
+        table.loc[:, [name for name in table if str(name).startswith(self.job.unknown)]] = np.nan
         return table
 
-    def sentence(self, objective: str = "knee") -> str:
-        """Return the answer for an objective in at most 30 words."""
-        node, best = self.job.node, self.best(objective)
+    def rows(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of the table for JSON: None for what is not known.
+
+        Args:
+            names: other names of columns.
+        """
+        table = self.table.rename(columns=names or {})
+        finite = table.replace([np.inf, -np.inf], np.nan).notna()
+        return [
+            {str(name): value for name, value in row.items()}
+            for row in table.astype(object).where(finite, None).to_dict("records")
+        ]
+
+    def summary(self, objective: str | None = None) -> dict[str, Any]:
+        """Return the answer for an objective, the best of all objectives, and the rows, for JSON.
+
+        Raises:
+            UserError: as `sentence`.
+        """
+        most = float(self.batch[-1])
+        return {
+            "batch_per_worker": most,
+            "global_batch": most * float(self.nodes[-1]),
+            "job": self.job.name,
+            "units": self.job.units,
+            "answer": self.sentence(objective),
+            "best": [self.best(name)._asdict() for name in self.job.objectives],
+            "nodes": self.rows(),
+        }
+
+    def sentence(self, objective: str | None = None) -> str:
+        """Return the answer for an objective in at most 30 words.
+
+        By default, it is about the deadline or the budget if there is one, else about the knee.
+
+        Raises:
+            UserError: there is no such objective, or it needs an option.
+        """
+        node, known = self.job.node, self.job.objectives
+        objective = objective or next(x for x in ("deadline", "budget", "knee") if x in known)
+        if objective not in known:
+            needs = f": needs --{objective.replace('energy', 'watts')}"
+            wrong = needs if objective in OBJECTIVES else f": must be one of {', '.join(known)}"
+            raise UserError(f"--objective {objective[:40]}{wrong}")
+        best = self.best(objective)
         if not self.known:
             return f"Unknown: the measurements say too little about one {node}."
         if best.at is None:
@@ -307,7 +360,10 @@ class Answers:
             price = float(self.cost[0, after] / self.cost[0, at])
             more = f"{int(self.nodes[after]):,} in {self.write('time', after)}"
             told += f", {more} for {price:.2g} times the price"
-        if np.ptp(self.batch * self.nodes) > 0:  # the global batch grows
+        grows = np.ptp(self.batch * self.nodes) > 0
+        if grows and np.ptp(self.batch) > 0:  # the best batch of each number
+            told += f"; best batch: {self.batch[at]:,.6g} per {self.job.node}"
+        elif grows:
             batch = float(self.nodes[at] * self.batch[at])
             one, two = steps.examples([batch, 2 * batch])[0]
             extra = write_percent(two / one - 1)
@@ -322,6 +378,25 @@ class Answers:
     def sure(self, at: int) -> str:
         """Return the chance of a number of nodes, written."""
         return write_chance(float(self.chance[at]))
+
+
+def with_best_batch(candidates: Sequence[Answers]) -> Answers:
+    """Return the answers with the batch that is done soonest, for each number of nodes by itself.
+
+    Args:
+        candidates: answers on the same numbers of nodes, each with another batch of a node.
+
+    Raises:
+        UserError: there are several, but it is not known what a larger batch costs.
+    """
+    if len(candidates) > 1 and candidates[0].job.steps is None:
+        raise UserError("--batches: needs --converges-like or --samples-to-target")
+    soonest = np.argmin([one.time[0] for one in candidates], axis=0)
+    chosen = {
+        name: np.choose(soonest, [getattr(one, name) for one in candidates])
+        for name in ("batch", "step_s", "measured", "far")
+    }
+    return replace(candidates[0], **chosen)
 
 
 def write_time(seconds: float | None) -> str:
@@ -370,6 +445,10 @@ def _efficient(answers: Answers) -> Floats:
     return np.where(enough, -answers.nodes, np.inf)
 
 
+QUANTITIES = ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency")
+"""The quantities of the table, which have intervals."""
+STEP_TIME = {"step_s": "step_time_s", "step_s_low": "low", "step_s_high": "high"}
+"""How `predict` and `forecast` call step times in JSON."""
 OBJECTIVES: Mapping[str, Callable[[Answers], Floats]] = {
     "knee": _knee,
     "fastest": lambda answers: answers.time,

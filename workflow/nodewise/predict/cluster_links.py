@@ -25,6 +25,7 @@ MESSAGE_BYTES = 64e6
 
 _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
+_CARD = 50e9  # bytes per second: 400 Gbit/s, the fastest card of the published all-reduces
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -83,7 +84,8 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     """Return the link of a node, from its rate and transport, or a file.
 
     Examples: `100gbit-rdma`, `8x400gbit-rdma` (eight cards), `25gbit-tcp`, `400gbit-efa`. Without
-    a transport, both are possible.
+    a transport, both are possible. RDMA faster than one card is `rails`: each device has a card, or
+    shares one with few others, and all-reduces achieve more of the rate.
 
     Args:
         text: what the user wrote.
@@ -94,7 +96,8 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     """
     rate, transport = _rate(constants()["between"].get(text.lower(), text))
     if rate:
-        families = {None: ("tcp", "rdma"), "tcp": ("tcp",)}.get(transport, ("rdma",))
+        cards = "rails" if rate > _CARD else "rdma"
+        families = {None: ("tcp", cards), "tcp": ("tcp",)}.get(transport, (cards,))
         return dict.fromkeys(families, rate)
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
     return _measured(text, option, f"{', '.join(constants()['between'])}, {allowed}")

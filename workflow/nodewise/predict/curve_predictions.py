@@ -5,15 +5,17 @@ All other predictions follow the fitted law. Beyond the most measured nodes, int
 are widened by as much as those of published curves widen from there on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.answers import FAR, Answers, Job
+from nodewise.predict.answers import FAR, Answers, Job, check_amount, with_best_batch
 from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats, Points
 from nodewise.predict.similar_curves import (
     NOISE,
@@ -151,6 +153,54 @@ class CurvePredictions:
         _, low, high = self._similar.predict(points, asked, np.ceil(asked / curve.per_host))
         variance = ((high - low) / 2) ** 2
         return np.asarray(np.sqrt(np.maximum(variance[1:] - variance[0], 0.0)))
+
+
+def find_answers(
+    file: FitFile,
+    nodes: Sequence[int],
+    job: Job,
+    *,
+    batch: float | None = None,
+    global_batch: float | None = None,
+    batches: Sequence[float] = (),
+    whole_machines: bool = False,
+) -> Iterator[tuple[Curve, Answers]]:
+    """Yield the answers for each curve and batch.
+
+    Args:
+        file: the fits.
+        nodes: the numbers of nodes; one node is always among those answered.
+        job: what is trained, and its conditions.
+        batch: examples per node and step. By default, what was measured: the global batch that all
+            points of a curve share, or each batch per node.
+        global_batch: examples per step of all nodes, instead of `batch`.
+        batches: instead of `batch`, several of which the best for each number of nodes is taken.
+        whole_machines: whether to leave out numbers that do not fill their machines.
+
+    Raises:
+        UserError: an option is missing or not allowed, or no curve has an example for each of so
+            many nodes.
+    """
+    given: list[dict[str, float]] = []
+    for name, value in (("batch", batch), ("global_batch", global_batch)):
+        check_amount(name, value)
+        given += [] if value is None else [{name: value}]
+    if len(given) + bool(batches) > 1:
+        raise UserError("--batch and --global-batch: give one of them")
+    predictions = CurvePredictions(file.curves, file.fit_by_curve)
+    found = False
+    for curve in file.curves:
+        shared = [{"global_batch": curve.global_batch}] if curve.global_batch else None
+        counts = candidates(curve, nodes) if whole_machines else nodes
+        asked = [[one] for one in given or shared or [{"batch": b} for b in curve.batches]]
+        for batched in [[{"batch": b} for b in batches]] if batches else asked:
+            if min(counts) <= batched[0].get("global_batch", np.inf):
+                found = True
+                own = job.of_curve(curve)
+                answers = [predictions.answer(curve, counts, own, **one) for one in batched]
+                yield curve, with_best_batch(answers)
+    if not found:
+        raise UserError(f"--nodes {min(nodes)}: is more than the examples of the global batch")
 
 
 def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDArray[np.bool_]:

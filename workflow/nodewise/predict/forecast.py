@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.answers import Answers, Job, check_amount
+from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with_best_batch
 from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
-from nodewise.predict.fit import interval_of
-from nodewise.predict.optimum import table_rows
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
 from nodewise.results.importers import read_rows
@@ -213,6 +211,7 @@ def forecast(
     job: Job,
     *,
     global_batch: float | None = None,
+    batches: Sequence[float] = (),
 ) -> Answers:
     """Return the answers about a job on numbers of devices. One device is always among them.
 
@@ -226,35 +225,47 @@ def forecast(
         devices: the numbers of devices.
         job: the job.
         global_batch: examples per step of all devices. Default: the batch of a device is fixed.
+        batches: batches of a device, of which the best for each number of devices is taken.
 
     Raises:
-        UserError: the batch is unknown, but needed.
+        UserError: the batch is unknown, but needed; or there are two kinds of batches.
     """
+    if global_batch and batches:
+        raise UserError("--batches and --global-batch: give one of them")
     if (job.steps or global_batch) and training.batch is None:
         raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *given.throughputs, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
-    one = training.batch or 1.0
-    batch = global_batch / counts if global_batch else np.full(len(counts), one)
-    found = forecast_throughputs(
-        cluster, training, given.throughputs, counts.tolist(), batches=(batch / one).tolist()
+    of_device = batches or (training.batch or 1.0,)
+    asked = (
+        [global_batch / counts] if global_batch else [np.full(len(counts), b) for b in of_device]
     )
-    known = np.isin(counts, list(given.throughputs)) & np.isclose(batch, one)
-    if given.scatter:
-        off = np.random.default_rng(1).standard_normal((DRAWS, 1))
-        found[1:] *= np.exp(given.scatter * off)
-        known = np.zeros_like(known)
-    found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
-    return Answers(
-        job=replace(job, step_known=training.batch is not None),
-        nodes=counts.astype(float),
-        batch=batch,
-        step_s=counts * batch / found,
-        measured=known,
-        far=counts > constants()["checked_devices"],
-        most_measured=max(given.throughputs),
-        kinds=("measured", "forecast", "extrapolated"),
-    )
+    unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
+    candidates = []
+    for batch in asked:
+        relative = batch / (training.batch or 1.0)
+        found = forecast_throughputs(
+            cluster, training, given.throughputs, counts.tolist(), batches=relative.tolist()
+        )
+        known = np.isin(counts, list(given.throughputs)) & np.isclose(relative, 1)
+        if given.scatter:
+            off = np.random.default_rng(1).standard_normal((DRAWS, 1))
+            found[1:] *= np.exp(given.scatter * off)
+            known = np.zeros_like(known)
+        found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
+        candidates.append(
+            Answers(
+                job=replace(job, unknown=unknown),
+                nodes=counts.astype(float),
+                batch=batch,
+                step_s=counts * batch / found,
+                measured=known,
+                far=counts > constants()["checked_devices"],
+                most_measured=max(given.throughputs),
+                kinds=("measured", "forecast"),
+            )
+        )
+    return with_best_batch(candidates)
 
 
 def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any]]:
@@ -263,21 +274,8 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
     `kind` is `measured`, `forecast` or, beyond the numbers of devices on which forecasts were
     checked, `extrapolated`.
     """
-    rates = answers.nodes * answers.batch / answers.step_s
-    lows, highs = interval_of(rates[1:])
-    shown = ("samples", "time", "cost", "speedup", "efficiency", "chance", "kind")
+    names = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
     return [
-        {
-            "devices": row["nodes"],
-            "nodes": int(np.ceil(row["nodes"] / devices_per_node)),
-            "batch_per_device": row["batch_per_worker"] if answers.job.step_known else None,
-            "step_time_s": row["step_s"],
-            "low": row["step_s_low"],
-            "high": row["step_s_high"],
-            "samples_per_s": float(rates[0, i]),
-            "samples_per_s_low": float(min(lows[i], rates[0, i])),
-            "samples_per_s_high": float(max(highs[i], rates[0, i])),
-            **{name: value for name, value in row.items() if name.startswith(shown)},
-        }
-        for i, row in enumerate(table_rows(answers))
+        row | {"nodes": int(np.ceil(row["devices"] / devices_per_node))}
+        for row in answers.rows(names)
     ]

@@ -79,6 +79,7 @@ def compare_machines(
     job: Job,
     device: str | None = None,
     global_batch: float | None = None,
+    batches: Sequence[float] = (),
 ) -> list[dict[str, Any]]:
     """Return rows of kinds and numbers of machines, by cost: those of `forecast_rows` and more.
 
@@ -94,6 +95,7 @@ def compare_machines(
         job: the job; its price is replaced.
         device: the name of the measured device.
         global_batch: as for `forecast`.
+        batches: as for `forecast`.
 
     Raises:
         UserError: the speed of a device or a link is not known.
@@ -112,7 +114,9 @@ def compare_machines(
         )
         counts = [n * machine.devices for n in nodes]
         priced = replace(job, price=machine.price / machine.devices)
-        answers = forecast(cluster, training, scaled, counts, priced, global_batch=global_batch)
+        answers = forecast(
+            cluster, training, scaled, counts, priced, global_batch=global_batch, batches=batches
+        )
         rows += [
             row | {"machine": machine.name, "machines": row["nodes"], "speed": speed}
             for row in forecast_rows(answers, machine.devices)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.results.csv_file import parse_number
 from nodewise.results.curves import MOST_NODES
 
 MOST_NUMBERS = 1_000
@@ -30,6 +31,18 @@ def parse_nodes(text: str) -> list[int]:
             )
         numbers |= set(range(first, last + 1))
     return sorted(numbers)
+
+
+def parse_batches(text: str | None) -> list[float]:
+    """Parse batches of a device such as `16,32,64`; none without a text.
+
+    Raises:
+        UserError: the text has another form.
+    """
+    try:
+        return [parse_number(part, 1, 1e15) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise UserError(f"--batches {text!s:.40}: must be numbers such as 16,32,64") from None
 
 
 def parse_duration(option: str, text: str) -> float:

@@ -1,20 +1,29 @@
 """Build the tables of a study's fits and of their validation."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import bottleneck, judge, optimum, savings
+from nodewise.predict import bottleneck, judge, savings
+from nodewise.predict.answers import Answers, Job
+from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
-from nodewise.predict.fit_curves import CurveGroup, FittedGroup, fit_curves, groups_to_fit
+from nodewise.predict.fit_curves import (
+    CurveGroup,
+    FittedGroup,
+    curves_of,
+    fit_curves,
+    groups_to_fit,
+)
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Parameter
+from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Points
-from nodewise.predict.steps_to_accuracy import KnownSteps
+from nodewise.predict.steps_to_accuracy import Key, KnownSteps, StepsToAccuracy, updates_exactly
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
@@ -27,6 +36,7 @@ UNTIMED = "points without step time or payload left out"
 CROWDED = "oversubscribed points not fitted"
 UNKNOWN_PAYLOAD = "s per gradient"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
+MOST_NODES = NODES[-1]
 
 FITTED = (
     *("fits", "predictions", "diagnosis"),
@@ -34,6 +44,7 @@ FITTED = (
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
+Steps = Mapping[Key, StepsToAccuracy]
 _SHARED = {"experiment": "", "curve": "", "model": ""}
 
 
@@ -67,7 +78,7 @@ def fitted_tables(
         rows["predictions"] += prediction_rows(group, fitted)
         points = group.fitted
         rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
-        rows["optima"] += optimum.optima_rows(group, fitted, laws, NODES)
+        rows["optima"] += optima_rows(group, fitted, laws)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [each.row() for each in steps]
     return {name: _table(rows[name], name) for name in FITTED}
@@ -202,3 +213,54 @@ def _predicted(fitted: Fit, points: Points) -> pd.DataFrame:
     }
     parts = bottleneck.law_parts(fitted, points)
     return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
+
+
+def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[str, Any]]:
+    """Return rows of `optima` for the curves of a group: one per batch and number of nodes.
+
+    One to 64 nodes are compared. Rows are returned for `NODES`, for the best of each objective and
+    for the smallest number that is faster than one node. The answer in words is in the row of the
+    knee.
+
+    Args:
+        group: the curves. Those with points on one number of nodes only have no rows.
+        fitted: the fit of the group.
+        steps: laws of steps to an accuracy, by model, dataset and origin of the data.
+    """
+    rows: list[dict[str, Any]] = []
+    curves = [curve for curve in curves_of(group) if len(curve.nodes) > 1]
+    predictions = CurvePredictions(curves, {curve.name: fitted for curve in curves})
+    for curve in curves:
+        mine = group.fitted.rows[group.fitted.rows["curve"] == curve.name]
+        about = group.about(mine.iloc[0])
+        for job in _jobs(mine, steps):
+            for batch in curve.batches:
+                answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, batch=batch)
+                if answers.known:
+                    rows += [about | {"job": job.name} | row for row in _listed(answers)]
+    return rows
+
+
+def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
+    """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
+    examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
+    known = np.isfinite(examples)
+    yield Job(name="epoch" if known else MANY, examples=examples if known else MANY_EXAMPLES)
+    first = rows.iloc[0]
+    law = steps.get((first["model"], first["dataset"], first["data_origin"]))
+    if law is not None and updates_exactly(rows).all():
+        yield Job(name="run", steps=law)
+
+
+def _listed(answers: Answers) -> list[dict[str, Any]]:
+    """Return the rows of the table that matter, with what each is the best for."""
+    faster = answers.nodes[answers.speedup[0] > 1 + 1e-9].astype(int)
+    first = int(faster[0]) if len(faster) else None
+    rows = []
+    for row in answers.rows():
+        nodes, best = row["nodes"], answers.best_for.get(row["nodes"], [])
+        if best or nodes == first or nodes in NODES:
+            row["kind"] = "fitted" if row["kind"] == "fitted" else "predicted"
+            told = {"best_for": ", ".join(best), "break_even": nodes == first}
+            rows.append(row | told | {"answer": answers.sentence() if "knee" in best else ""})
+    return rows

@@ -1,4 +1,4 @@
-"""Describe the fitted curves of a study to pages: their labels, coefficients and figures."""
+"""Describe the fitted curves of a study to pages: their labels, answers and coefficients."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,37 +8,22 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.units import kind_label
 from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.law import LAWS
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
-from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
-from nodewise.report.html import badge, data, number
+from nodewise.report.html import data
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
-from nodewise.results.columns import ONE_NODE_KEY
 from nodewise.results.curve_points import curve_keys
-from nodewise.results.queries import plain_training, with_labels
 
 _DIAGNOSIS = [
     BATCH,
     NODES,
     Column("bound", "The step is"),
     Column("overhead", "Its overhead is"),
-    *(
-        Column(f"{part}_share", title, "share", "fitted")
-        for part, title in (
-            ("compute", "Computing"),
-            ("wait", "Waiting"),
-            ("input", "Input"),
-            ("latency", "Messages"),
-            ("bandwidth", "Bytes"),
-        )
-    ),
 ]
-
-_ENOUGH = 3  # numbers of nodes that a fit needs, to be extrapolated far
+_FEW = 3  # numbers of nodes; answers from fewer are guesses
 # unit of a coefficient -> factor, the unit that numbers are written in, and what they are per
 _UNITS = {
     "s": (1, "s", ""),
@@ -50,10 +35,9 @@ _UNITS = {
 _FITS = [
     Column("law", "Formula"),
     Column("meaning", "Coefficient", wide=True),
-    Column("written", "Value"),
+    Column("written", "Fitted value, 90 % interval"),
     Column("note", "Notes", wide=True),
 ]
-_SHARED_FITS = [Column("link", "Shared by", wide=True), *_FITS]
 
 
 @dataclass(frozen=True)
@@ -69,53 +53,29 @@ class Curves:
         A label has the model, the strategy and the nodes. Where curves would have the same label,
         the title of the experiment is added, then the experiment's name, then the key.
         """
-        rows = self._keyed.to_dict("index")
-        known = {str(curve): self._label(row) for curve, row in rows.items()}
-        known = disambiguate(known, {key: self.experiment(key) for key in known})
-        known = disambiguate(known, {str(key): row["experiment"] for key, row in rows.items()})
-        return disambiguate(known, {key: key for key in known})
-
-    def experiment(self, curve: str) -> str:
-        """Return the title of a curve's experiment, or its name if it has no title.
-
-        Empty if the curve is of no experiment.
-        """
-        return self.study.experiment_title(str(self._keyed.loc[curve, "experiment"]))
+        rows: dict[Any, dict[Any, Any]] = self._keyed.to_dict("index")
+        known = {str(key): self._label(row) for key, row in rows.items()}
+        names = {str(key): str(row["experiment"]) for key, row in rows.items()}
+        titles = {key: self.study.experiment_title(name) for key, name in names.items()}
+        for more in (titles, names, dict(zip(known, known, strict=True))):
+            known = disambiguate(known, more)
+        return known
 
     def page(self, curve: str) -> str:
         """Return the address of the page that shows a curve."""
         row = self._keyed.loc[curve]
-        return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
-
-    def points(self, curve: str) -> pd.DataFrame:
-        """Return the points of a curve that this study measured.
-
-        They are rows of the table `curves`, with labels of their kinds.
-        """
-        return self._points[self._points["curve"] == curve]
-
-    def against_plain(self, curve: str) -> "pd.Series[float]":
-        """Return the speed-ups of a curve's points over plain training in one process.
-
-        Only points on several nodes that count as evidence are returned.
-        """
-        single = plain_training(self._points)[[*ONE_NODE_KEY, "repeats", "flags"]]
-        single = single.drop_duplicates(ONE_NODE_KEY)
-        mine = self.points(curve).merge(single, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
-        mine = evidence.check_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
-        return evidence.select(mine)["speedup"].dropna()
+        strategy = str(row["strategy"] or row["source"])
+        strategy = self.study.trained_with.get((str(row["experiment"]), strategy), strategy)
+        return curve_page(str(row["model"]), strategy)
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:
         """One row per curve, by key, with what the tables say of it and its `cluster`."""
         rows = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
-        clusters = self._points.drop_duplicates("curve")[["curve", "cluster"]]
+        points = self.study.tables["curves"]
+        points = points.assign(curve=pd.Series(curve_keys(points), points.index, "str"))
+        clusters = points.drop_duplicates("curve")[["curve", "cluster"]]
         return rows.merge(clusters, "left", "curve").fillna({"cluster": ""}).set_index("curve")
-
-    @cached_property
-    def _points(self) -> pd.DataFrame:
-        curves = with_labels(self.study.tables["curves"])
-        return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
 
     def _label(self, row: dict[Any, Any]) -> str:
         """Return the model, the strategy and the nodes of a curve in one line."""
@@ -148,86 +108,93 @@ def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]
     }
 
 
-def _until(job: str) -> str:
-    """Say what is trained: a run until the target accuracy, or else any number of examples."""
-    return ", until the target accuracy" if job == "run" else ""
-
-
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
-    """Return the template variables of a fitted curve: its figures, coefficients and answers.
-
-    Of the answers, only those for the largest batch are returned.
-    """
+    """Return the template variables of a fitted curve: its figures, coefficients and answers."""
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    best = optima[(optima["curve"] == curve) & (optima["answer"] != "")]
-    best = best[best["batch_per_worker"] == best["batch_per_worker"].max()]
-    mine = predictions[predictions["curve"] == curve]
+    mine = predictions[(predictions["curve"] == curve) & (predictions["scenario"] == ALL_POINTS)]
+    fitted = mine[mine["observed_s"].notna()]
+    nodes = sorted(set(fitted["nodes"].astype(int)))
     fits, diagnosis = coefficients_of(study.overhead["fits"], curve), study.overhead["diagnosis"]
-    fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
     return {
         "label": curves.labels[curve],
         "page": curves.page(curve),
-        "answers": [
-            {
-                "kind": badge(row["kind"]),
-                "text": f"With {row['batch_per_worker']:,.0f} examples per node and step"
-                f"{_until(row['job'])}: {row['answer']}",
-            }
-            for row in best.to_dict("records")
-        ],
-        "figures": study.pick("reach", "fit", curve=curve),
+        "answers": answers(optima[optima["curve"] == curve], max(nodes, default=1)),
+        "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
         "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
-        "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
-        "off": [
-            number(error, "share", "fitted")
-            for error in fitted["error"].abs().agg(["median", "max"])
-        ],
-        "enough": _ENOUGH,
+        "nodes": nodes,
+        "few": len(nodes) < _FEW,
+        "off": [data(off, "share") for off in fitted["error"].abs().agg(["median", "max"])],
         "one_machine": mine["source"].iloc[0] == "measured",
-        "alone": _alone(curves, curve, mine.iloc[0]),
+        "alone": LAWS[mine["law"].iloc[0]].alone,
     }
 
 
-def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
-    """Describe what the strategy does on one node besides plain training.
+def answers(optima: pd.DataFrame, measured: int) -> list[dict[str, Any]]:
+    """Return how many nodes are best for a curve, one answer for each batch.
+
+    Args:
+        optima: the rows of the table `optima` of one curve.
+        measured: the most nodes that the curve was fitted to.
 
     Returns:
-        What it does, with the range of the points' speed-ups over plain training and how many
-        points were faster; None if it does nothing besides.
+        Dictionaries with:
+        - `batch_per_worker`, and `verdict`, which the template has a sentence for;
+        - `least` and `most`: between these numbers of nodes an epoch may be shortest, by the 90 %
+          intervals of the speed-ups; `fastest`: the number by the fit;
+        - `pays`: from how many nodes on an epoch is shorter than on one; None if never;
+        - `measured`: the most measured nodes that the table has; on these, the `speedup` of an
+          epoch, its `price` as a multiple of one node's, and the seconds to the target accuracy,
+          `run`, beside those on one node, `run_one`; `run_fastest`: the number of nodes that
+          reach the accuracy soonest. Runs are None if they are not known.
     """
-    does = LAWS[first["law"]].alone
-    if not does:
-        return None
-    kind = kind_label(first["source"], first["data_origin"])
-    ratios = curves.against_plain(curve)
-    ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
+    return [
+        {"batch_per_worker": int(rows["batch_per_worker"].iloc[0])} | _answer(rows, measured)
+        for _, rows in optima.groupby("batch_per_worker")
+    ]
+
+
+def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
+    is_run = rows["job"] == "run"
+    epoch, run = rows[~is_run].set_index("nodes"), rows[is_run].set_index("nodes")["time"]
+    possible = epoch.index[epoch["speedup_high"] >= epoch["speedup_low"].max()]
+    measured = epoch.index[epoch.index <= measured].max()
+    fastest, pays = epoch["time"].idxmin(), epoch.index[epoch["break_even"]]
+    if possible.min() == 1:
+        verdict = "one" if possible.max() == 1 else "unknown"
+    else:
+        verdict = "more" if fastest == epoch.index.max() else "some"
     return {
-        "does": does,
-        "ends": [number(end, "×", kind) for end in ends],
-        "faster": int((ratios > 1).sum()),
-        "points": len(ratios),
+        "measured": measured,
+        "verdict": verdict,
+        "least": possible.min(),
+        "most": possible.max(),
+        "fastest": fastest,
+        "pays": pays[0] if len(pays) else None,
+        "speedup": epoch["speedup"][measured],
+        "price": epoch["cost"][measured] / epoch["cost"][1],
+        "run": run.get(measured),
+        "run_one": run.get(1),
+        "run_fastest": run.idxmin() if len(run) else None,
     }
 
 
-def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
-    """Return the coefficients of laws as a table.
-
-    With `shared`, for coefficients that several curves share, there is a column for the link.
-    """
-    rows = fits.to_dict("records")
-    for row in rows:
-        law = row["law"]
-        row |= {
-            "law": LAWS[law].title,
+def coefficients(fits: pd.DataFrame, *columns: Column) -> Table:
+    """Return the coefficients of laws as a table, with more columns of `fits` in front."""
+    rows = [
+        row
+        | {
+            "law": LAWS[row["law"]].title,
             "written": _written(row),
             "note": "; ".join(
-                p for p in row["note"].split("; ") if p not in _of_points(row["note"])
+                part for part in row["note"].split("; ") if part not in _of_points(row["note"])
             ),
         }
-    return table(rows, _SHARED_FITS if shared else _FITS)
+        for row in fits.to_dict("records")
+    ]
+    return table(rows, [*columns, *_FITS])
 
 
 def _of_points(note: str) -> list[str]:
@@ -242,5 +209,4 @@ def _written(row: dict[Any, Any]) -> Markup:
     """Return a coefficient and its interval in its unit, as markup."""
     factor, unit, per = _UNITS[row["unit"]]
     value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
-    template = Markup('{}{} {}<span class="nw-range">{} to {}</span>')
-    return template.format(value, per, badge("fitted"), low, high)
+    return Markup('{}{}<span class="nw-range">{} to {}</span>').format(value, per, low, high)

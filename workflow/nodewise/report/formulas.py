@@ -1,5 +1,6 @@
 """Write the formulas of laws as MathML, with the meanings of their symbols."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -17,7 +18,8 @@ _AXES = {
     "S": ("B", "payload: bytes of one gradient"),
     PARTS["slowest"].name: ("1", "mean of the largest of n standard normal values"),
 }
-_STEP = Symbol("t")
+_LIST = Markup('<dl class="nw-facts nw-symbols" data-search-exclude>\n{}</dl>')
+_MEANING = Markup("<div><dt>{}</dt><dd>{}</dd></div>\n")
 
 
 def law_formula(*names: str) -> Markup:
@@ -29,31 +31,22 @@ def law_formula(*names: str) -> Markup:
     Raises:
         UserError: there is no such law.
     """
-    return formula_of(*map(LAWS.find, names))
-
-
-def formula_of(*laws: type[Law]) -> Markup:
-    """Return the same as `law_formula`, for laws that need not be registered."""
-    written = [(symbol, e, law) for law in laws for symbol, e in _formulas(law)]
+    laws = [LAWS.find(name) for name in names]
     titles: dict[tuple[Symbol, Expr], list[str]] = {}
-    for symbol, expression, law in written:
-        titles.setdefault((symbol, expression), []).append(law.title)
-    lines = Markup("").join(
-        equation(symbol, expression, "" if len(of) == len(laws) else ", ".join(of))
-        for (symbol, expression), of in titles.items()
-    )
-    meanings = {
-        symbol: meaning
-        for law in laws
-        for symbol, meaning in _meanings(law, [e for _, e, of in written if of is law])
-    }
-    rows = Markup("").join(
-        Markup("<div><dt>{}</dt><dd>{}</dd></div>\n").format(_math(symbol), text(meaning))
-        for symbol, meaning in meanings.items()
-    )
-    return lines + Markup('<dl class="nw-facts nw-symbols" data-search-exclude>\n{}</dl>').format(
-        rows
-    )
+    meanings: dict[Symbol, str] = {}
+    for law in laws:
+        formulas = law.formulas()
+        named = {PARTS.get(name, Symbol("t")): formulas[name] for name in ("step", *formulas)}
+        for formula in named.items():
+            titles.setdefault(formula, []).append(law.title)
+        used = {symbol.name for formula in named.values() for symbol in formula.free_symbols}
+        meanings |= {symbol: meaning for symbol, meaning in _meanings(law) if symbol.name in used}
+    lines = [
+        equation(*formula, of="" if len(of) == len(laws) else ", ".join(of))
+        for formula, of in titles.items()
+    ]
+    symbols = [_MEANING.format(_math(symbol), text(of)) for symbol, of in meanings.items()]
+    return Markup("").join([*lines, _LIST.format(Markup("").join(symbols))])
 
 
 def law_source(name: str) -> Markup:
@@ -67,54 +60,53 @@ def law_source(name: str) -> Markup:
     return Markup('<cite data-file="{}">{}</cite>').format(file, text(law.source))
 
 
-def _formulas(law: type[Law]) -> list[tuple[Symbol, Expr]]:
-    """Return the symbol and the expression of the step time and of each part that it uses."""
-    formulas = law.formulas()
-    step = formulas.pop("step")
-    return [(_STEP, step), *((PARTS[name], formula) for name, formula in formulas.items())]
+def equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
+    """Return `symbol` = `expression` as a paragraph, or one for each case of a piecewise function.
 
-
-def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
-    """Return `symbol` = `expression` as a paragraph; `of` is its label, if it is not empty."""
-    written = _math(sympy.Eq(symbol, expression, evaluate=False))
-    label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
-    return Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}</p>\n').format(
-        label, written
-    )
-
-
-def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:
-    """Return the symbols that occur in the expressions, with their meanings and units.
-
-    Symbols are axes, coefficients and settings.
+    `of` is a label in front of the equation; it may be empty.
     """
+    template = Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}{}</p>\n')
+    label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
+    cases = expression.args if expression.is_Piecewise else [(expression, None)]
+    lines = [
+        template.format(label, _math(sympy.Eq(symbol, value, evaluate=False)), _case(condition))
+        for value, condition in cases
+    ]
+    return Markup("").join(lines)
+
+
+def _case(condition: Any) -> Markup:  # noqa: ANN401
+    """Return the words for a condition of a piecewise function; None is no condition."""
+    if condition is None:
+        return Markup("")
+    if condition == sympy.true:
+        return Markup(" otherwise")
+    return Markup(" if {}").format(_math(condition))
+
+
+def _meanings(law: type[Law]) -> Iterator[tuple[Symbol, str]]:
+    """Yield the symbols that a law may use (axes, coefficients, settings), and their meanings."""
     about = dict(_AXES)
     about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
     about |= {
         f.metadata["letter"]: (f.metadata["unit"], f.metadata["description"]) for f in fields(law)
     }
-    used = set().union(*(one.free_symbols for one in expressions))
-    letters = {symbol.name for symbol in used}
-    return [
-        (Symbol(letter), meaning if unit == "1" else f"{meaning} ({unit})")
-        for letter, (unit, meaning) in about.items()
-        if letter in letters
-    ]
+    for letter, (unit, meaning) in about.items():
+        yield Symbol(letter), meaning if unit == "1" else f"{meaning} ({unit})"
 
 
 def _math(expression: Expr) -> Markup:
     """Return an expression as MathML."""
-    written = _Printer().doprint(expression)
+    written = _InOrder().doprint(expression)
     # `&InvisibleTimes;` is not defined in XML, and SymPy writes minus signs as hyphens
     plain = written.replace("&InvisibleTimes;", "&#8290;").replace("<mo>-</mo>", "<mo>−</mo>")
     return Markup("<math>{}</math>").format(Markup(plain))  # noqa: S704 (printed by SymPy)
 
 
-class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
-    """Print MathML as SymPy does, except for sums and cases.
+class _InOrder(MathMLPresentationPrinter):  # type: ignore[misc]
+    """Print MathML as SymPy does, but keep the order of sums that `in_order` made.
 
-    Sums made by `in_order` keep their order, and the cases of a piecewise function are written
-    below each other.
+    Numbers stand in front of products: SymPy multiplies them into sums.
     """
 
     def _print_Add(self, expr: Expr, order: str | None = None) -> Any:  # noqa: ANN401, N802
@@ -122,33 +114,4 @@ class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
         return super()._print_Add(expr, order="none" if ordered else order)
 
     def _print_Mul(self, expr: Expr) -> Any:  # noqa: ANN401, N802
-        """Print a product with its number in front; SymPy multiplies numbers into sums."""
-        pairs = [arg.primitive() if arg.is_Add else (sympy.S.One, arg) for arg in expr.args]
-        number = sympy.prod(content for content, _ in pairs)
-        if number == 1:
-            return super()._print_Mul(expr)
-        factors = [number, *(rest for _, rest in pairs)]
-        return super()._print_Mul(sympy.Mul(*factors, evaluate=False))
-
-    def _print_Piecewise(self, expr: Expr) -> Any:  # noqa: ANN401, N802
-        rows = [
-            self._element(
-                "mtr",
-                self._element("mtd", self._print(value)),
-                self._element("mtd", *self._condition(condition)),
-            )
-            for value, condition in expr.args
-        ]
-        return self._element("mrow", self._element("mo", "{"), self._element("mtable", *rows))
-
-    def _condition(self, condition: Any) -> list[Any]:  # noqa: ANN401
-        if condition == sympy.true:
-            return [self._element("mtext", "otherwise")]
-        return [self._element("mtext", "if\u00a0"), self._print(condition)]
-
-    def _element(self, tag: str, *parts: Any) -> Any:  # noqa: ANN401
-        element = self.dom.createElement(tag)
-        for part in parts:
-            text_of = self.dom.createTextNode
-            element.appendChild(text_of(part) if isinstance(part, str) else part)
-        return element
+        return super()._print_Mul(sympy.factor_terms(expr, clear=False))

@@ -34,6 +34,10 @@ def _escaped(value: str) -> Markup:
     return Markup(_NOT_PLAIN.sub(lambda found: f"&#{ord(found[0])};", known))  # noqa: S704
 
 
+UNMARKED = frozenset({"counted", "error"})
+"""The kinds of counts and of error rates. They are what they are called, so they get no badge."""
+
+
 @cache
 def badge(kind: str) -> Markup:
     """Return the badge of a kind of number; `kind` is a label of `units.kind_label`."""
@@ -41,18 +45,32 @@ def badge(kind: str) -> Markup:
 
 
 def number(value: float | None, unit: str, kind: str) -> Markup:
-    """Return a number followed by the badge of its kind; a dash if the value is missing."""
+    """Return a number followed by the badge of its kind; a dash if the value is missing.
+
+    Counts and error rates, whose kind is one of `UNMARKED`, have no badge.
+    """
     if value is None or pd.isna(value):
         return Markup("–")
+    if kind in UNMARKED:
+        return count(value, unit)
     return Markup(f"{data(value, unit)} {badge(kind)}")  # noqa: S704 (both are markup)
 
 
 def data(value: float | None, unit: str) -> Markup:
     """Return a number without a badge, where the kind of several numbers is stated once."""
+    return _data(value, unit, "")
+
+
+def count(value: float | None, unit: str) -> Markup:
+    """Return a count or an error rate, which needs no kind."""
+    return _data(value, unit, ' class="nw-count"')
+
+
+def _data(value: float | None, unit: str, attributes: str) -> Markup:
     if value is None or pd.isna(value):
         return Markup("–")
     written = text(write_number(float(value), unit).replace(" ", "\u00a0"))
-    return Markup(f'<data value="{value:.6g}">{written}</data>')  # noqa: S704 (both are safe)
+    return Markup(f'<data value="{value:.6g}"{attributes}>{written}</data>')  # noqa: S704 (safe)
 
 
 def between_launches(row: "pd.Series[Any]") -> Markup:
@@ -87,6 +105,12 @@ def script_json(value: object) -> Markup:
     for sign in "<>&":
         plain = plain.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(plain)  # noqa: S704
+
+
+def css_text(value: str) -> Markup:
+    """Return `value` as a string of CSS, for use inside a `style` attribute in double quotes."""
+    plain = re.sub(r"[^A-Za-z0-9 ]", lambda found: f"\\{ord(found[0]):x} ", _CONTROL.sub("", value))
+    return Markup(f"'{plain}'")  # noqa: S704 (all signs of CSS and HTML are escaped)
 
 
 def front_matter_text(value: str) -> Markup:

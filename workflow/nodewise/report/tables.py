@@ -1,6 +1,7 @@
 """Turn rows and columns into the tables of a page."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -9,25 +10,24 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_plain
-from nodewise.report.html import badge, data, text
+from nodewise.report.html import UNMARKED, badge, count, css_text, data, text
 from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
 Words = Mapping[str, Callable[[str], str]]
 """For each column of names, the function that returns the title of a name."""
 
-_RIGHT, _PLAIN = Markup("nw-right"), Markup("")
-_TEXT, _WIDE = Markup("nw-text"), Markup("nw-wide")
 _SHORT = 16  # letters; cells up to this length need no minimum width
-_NOTHING = 1  # letter: the dash of an empty cell
+_EMPTY = {"", "–"}
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table on a page.
 
-    A column of numbers must state their kind, by either `kind` or `kind_from`. Counts that are
-    labels rather than results, such as nodes or steps, have no unit and need no kind.
+    A column of numbers must state their kind, by either `kind` or `kind_from`; counts and error
+    rates state one of `html.UNMARKED`, which is not shown. Counts that are labels rather than
+    results, such as nodes or steps, have no unit and no kind.
 
     Attributes:
         name: the name of the column in the data.
@@ -81,7 +81,7 @@ AGAINST_ONE = replace(SPEEDUP, title="Against one node", low="speedup_low", high
 EFFICIENCY = Column("efficiency", "Efficiency", "share", kind_from="label")
 BYTES_SENT = Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label")
 
-POINT = [EXPERIMENT, MODEL, STRATEGY, BATCH, NODES]
+POINT = [MODEL, STRATEGY, BATCH, NODES, EXPERIMENT]
 RATE = [
     LAUNCHES,
     EXAMPLES_INTERVAL,
@@ -96,14 +96,19 @@ class Table:
     """A table on a page, as markup.
 
     Attributes:
+        caption: what all rows have in common; empty if there is nothing.
         heads: the heads of the columns.
         rows: the cells of each row.
-        classes: the CSS class of each column.
+        style: the titles of the columns, and how their cells are laid out, as custom properties
+            of CSS. Stated once here, they need not be repeated in thousands of cells.
+        classes: the CSS class of each column's head, which sets its width.
     """
 
+    caption: Markup
     heads: Sequence[Markup]
     rows: Sequence[Sequence[Markup]]
-    classes: Sequence[Markup]
+    style: Markup
+    classes: Sequence[str]
 
     @property
     def body(self) -> Markup:
@@ -113,47 +118,79 @@ class Table:
 
 
 def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Table:
-    """Return `rows` as a table with `columns`.
+    """Return `rows` as a table with `columns`, where nothing is said again in every row.
+
+    - A column of names that are all equal moves into the caption. An empty column is left out.
+    - A kind that all numbers share is stated in the caption, and one that the numbers of a column
+      share in its head. Only where kinds differ from row to row, they have a column.
+    - Columns of sentences come last, so that numbers stand beside the names.
 
     Args:
         rows: the rows; for small tables, mappings are faster than a data frame.
         columns: the columns to show, in this order.
 
     Raises:
-        ValueError: a column has its kinds from another one that is not shown.
+        ValueError: a column has its kinds from another one that is not among `columns`.
     """
-    kinds = {column.kind_from for column in columns if column.kind_from is not None}
-    hidden = kinds - {column.name for column in columns}
+    sources = {column.kind_from for column in columns if column.kind_from is not None}
+    hidden = sources - {column.name for column in columns}
     if hidden:
         raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
     records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
-    cells = [[_cell(row, column, kinds) for row in records] for column in columns]
-    values = [[row[column.name] for row in records] for column in columns]
+    shown: list[tuple[Column, list[Markup]]] = []
+    same: list[tuple[Column, list[Markup]]] = []
+    for column in _with_shared_kinds(records, columns):
+        cells = [_cell(row, column, sources) for row in records]
+        distinct = {*cells}
+        texts = {cell.striptags() for cell in distinct}
+        if texts and texts <= _EMPTY:
+            continue
+        # only the first of equal names is a link; equal texts with several links differ
+        alike = len(texts) == 1 and sum("<" in cell for cell in distinct) <= 1
+        common = len(records) > 1 and alike and column.unit is None
+        (same if common else shown).append((column, cells))
+    if all(column.unit is not None for column, _ in shown):
+        same, shown = [], [*same, *shown]  # otherwise the rows would have no names
+    # the first column names the rows; sorting keeps the order of the others
+    shown = [*shown[:1], *sorted(shown[1:], key=lambda one: one[0].wide)]
+    numbers = [column for column, _ in shown if column.unit is not None]
+    kinds = {None if one.kind_from else one.kind for one in numbers} - UNMARKED
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    facts = [Markup("{}: {}").format(text(column.title), cells[0]) for column, cells in same]
+    facts += [badge(kind)] if kind else []
+    heads = [_head(column, None if kind else column.kind) for column, _ in shown]
+    right = [_is_number(column, (row[column.name] for row in records)) for column, _ in shown]
     return Table(
-        heads=[_head(column) for column in columns],
-        rows=list(zip(*cells, strict=True)),
-        classes=list(map(_class, columns, values, cells)),
+        caption=Markup(" · ").join(facts),
+        heads=heads,
+        rows=list(zip(*(cells for _, cells in shown), strict=True)),
+        classes=[
+            "" if number else _width(column, cells)
+            for number, (column, cells) in zip(right, shown, strict=True)
+        ],
+        style=table_style(
+            heads,
+            right=[at for at, number in enumerate(right, 1) if number],
+            wide=[at for at, (column, _) in enumerate(shown, 1) if column.wide],
+        ),
     )
 
 
-def with_kinds_in_heads(rows: pd.DataFrame, columns: Sequence[Column]) -> list[Column]:
-    """Return the columns, with kinds in the heads of columns where all rows have the same kind.
+def table_style(
+    heads: Sequence[str], right: Iterable[int] = (), wide: Iterable[int] = ()
+) -> Markup:
+    """Return the `style` of a table: what the style sheet must know about each column.
 
-    The columns that held these kinds are left out.
+    Args:
+        heads: the heads of the columns.
+        right: the columns that align right, counted from 1.
+        wide: the columns of sentences, which are as wide as the card of a row on narrow screens.
     """
-    told = {column.kind_from for column in columns if column.kind_from is not None}
-    shared = {
-        name: str(rows[name].iloc[0])
-        for name in told
-        if rows[name].notna().all() and rows[name].nunique() == 1
-    }
-    return [
-        replace(column, kind=shared[column.kind_from], kind_from=None)
-        if column.kind_from in shared
-        else column
-        for column in columns
-        if column.name not in shared
-    ]
+    titles = [css_text(Markup(head).striptags()) for head in heads]  # noqa: S704 (not shown)
+    named = [f"--l{at}:{title};" for at, title in enumerate(titles, 1)]
+    named += [f"--a{at}:right;" for at in right]
+    named += [f"--w{at}:1/-1;" for at in wide]
+    return Markup("".join(named))  # noqa: S704 (escaped)
 
 
 def data_table(rows: pd.DataFrame, words: Words) -> Table:
@@ -161,47 +198,63 @@ def data_table(rows: pd.DataFrame, words: Words) -> Table:
 
     Columns have titles, and so have the names in the columns of `words`.
     """
-    floats = rows.select_dtypes("float64").columns
-    written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
-    for column in words.keys() & {*rows.columns}:
-        titles = {name: words[column](name) for name in rows[column].dropna().unique()}
-        written[column] = rows[column].map(titles)
+    titles = {
+        str(name): rows[name].map(words[name], na_action="ignore")
+        for name in words.keys() & {*rows.columns}
+    }
     columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
-    plain = table(written.where(rows.notna()), columns)
-    cells = zip(*plain.rows, strict=True) if len(rows) else ((),) * len(columns)
-    classes = list(map(_class, columns, (rows[c.name] for c in columns), cells))
-    return Table(plain.heads, plain.rows, classes)
+    return table(rows.assign(**titles), columns)
 
 
-def _class(column: Column, values: Iterable[object], cells: Iterable[Markup]) -> Markup:
-    """Return the CSS class of a column: numbers align right, and long texts get more width."""
+def _with_shared_kinds(records: Sequence[Row], columns: Sequence[Column]) -> Iterator[Column]:
+    """Yield the columns, with the kind instead of its source where all rows have the same.
+
+    The columns that only held these kinds are left out. A row without numbers needs no kind.
+    """
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for column in columns:
+        if column.kind_from is not None:
+            rows = (row for row in records if not pd.isna(row[column.name]))
+            kinds[column.kind_from] |= {row[column.kind_from] for row in rows}
+    shared = {source: next(iter(of)) for source, of in kinds.items() if len(of) == 1}
+    for column in columns:
+        if column.kind_from in shared:
+            yield replace(column, kind=shared[column.kind_from], kind_from=None)
+        elif column.name not in shared:
+            yield column
+
+
+def _is_number(column: Column, values: Iterable[object]) -> bool:
+    """Return whether a column has numbers only, which align right."""
     known = [value for value in values if value is not pd.NA and value is not None]
     numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
-    if column.unit is not None or (known and all(numbers)):
-        return _RIGHT
-    longest = max((len(cell.striptags()) for cell in cells), default=0)
-    if column.wide and longest > _NOTHING:
-        return _WIDE
-    return _TEXT if longest > _SHORT else _PLAIN
+    return column.unit is not None or (bool(known) and all(numbers))
 
 
-def _head(column: Column) -> Markup:
+def _width(column: Column, cells: Iterable[Markup]) -> str:
+    """Return the CSS class of a column of texts: the longer they are, the wider it is."""
+    if column.wide:
+        return "nw-wide"
+    return "nw-text" if max((len(cell.striptags()) for cell in cells), default=0) > _SHORT else ""
+
+
+def _head(column: Column, kind: str | None) -> Markup:
     title = text(column.title)
-    return Markup("{} {}").format(title, badge(column.kind)) if column.kind else title
+    return Markup("{} {}").format(title, badge(kind)) if kind and kind not in UNMARKED else title
 
 
 def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
     value = row[column.name]
     if isinstance(value, bool):
         return text("yes" if value else "")
-    if column.unit is None and pd.isna(value):
+    if pd.isna(value):
         return Markup("–")
     if column.unit is None:
-        # whole numbers, such as a batch, are floats in a column where some values are missing
-        plain = int(value) if isinstance(value, float) and value.is_integer() else value
+        plain = write_plain(value) if isinstance(value, float) else value
         return badge(value) if column.name in kinds else text(plain)
-    written = data(value, column.unit)
+    write = count if column.kind in UNMARKED else data
+    written = write(value, column.unit)
     if column.low is None or column.high is None or pd.isna(row[column.low]):
         return written
-    low, high = data(row[column.low], column.unit), data(row[column.high], column.unit)
+    low, high = write(row[column.low], column.unit), write(row[column.high], column.unit)
     return Markup('{}<span class="nw-range">{} to {}</span>').format(written, low, high)

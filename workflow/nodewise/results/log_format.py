@@ -14,11 +14,12 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_bytes
+from nodewise.core.schema import read_bytes, read_start
 from nodewise.results.curves import MOST_NODES
 
 FIELDS = {
     "curve": ("curve", None),
+    "collective": ("collective", None),
     "devices": ("nodes", 1.0),
     "hosts": ("hosts", 1.0),
     "batch": ("batch_per_worker", 1.0),
@@ -90,6 +91,7 @@ class LogFormat:
         settings: patterns of what a run says once, before its results. Ranks may repeat them.
         start: pattern by which the log is recognised; by default `result`.
         refused: reasons why a log is refused, by the pattern that shows it.
+        doubts: notes on the results, by the pattern that shows them.
         warm_up: number of first results that are left out, if there are more.
     """
 
@@ -99,6 +101,7 @@ class LogFormat:
     settings: tuple[str, ...] = ()
     start: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, str] = field(default_factory=dict)
     warm_up: int = 0
 
     def sniff(self, path: Path) -> bool:
@@ -129,8 +132,13 @@ class LogFormat:
             results = [*_lines(self.whole).finditer(text)]
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
-        rows = results[self.warm_up if len(results) > self.warm_up else 0 :]
-        return pd.DataFrame([_columns(path, said | row.groupdict("")) for row in rows])
+        left_out = self.warm_up if len(results) > self.warm_up else 0
+        table = pd.DataFrame(
+            [_columns(path, said | row.groupdict("")) for row in results[left_out:]]
+        )
+        notes = [note for sign, note in self.doubts.items() if _lines(sign).search(text)]
+        table.attrs["notes"] = notes + ["the first result is left out as warm-up"] * left_out
+        return table
 
 
 def _lines(pattern: str) -> re.Pattern[str]:
@@ -178,8 +186,7 @@ def text_of(path: Path) -> str:
 
 def starts_with(path: Path, sign: re.Pattern[str]) -> bool:
     """Return whether a pattern is found near the start of a log, read as by `text_of`."""
-    with path.open("rb") as file:
-        return sign.search(_plain(file.read(_START_BYTES))) is not None
+    return sign.search(_plain(read_start(path, _START_BYTES))) is not None
 
 
 def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:

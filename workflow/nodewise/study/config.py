@@ -59,6 +59,8 @@ class Config(Frozen):
         experiments: experiments to measure, by name.
         records: folders. Each contains the records of one study, and its `calibration.json` if
             there is one.
+        left_out: experiments of `records` that are no results, such as tests of examples. Pages
+            leave them out; tables and downloads have them.
         changes: two runs to compare.
         curves: files with curves that others measured, in any format that can be imported.
     """
@@ -72,6 +74,7 @@ class Config(Frozen):
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
     experiments: dict[Name, Experiment] = Field(default_factory=dict, min_length=1)
     records: list[InsidePath] = Field(default_factory=list, min_length=1)
+    left_out: list[Name] = Field(default_factory=list)
     changes: Runs | None = None
     curves: list[InsidePath] = Field(default_factory=list)
 

@@ -14,8 +14,8 @@ from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
 from nodewise.results.queries import with_labels
 
 _COLUMNS = [
-    EXPERIMENT,
     MODEL,
+    EXPERIMENT,
     STRATEGY,
     Column("cluster", "Node", wide=True),
     BATCH,

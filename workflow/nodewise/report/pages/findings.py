@@ -1,19 +1,187 @@
-"""Make the findings page: one question per section, answered in one sentence from the tables."""
+"""Make the findings page: six questions, each answered in a sentence from the tables."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from nodewise.core.intervals import INTERVAL
-from nodewise.report.answers import give_answers
+import pandas as pd
+
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.results import comparisons
+from nodewise.results.columns import CURVE_KEY
+from nodewise.results.queries import Tables, with_labels
+from nodewise.results.tables import one_node_reference
+
+Answer = dict[str, Any]
+
+_SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+# trainings with equal values in these columns went through the same weights
+_TRAINING = [
+    *("model", "dataset", "batch_per_worker", "nodes", "epochs"),
+    *("train_accuracy", "accuracy", "accuracy_one"),
+]
 
 
 @page("findings")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the findings."""
-    context = {
-        "findings": list(give_answers(study)),
-        "level": f"{100 * INTERVAL:g}",
-    }
+    """Yield the page. An answer is None if no comparison that it needs counts as evidence."""
+    answers = {name: find(study) for name, find in _ANSWERS.items()}
+    answered = [name for name, answer in answers.items() if answer]
+    context = {"answers": answers, "answered": answered}
     yield Page("findings.html", "findings.md.j2", "Findings", context, figures=True)
+
+
+def _nodes(study: ReportContext) -> Answer | None:
+    """Count the points at which several nodes are faster than one; find the best and the worst."""
+    rows = evidence.select(study.compared).sort_values("speedup", kind="stable")
+    if rows.empty:
+        return None
+    runs = study.overhead["optima"].query("job == 'run' and best_for.str.contains('fastest')")
+    return {
+        "points": len(rows),
+        "faster": int((rows["speedup"] > 1).sum()),
+        "best": _point(study, rows.iloc[-1]),
+        "worst": _point(study, rows.iloc[0]),
+        "runs": len(runs),
+        "one_node": int((runs["nodes"] == 1).sum()),
+        "figures": _figure(study, rows.iloc[-1], "speedup"),
+    }
+
+
+def _batch(study: ReportContext) -> Answer | None:
+    """Compare the speed-ups of the line and number of nodes that has the most batches."""
+    rows = evidence.select(study.compared)
+    lines = [line for _, line in rows.groupby(comparisons.OVER_BATCHES) if len(line) > 1]
+    if not lines:
+        return None
+    line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
+    line = line.sort_values("batch_per_worker")
+    small, large = line.iloc[0], line.iloc[-1]
+    return {
+        "small": _point(study, small),
+        "large": _point(study, large),
+        "grows": line["speedup"].is_monotonic_increasing,
+        "clear": bool(large["speedup_low"] > small["speedup_high"]),
+        "figures": _figure(study, large, "speedup"),
+    }
+
+
+def _strategy(study: ReportContext) -> Answer | None:
+    """Rank the strategies of the points at which most strategies were compared."""
+    rows = comparisons.compared_points(study.tables["curves"])
+    rows = evidence.select(evidence.check_times(rows, study.tables))
+    groups = [rows for _, rows in rows.groupby(_SIDE_BY_SIDE) if rows["strategy"].nunique() > 1]
+    if not groups:
+        return None
+    group = comparisons.most_strategies(groups).sort_values("examples_per_s", ascending=False)
+    whole = group[comparisons.sum_gradients(group)]
+    return {
+        "strategies": group["strategy"].nunique(),
+        "best": _point(study, group.iloc[0]),
+        "worst": _point(study, group.iloc[-1]),
+        "as_fast": [study.strategy_title(name) for name in comparisons.not_slower(group)],
+        "whole": [_point(study, row) for _, row in whole.head(1).iterrows()],
+        "figures": _figure(study, group.iloc[0], "strategies"),
+    }
+
+
+def _accuracy(study: ReportContext) -> Answer | None:
+    """Count the trainings on several nodes that ended less accurate than the one on one node."""
+    rows = accuracies_beside_one(study.tables)
+    rows = evidence.select(evidence.check_accuracies(rows, study.tables, other="_one"))
+    rows = rows.drop_duplicates(_TRAINING).sort_values("change", kind="stable")
+    if rows.empty:
+        return None
+    return {
+        "trainings": len(rows),
+        "worse": int((rows["change"] < 0).sum()),
+        "largest": _point(study, rows.iloc[0]),
+        "figures": _figure(study, rows.iloc[0], "epochs", "accuracy"),
+    }
+
+
+def _slower(study: ReportContext) -> Answer | None:
+    """Find the part of a step that takes most time, besides computing, where one node is faster."""
+    rows = comparisons.parts(study.tables["curves"])
+    rows = evidence.select(evidence.check_times(rows, study.tables, other="_one"))
+    rows = rows[rows["speedup"] <= 1].sort_values("largest_share", kind="stable")
+    if rows.empty:
+        return None
+    part = rows["largest"].mode().iloc[0]
+    mine = rows[rows["largest"] == part]
+    return {
+        "part": part,
+        "share": mine["largest_share"].median(),
+        "kind": mine["label"].mode().iloc[0],
+        "points": len(rows),
+        "of_part": len(mine),
+        "figures": _figure(study, mine.iloc[len(mine) // 2], "parts"),
+    }
+
+
+def _energy(study: ReportContext) -> Answer | None:
+    """Return the energy of an example on several nodes, divided by that on one node."""
+    cells = study.tables["cells"].query("status == 'ok' and steps > 0 and energy_j.notna()")
+    each = (cells["energy_j"] / (cells["steps"] * cells["global_batch"])).astype("float64")
+    each = each.groupby([cells[name] for name in CURVE_KEY]).transform("median")
+    by_cell = dict(zip(cells["cell_id"], each, strict=True))
+    metered = set(cells.loc[cells["energy_kind"] == "measured", "cell_id"])
+    rows = evidence.select(study.compared)
+    ratios = (rows["cell_id"].map(by_cell) / rows["cell_id_one"].map(by_cell)).dropna()
+    if ratios.empty:
+        return None
+    both = rows.loc[ratios.index, ["cell_id", "cell_id_one"]].isin(metered).all(axis=None)
+    return {"ratio": ratios.median(), "points": len(ratios), "metered": both}
+
+
+_ANSWERS: Mapping[str, Callable[[ReportContext], Answer | None]] = {
+    "nodes": _nodes,
+    "batch": _batch,
+    "strategy": _strategy,
+    "accuracy": _accuracy,
+    "slower": _slower,
+    "energy": _energy,
+}
+
+
+def _point(study: ReportContext, row: "pd.Series[Any]") -> Answer:
+    """Return a point, with the titles of its model and strategy and the page of its curve."""
+    titles = study.with_titles(row.to_frame().T).iloc[0]
+    return {**titles, "page": study.curve_pages[row["cell_id"]]}
+
+
+def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Any]:
+    """Return the first figure of these names that shows a point, in a list; or an empty list."""
+    of = {name: str(row[name]) for name in ("experiment", "model", "dataset")}
+    line = str(row["line"] if "line" in row else row["strategy"])
+    shown = [one for one in study.pick(*names, **of) if one.of.get("line", line) == line]
+    return shown[:1]
+
+
+def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
+    """Return the accuracies of our trainings on several nodes and on one node.
+
+    They trained whole epochs, with the same number of epochs and the same batch per worker.
+    `accuracy` is that of the test examples if both trainings have one, else of the training
+    examples. `accuracy_one` is the one on one node, and `change` the difference. Cautions are kept
+    only for asynchronous strategies: what disturbs step times does not change the accuracy of
+    synchronous ones.
+    """
+    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
+    ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
+    ours = with_labels(ours[~comparisons.on_devices(ours)])
+    ours = ours.assign(
+        label=ours["accuracy_label"],
+        flags=ours["flags"].where(comparisons.never_wait(ours), ""),
+    )
+    key = ["study", "experiment", "model", "dataset", "cluster", "kind", "data_origin", "epochs"]
+    values = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
+    rows = one_node_reference(ours.drop(columns="cell_id_one"), [*key, "batch_per_worker"], values)
+    rows = rows[(rows["nodes"] > 1) & rows["cell_id_one"].notna()]
+    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
+    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
+    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
+    of = tested.map({True: "test", False: "training"})
+    return rows.assign(accuracy=accuracy, accuracy_one=one, change=accuracy - one, of=of)

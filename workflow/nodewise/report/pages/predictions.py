@@ -1,9 +1,4 @@
-"""Make the pages of predictions: how many nodes are best, and how reliable the formulas are.
-
-One page has the answers and the errors of all formulas. It links to a page for each source of
-points (emulated, measured, published, imported), which has the answers and errors of all curves of
-that source. The coefficients of a curve, and what limits its points, are on the curve's own page.
-"""
+"""Make the page "How many nodes?": the answers of the formulas, and how wrong these were."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,14 +6,15 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.units import write_percent
 from nodewise.predict.fit_queries import CURVE
-from nodewise.predict.judge import EACH, LARGEST
+from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, coefficients, fitted_curve
-from nodewise.report.html import number, slug, text
+from nodewise.report.html import slug, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, MODEL, Column, Table, table
@@ -31,28 +27,40 @@ _TITLES = {
     "published": "Published results",
     "imported": "Imported curves",
 }
-_OWN = "own"
 _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
-_NODES = {
-    "pays": "Faster than the same strategy on one node from",
-    "knee": "Each further node adds less than half of itself from",
-    "efficiency": "Efficiency of 0.5 or more up to",
-    "fastest": "Shortest epoch on",
-    "cheapest": "Cheapest epoch on",
-    "run": "Target accuracy soonest on",
-}
-_JUDGEMENT = [
+_ANSWERS = [
+    _CURVE,
+    BATCH,
+    Column("pays", "Faster than one node from"),
+    Column("possible", "Fastest, 90 % interval"),
+    Column("measured", "Measured up to"),
+    Column("speedup", "Speed-up there", "×", "fitted"),
+    Column("price", "Price there ÷ one node's", "×", "fitted"),
+    Column("run", "Target accuracy there", "s", "fitted"),
+    Column("run_one", "Target accuracy on one node", "s", "fitted"),
+    Column("run_fastest", "Target accuracy soonest on"),
+]
+_SHARED = Column("link", "Shared by", wide=True)
+_GROUP = ["source", "scenario", "trained"]
+_JUDGED = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
     Column("trained", "Nodes"),
-    Column("law", "Formula"),
-    Column("curves", "Lines"),
     Column("points", "Points predicted"),
-    Column("median_error", "Median error", "share", "predicted"),
-    Column("mean_error", "Mean error", "share", "predicted"),
-    Column("worst_error", "Worst error", "share", "predicted"),
-    Column("covered", "Inside the 90 % interval", "share", "predicted"),
+    Column("median_error", "Median error", "share", "error"),
+    Column("worst_error", "Worst error", "share", "error"),
+    Column("covered", "Inside the 90 % interval", "share", "error"),
+    Column("median_error_baseline", "Median error of the best baseline", "share", "error"),
+    Column("law_baseline", "Best baseline"),
+]
+_OWN = "own"
+_BASELINES = {name: LAWS[name].title for name in baselines()}
+_ERRORS = [
+    _CURVE,
+    BATCH,
+    Column(_OWN, "Its own formula", "share", "error"),
+    *(Column(name, title, "share", "error") for name, title in _BASELINES.items()),
 ]
 _STANDING = [
     Column("publisher", "Publisher"),
@@ -66,57 +74,87 @@ _STANDING = [
 
 @page("predictions")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the answers, then a page for each source of points."""
-    predictions = study.overhead["predictions"]
-    sources = [name for name in _TITLES if (predictions["source"] == name).any()]
+    """Yield the page: errors of all formulas first, then the answers for each source of points."""
+    known = study.overhead["predictions"]["source"]
     curves = Curves(study)
+    sources = [_source(curves, name) for name in _TITLES if (known == name).any()]
+    judgement = study.overhead["judgement"]
     context = {
-        "sources": [_overview(curves, name) for name in sources],
-        "baselines": [LAWS[name] for name in baselines()],
-        "verdict": list(_verdict(study.overhead["judgement"])),
-        "beaten": _beaten(study.overhead["judgement"]),
-        "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
+        "judged": _judged_first(judgement),
+        "counts": _counts([answer for source in sources for answer in source["all"]]),
+        "sources": sources,
+        "baselines": [LAWS[name] for name in _BASELINES],
+        "judgement": table(_judgement(judgement), _JUDGED),
     }
     yield Page(PAGE, "predictions/index.md.j2", "How many nodes?", context, figures=True)
-    for name in sources:
-        yield Page(_path(name), "predictions/source.md.j2", _TITLES[name], _source(curves, name))
 
 
-def _path(name: str) -> str:
-    return f"predictions/{slug(name)}.html"
+def _judged_first(judgement: pd.DataFrame) -> dict[str, Any] | None:
+    """Return the errors of the strategies' own formulas, for the first source with held-out points.
 
-
-def _overview(curves: Curves, source: str) -> dict[str, Any]:
-    """Return the overview of a source: the answers for its curve with the most points."""
-    predictions = curves.study.overhead["predictions"]
-    mine = predictions[predictions["source"] == source]
-    points = mine["observed_s"].notna().groupby(mine["curve"]).sum()
+    None is returned if no points were held out.
+    """
+    own = judgement[judgement["own"] & (judgement["scenario"] == EACH)]
+    if own.empty:
+        return None
+    first = own.iloc[0]
+    shares = ("median_error", "worst_error", "covered")
     return {
-        "title": _TITLES[source],
-        "anchor": slug(source),
-        "page": _path(source),
-        "curve": fitted_curve(curves, str(points.idxmax())),
+        "points": first["points"],
+        "of": _TITLES[first["source"]],
+        **{name: write_percent(first[name]) for name in shares},
+    }
+
+
+def _counts(answers: list[dict[str, Any]]) -> dict[str, int]:
+    """Count the answers by verdict, and those on the target accuracy."""
+    targets = [one["run_fastest"] for one in answers if one["run_fastest"] is not None]
+    found = {name: sum(one["verdict"] == name for one in answers) for name in ("more", "unknown")}
+    return {
+        "all": len(answers),
+        **found,
+        "at_once": sum(one["verdict"] == "more" and one["pays"] == 2 for one in answers),
+        "targets": len(targets),
+        "one_node": sum(nodes == 1 for nodes in targets),
     }
 
 
 def _source(curves: Curves, source: str) -> dict[str, Any]:
+    """Return the answers, errors and shared coefficients of all curves of a source."""
     of_source = {
         name: rows[rows["source"] == source]
         for name, rows in curves.study.overhead.items()
-        if name in ("predictions", "optima", "trials", "fits")
+        if name in ("predictions", "trials", "fits")
     }
-    trials = _linked(curves, of_source["trials"])
+    points = of_source["predictions"]["observed_s"].notna()
+    points = points.groupby(of_source["predictions"]["curve"], sort=False).sum()
+    fitted = {str(key): fitted_curve(curves, str(key)) for key in points.index}
+    links = {key: _link(one["page"], one["label"]) for key, one in fitted.items()}
+    rows = [answer | {"link": links[key]} for key, of in fitted.items() for answer in of["answers"]]
     fits = of_source["fits"]
-    keys = list(of_source["predictions"]["curve"].unique())
+    shared = _titled(curves.study, fits[fits["curve"] == ""])
     return {
-        "heading": _TITLES[source],
-        "curves": [{"label": curves.labels[key], "page": curves.page(key)} for key in keys],
-        "standings": list(_standings(curves, keys)) if source == "imported" else [],
-        "answers": _answers(_linked(curves, of_source["optima"])),
-        "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
-        "largest": _trials(trials, LARGEST),
-        "each": _trials(trials, EACH),
+        "title": _TITLES[source],
+        "anchor": slug(source),
+        "curve": fitted[str(points.idxmax())],
+        "links": list(links.values()),
+        "all": rows,
+        "answers": table([_row(row) for row in rows], _ANSWERS) if rows else None,
+        "standings": list(_standings(curves, fitted)) if source == "imported" else [],
+        "shared": coefficients(shared, _SHARED),
+        "errors": _errors(of_source["trials"], links),
     }
+
+
+def _link(target: str, label: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(target, text(label))
+
+
+def _row(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of an answer in the table of all answers."""
+    ends = dict.fromkeys((answer["least"], answer["most"]))
+    never = {"pays": answer["pays"] or "never"}
+    return answer | never | {"possible": " to ".join(str(end) for end in ends)}
 
 
 def _standings(curves: Curves, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -131,131 +169,33 @@ def _standings(curves: Curves, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
-    """Return coefficients in which links begin with the title of a strategy instead of its name.
-
-    Links that do not begin with a name of a strategy stay as they are.
-    """
+def _titled(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
+    """Return coefficients in which links begin with the title of a strategy, not its name."""
     parts = [link.partition(", ") for link in fits["link"]]
     titled = [f"{study.strategy_title(first)}{comma}{rest}" for first, comma, rest in parts]
     return fits.assign(link=titled)
 
 
-def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `link`: a link to the page of the row's curve, for pages in `predictions/`."""
-    link = Markup('<a href="../{}">{}</a>')
-    links = {
-        key: link.format(curves.page(key), text(label)) for key, label in curves.labels.items()
-    }
-    return rows.assign(link=rows["curve"].map(links).astype(object))
+def _errors(trials: pd.DataFrame, links: dict[str, Markup]) -> Table | None:
+    """Return the median error of every formula for every line, each number of nodes left out.
 
-
-def _answers(optima: pd.DataFrame) -> Table | None:
-    """Return a table with a row per curve and batch, and a column per question with its answer.
-
-    The answers are numbers of nodes. None is returned if there are no answers at a fixed batch per
-    worker.
+    None is returned if there are no such trials.
     """
-    if optima.empty:
-        return None
-    rows: list[dict[str, Any]] = []
-    for _, line in optima.groupby(_LINE, sort=False):
-        first, runs = line.iloc[0], line[line["job"] == "run"]
-        epochs = line.drop(runs.index)
-        row = {"link": first["link"], "batch_per_worker": int(first["batch_per_worker"])}
-        for name in ("knee", "efficiency", "fastest", "cheapest"):
-            row[name] = _nodes(epochs[_is_best(epochs, name)])
-        if len(runs):
-            row["run"] = _nodes(runs[_is_best(runs, "fastest")])
-        rows.append(row | {"pays": _nodes(epochs[epochs["break_even"]])})
-    known = [name for name in _NODES if any(name in row for row in rows)]
-    columns = [_CURVE, BATCH, *(Column(name, _NODES[name]) for name in known)]
-    return table([dict.fromkeys(known) | row for row in rows], columns)
-
-
-def _is_best(rows: pd.DataFrame, objective: str) -> "pd.Series[bool]":
-    return rows["best_for"].map(lambda names: objective in names.split(", "))
-
-
-def _nodes(rows: pd.DataFrame) -> Markup:
-    """Return the number of nodes of the first row."""
-    if rows.empty:
-        return Markup("no number compared")
-    return number(rows["nodes"].iloc[0], "", rows["kind"].iloc[0])
-
-
-def _trials(trials: pd.DataFrame, scenario: str) -> Table | None:
-    """Return a table of the errors of every formula for every line; medians over points.
-
-    None is returned if there are no trials of the scenario.
-    """
-    rows = trials[trials["scenario"] == scenario]
+    rows = trials[trials["scenario"] == EACH]
     if rows.empty:
         return None
     law = rows["law"].where(~rows["own"], _OWN)
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
-    known = [column for column in _trial_columns() if column.name in errors]
-    links = rows.drop_duplicates("curve")[["curve", "link"]]
-    return table(errors.reset_index().merge(links), [_CURVE, BATCH, *known])
-
-
-def _trial_columns() -> list[Column]:
-    titles = {_OWN: "Its own formula"}
-    titles |= {name: LAWS[name].title for name in baselines()}
-    return [Column(name, title, "share", "predicted") for name, title in titles.items()]
-
-
-def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield, for each source, the errors of predictions for node counts left out in turn."""
-    each = judgement[judgement["scenario"] == EACH]
-    for source, rows in each.groupby("source", sort=False):
-        own = rows[rows["own"]]
-        if own.empty:
-            continue
-        first, others = own.iloc[0], rows[~rows["own"]]
-        yield {
-            "source": _TITLES[str(source)],
-            "points": first["points"],
-            "off": number(first["median_error"], "share", "predicted"),
-            "baseline": _best_baseline(others) if len(others) else None,
-            "covered": number(first["covered"], "share", "predicted"),
-        }
-
-
-def _best_baseline(rows: pd.DataFrame) -> dict[str, Any]:
-    best = rows.sort_values("median_error", kind="stable").iloc[0]
-    return {
-        "title": LAWS[best["law"]].title,
-        "off": number(best["median_error"], "share", "predicted"),
-    }
-
-
-def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
-    """Find the groups of points that a baseline predicted better than their own formula.
-
-    Median errors are compared. `groups` is the number of all groups, `found` has those groups.
-    """
-    groups, found = 0, []
-    for (source, scenario, trained), rows in judgement.groupby(
-        ["source", "scenario", "trained"], sort=False
-    ):
-        own, others = rows[rows["own"]], rows[~rows["own"]]
-        if own.empty or others.empty:
-            continue
-        groups += 1
-        mine = own.iloc[0]
-        if others["median_error"].min() < mine["median_error"]:
-            found.append(
-                {
-                    "where": f"{source}, {f'{trained} nodes' if trained else scenario}",
-                    "points": mine["points"],
-                    "baseline": _best_baseline(others),
-                    "off": number(mine["median_error"], "share", "predicted"),
-                }
-            )
-    return {"groups": groups, "found": found}
+    errors = errors.reset_index()
+    known = [column for column in _ERRORS if column is _CURVE or column.name in errors]
+    return table(errors.assign(link=errors["curve"].map(links).astype(object)), known)
 
 
 def _judgement(judgement: pd.DataFrame) -> pd.DataFrame:
-    titles = {name: LAWS[name].title for name in LAWS}
-    return judgement.assign(law=judgement["law"].replace(titles))
+    """Return the errors of the strategies' own formulas, beside those of the best baseline."""
+    baseline = judgement[~judgement["own"]].sort_values("median_error", kind="stable")
+    columns = [*_GROUP, "law", "median_error"]
+    best = baseline[columns].drop_duplicates(_GROUP).replace({"law": _BASELINES})
+    own = judgement[judgement["own"]]
+    rows = own.merge(best, "left", _GROUP, suffixes=("", "_baseline"))
+    return rows.replace({"source": _TITLES})

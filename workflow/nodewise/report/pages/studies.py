@@ -37,8 +37,8 @@ from nodewise.results import comparisons, published, studies
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.queries import with_labels
 
-_FIGURES = ("scoreboard", "time", "accuracy", "savings", "saved")
-_OF_EXPERIMENTS = ("strategies", "parts", "speedup", "epochs", "ways", "ways-parts")
+_FIGURES = ("scoreboard", "time", "accuracy", "savings")
+_OF_EXPERIMENTS = ("strategies", "parts", "speedup", "epochs")
 _PRINTED = [
     Column("row", "Training"),
     STRATEGY,

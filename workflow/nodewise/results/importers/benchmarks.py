@@ -13,9 +13,16 @@ IMPORTERS.add(
     "tf_cnn_benchmarks",
     LogFormat(
         start=_BATCHES,
-        settings=(r"^Model:\s+(?P<curve>\S+)", _BATCHES),
+        settings=(
+            r"^Model:\s+(?P<curve>\S+)",
+            _BATCHES,
+            r"^Variables:\s+(?P<collective>parameter_server)\b",
+        ),
         result=r"^total images/sec: (?P<samples_per_s>[\d.]+)",
         example="total images/sec: 1400.2",
+        doubts={
+            r"^Sync:\s+False": "asynchronous: gradients are late, so more examples may be needed"
+        },
         refused={r"^Mode:\s+forward-only": "a run of inference only; no training"},
     ),
 )
