@@ -39,7 +39,8 @@ _LEFT, _GAP, _PANEL = 74, 12, 200  # pixels: of axis labels, between panels, lea
 _NAME_LETTERS = 24  # most letters of a line of a name beside an axis
 _TICKS = 12  # most ticks on an axis of whole numbers
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
-_LINES = ["fitted", "predicted"]  # roles
+_ROLE_DASHES = {"fitted": [1, 0], "predicted": [5, 4]}
+_LINES = [*_ROLE_DASHES]  # roles
 _APART = ["kind", "experiment", "cluster", "machine", "line", "strategy", "role"]
 _FORMATS = {"share": ".0%", "/s": "~s", "B": "~s", "FLOP": "~s", "FLOP/B": "~s"}
 
@@ -184,7 +185,8 @@ def charts_of(
     """
     if rows.empty:
         return
-    for key, part in rows.groupby([*declared.each], sort=True):
+    groups = rows.groupby([*declared.each], sort=True) if declared.each else [((), rows)]
+    for key, part in groups:
         of = {name: str(value) for name, value in zip(declared.each, key, strict=True) if value}
         data = part.reset_index(drop=True)
         titled = with_titles(data)
@@ -282,6 +284,7 @@ def draw(chart: Chart) -> Spec:
                 "columns": min(len(panels), 2 if names else 3),
                 "spacing": {"row": 20, "column": _GAP},
                 "spec": {"height": height, "width": _PANEL, "layer": marks},
+                **({"resolve": {"scale": {"x": "independent"}}} if figure.free else {}),
             }
             if panels
             else {"height": height, "width": "container", "layer": marks}
@@ -549,7 +552,8 @@ class _Look:
         if not self.roles:
             return self._coloured("strokeDash")
         by_role: Spec = {"field": "role", "type": "nominal", "title": None}
-        by_role["scale"] = {"domain": _LINES, "range": [[1, 0], [5, 4]]}
+        roles = [role for role in _LINES if (self.data["role"] == role).any()]
+        by_role["scale"] = {"domain": roles, "range": [_ROLE_DASHES[role] for role in roles]}
         return {"strokeDash": by_role | {"legend": {"symbolType": "stroke", "symbolSize": 600}}}
 
     def _apart(self) -> Spec:
