@@ -22,10 +22,11 @@ from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6
 """Frameworks send gradients in all-reduces of 25 to 128 MB; bandwidths are taken at this size."""
+CARD = 50e9
+"""Bytes per second of the fastest card of the published all-reduces: 400 Gbit/s."""
 
 _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
-_CARD = 50e9  # bytes per second: 400 Gbit/s, the fastest card of the published all-reduces
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -96,7 +97,7 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     """
     rate, transport = _rate(constants()["between"].get(text.lower(), text))
     if rate:
-        cards = "rails" if rate > _CARD else "rdma"
+        cards = "rails" if rate > CARD else "rdma"
         families = {None: ("tcp", cards), "tcp": ("tcp",)}.get(transport, (cards,))
         return dict.fromkeys(families, rate)
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"

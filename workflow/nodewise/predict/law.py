@@ -1,7 +1,7 @@
 """The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
 A law declares its coefficients (unit, and which curves share them) and its formulas. Each formula
-is a SymPy expression, from which NumPy, JavaScript and MathML are generated. Laws are in `laws/`,
+is a SymPy expression, from which NumPy and MathML are generated. Laws are in `laws/`,
 or in a module of another package that registers an entry point in the group `nodewise.laws`. `fit`
 estimates the coefficients.
 
