@@ -91,7 +91,7 @@ def test_every_curve_is_linked_and_has_the_errors_of_every_law(study):
         assert f"{{ #{source} }}" in html
     trials = tables["trials"][tables["trials"]["scenario"] == EACH]
     medians = trials.groupby(["curve", "batch_per_worker", "law"])["error"].median()
-    assert len(medians) and all(f' value="{error:.6g}">' in html for error in medians)
+    assert len(medians) and all(f'<data value="{error:.6g}"' in html for error in medians)
 
 
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
