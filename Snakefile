@@ -1,4 +1,4 @@
-"""nodewise: config → cells → records → tables → fits → charts → pages → site.
+"""nodewise: config → cells → records → tables → fits → pages → site.
 
 snakemake --cores all                                    the default study
 snakemake --cores all --configfile config/smoke.yaml     another one
@@ -17,7 +17,6 @@ include: "workflow/rules/calibration.smk"
 include: "workflow/rules/noise_scale.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/overhead.smk"
-include: "workflow/rules/charts.smk"
 include: "workflow/rules/pages.smk"
 
 
@@ -33,7 +32,6 @@ localrules:
     build_tables,
     fit_overhead,
     judge_overhead,
-    draw_charts,
     build_site,
 
 
@@ -46,7 +44,6 @@ rule all:
         NOISE_SCALES,
         TABLES,
         OVERHEAD,
-        rules.draw_charts.output,
         rules.build_site.output,
 
 

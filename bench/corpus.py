@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.progress import progress
-from nodewise.predict.published_accuracy import PREDICTED, levels
 from nodewise.predict.similar_curves import (
     PUBLISHED,
     Line,
@@ -28,6 +27,7 @@ from nodewise.predict.similar_curves import (
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
+PREDICTED = PUBLISHED.with_name("predicted_curves.csv")
 DRAWS, SEED = 2000, 1
 BEST_RULE = "last slope"
 
@@ -126,6 +126,30 @@ def bootstrap(rows: pd.DataFrame, rule: str) -> dict[str, float]:
     gains = 100 * gain[draws].sum(axis=1) / size[draws].sum(axis=1)
     low, high = np.quantile(gains, [0.05, 0.95])
     return {"better": float((gains > 0).mean()), "low": float(low), "high": float(high)}
+
+
+def levels(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return errors in % of our predictions and of each rule, and interval widths at 90 % coverage.
+
+    Errors are summarised over curves, and weighted so that each publisher counts the same.
+
+    Args:
+        rows: as from `predict_all`, or as written.
+    """
+    share = 1 / rows.groupby("publisher")["curve"].transform("size")
+    found = {}
+    for name in rows.loc[:, "ours":]:
+        size = rows[name].abs()
+        wrong = 100 * np.expm1(rows[name]).abs()
+        found[name] = {
+            "median": wrong.median(),
+            "mean of log": 100 * size.mean(),
+            "p90": wrong.quantile(0.9),
+            "publishers, median": np.quantile(wrong, 0.5, weights=share, method="inverted_cdf"),
+            "publishers, mean of log": 100 * np.average(size, weights=share),
+            "width": rows["width"].mean() if name == "ours" else 2 * size.quantile(0.9),
+        }
+    return pd.DataFrame(found).T.astype(float)
 
 
 def main() -> None:

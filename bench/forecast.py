@@ -6,6 +6,8 @@ others are forecast with constants that were learned without the case's publishe
 inverse, whichever is larger. Of our emulated records, the time of one node is given.
 
 python bench/forecast.py results/published/tables [--write data/published/forecast/judged.csv]
+
+Beside the table, `--write` writes each forecast from one point: `predicted_cases.csv`.
 """
 
 import argparse
@@ -29,6 +31,10 @@ from nodewise.predict.forecast_cases import read_cases
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 
+_WRITTEN = [
+    *("case", "publisher", "link", "given_devices", "given_value"),
+    *("devices", "value", "predicted", "low", "high"),
+]
 Second = Callable[[Case], tuple[int, float] | None]
 """Returns the second given point of a case, devices and throughput; None if it has none."""
 
@@ -61,8 +67,16 @@ def judged(
             low, high = interval_of(column[1:])
             yield {
                 "case": number,
+                "name": case.name,
                 "publisher": case.publisher,
                 "kind": case.kind_of(count),
+                "given_devices": case.given[0],
+                "given_value": case.given[1],
+                "devices": count,
+                "value": value,
+                "predicted": column[0],
+                "low": low,
+                "high": high,
                 "inside": count <= case.cluster.devices_per_node,
                 "log_error": np.log(column[0] / value),
                 "perfect": np.log(case.given[1] * count / case.given[0] / value),
@@ -205,6 +219,9 @@ def main() -> None:
         print(f"\nGiven {title}:\n{shown.round(3).to_string(index=False)}")
         if second is None and arguments.write:
             shown.round(4).to_csv(arguments.write, index=False)
+            every = arguments.write.with_name("predicted_cases.csv")
+            named = rows.assign(case=rows["name"], link=rows["kind"])
+            named[_WRITTEN].to_csv(every, index=False, float_format="%.5g")
     both = agreement()
     inside = both["forecast"].between(both["low"], both["high"])
     inside &= both["value"].between(both["forecast_low"], both["forecast_high"])

@@ -95,6 +95,7 @@ PRIORS = priors()
 class Case(NamedTuple):
     """A published case: the given number of devices with its throughput, and the other points."""
 
+    name: str
     publisher: str
     cluster: Cluster
     training: Training
@@ -127,7 +128,8 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
             between = f"{rate}-{row['transport']}".removesuffix("-")
             cluster, training, _ = case_of(row).setup()
             within = within_name(row["within_kind"])
-            yield Case(row["publisher"], cluster, training, given, others, within, between)
+            about = row["case"], row["publisher"]
+            yield Case(*about, cluster, training, given, others, within, between)
 
 
 def learn(found: list[Case]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
-from nodewise.predict.published_accuracy import NEXT
 from nodewise.predict.similar_curves import (
     NOISE,
     PUBLISHED,
@@ -35,6 +34,7 @@ from nodewise.predict.similar_curves import (
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
+NEXT = PUBLISHED.with_name("next_measurements.csv")
 LEAST_POINTS, FIRST, GOOD = 4, 2, 0.10
 
 

@@ -82,7 +82,7 @@ def study(fill_once) -> Path:
     from nodewise.models.facts import facts
     from nodewise.results import published
     from nodewise.results.importers import import_for_study
-    from rendering import draw_all, render
+    from rendering import render
 
     def fill(folder: Path) -> None:
         theirs = folder / "theirs.csv"
@@ -92,7 +92,6 @@ def study(fill_once) -> Path:
         make.write_study(folder, make.varied(), make.published(), published.runs(), imported)
         described = [make_architectures.fashion_cnn(), facts("fashion_mlp"), facts("mnist_cnn")]
         models = make_architectures.write(described, folder / "models")
-        draw_all(folder, models_dir=models)
         render(folder, models_dir=models)
 
     return fill_once("study", fill)

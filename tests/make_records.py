@@ -30,7 +30,7 @@ PARAMETERS = 1_256_150
 CORES = 2
 COMPUTE_FIXED_S, COMPUTE_PER_EXAMPLE_S = 0.004, 0.00021
 LATENCY_S, BANDWIDTH = 0.0004, 450e6
-START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+START = datetime(2027, 1, 5, 9, 0, tzinfo=UTC)
 STEPS = Extent(warmup_steps=5, steps=40, split_steps=12)
 EPOCHS = Extent(warmup_steps=5, epochs=5, split_steps=0)
 

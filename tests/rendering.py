@@ -1,20 +1,23 @@
-"""Draw charts and render pages of a test's study, as the workflow does."""
+"""Render pages of a test's study, as the workflow does."""
 
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
-from nodewise.report.draw import draw_charts
+from nodewise.report.figures import FIGURES
 from nodewise.report.render import render_pages
 
 CONFIG = Path("config/study.yaml")
 
 
-def draw_all(folder: Path, **inputs: Any) -> list[str]:
-    """Draw the charts of the study in `folder`, and return their names."""
-    made = (folder / "tables", folder / "overhead", folder / "charts")
-    return draw_charts(*made, config_path=CONFIG, **inputs)
+def charts(folder: Path, config: Path = CONFIG, **inputs: Any) -> dict[str, Chart]:
+    """Return all charts of the study in `folder`, by name."""
+    found = read_context(config, folder, **inputs).pick(*FIGURES)
+    by_name = {chart.name: chart for chart in found}
+    assert len(by_name) == len(found)
+    return by_name
 
 
 def render(

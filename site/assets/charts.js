@@ -10,13 +10,12 @@
   const SIGNS = ["pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown"];
   const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
-  const PHONE = 360;
-  const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
-  const NAMES = 150; // the same where names stand there
+  const LETTER = 7.2; // pixels of a letter; all these numbers are as in charts.py
+  const LEFT = 74;
+  const GAP = 12;
+  const NAMES = 150; // pixels left of the plot where names stand there
   const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
   const LOWER = 0.75; // where there is little room
-  const ROOMY = 1.3; // higher, where names stand above rows
-  const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
   const dark = () => document.body.dataset.mdColorScheme === "slate";
 
@@ -34,50 +33,33 @@
     return lines;
   }
 
-  /** Put the names of rows of points above them: beside them they take half of a telephone. */
-  function namesAbove(spec) {
-    spec.height *= ROOMY;
-    for (const { mark, encoding } of spec.layer) {
-      if (encoding.y?.type === "nominal") {
-        Object.assign((encoding.y.axis ??= {}), ABOVE);
-      }
-      if (mark.type === "point") {
-        mark.size = 36;
-      }
-    }
-  }
-
-  /** Break the titles of axes of a chart that has little room, and keep its shape. */
-  function narrow(spec, width) {
-    if (spec.layer[0].encoding.y?.type !== "nominal") {
-      spec.height *= LOWER;
-    }
-    for (const { encoding } of spec.layer) {
-      if (encoding.x?.title) {
-        const left = encoding.y?.type === "nominal" ? NAMES : LEFT;
-        encoding.x.title = wrap(encoding.x.title, width - left, 7.2);
-      }
-    }
-  }
-
   /** Return the specification as this page shows it: themed, and as wide as there is. */
   function shown(specification, width) {
     const spec = structuredClone(specification);
-    const points = spec.layer.some(({ mark }) => mark.type === "point");
-    for (const { mark } of spec.layer) {
+    const { panels, letters } = spec.usermeta;
+    const { layer } = spec.spec ?? spec;
+    const names = layer[0].encoding.y?.type === "nominal";
+    for (const { mark } of layer) {
       if (["point", "bar"].includes(mark.type)) {
         mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
       }
     }
     spec.description = `${spec.title.text}. The same in words and numbers is below.`;
-    spec.config = window.nodewiseThemes[dark() ? "dark" : "light"];
+    spec.config = structuredClone(window.nodewiseThemes[dark() ? "dark" : "light"]);
+    spec.config.legend.columns = Math.max(1, Math.floor(width / (LETTER * letters + 40)));
     spec.title.text = wrap(spec.title.text, width, 9.6);
-    spec.title.subtitle = wrap(spec.title.subtitle, width, 7.2);
-    if (width < NARROW) {
-      narrow(spec, width);
+    spec.title.subtitle = wrap(spec.title.subtitle, width, LETTER);
+    if (panels) {
+      spec.columns = Math.min(spec.columns, Math.max(1, Math.floor(width / (names ? 300 : 160))));
+      spec.spec.width = Math.floor((width - LEFT) / spec.columns) - GAP;
+    } else if (width < NARROW && !names) {
+      spec.height *= LOWER;
     }
-    if (width < PHONE && points && spec.layer[0].encoding.y?.type === "nominal") {
-      namesAbove(spec);
+    const room = panels ? spec.spec.width : width - (names ? NAMES : LEFT);
+    for (const { encoding } of layer) {
+      if (encoding.x?.title) {
+        encoding.x.title = wrap(encoding.x.title, room, LETTER);
+      }
     }
     return spec;
   }

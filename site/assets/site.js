@@ -12,7 +12,7 @@ addEventListener("load", () => {
   if (!form) {
     return;
   }
-  const rows = [...document.querySelectorAll("[data-cell], [data-curve]")];
+  const rows = [...document.querySelectorAll("[data-cell], .nw-every tbody tr")];
   const count = form.querySelector("output");
   const wanted = new URLSearchParams(location.search);
 

@@ -28,8 +28,6 @@ WRITING = {
     "build-tables": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
     "fit-overhead": "--tables {made}/tables --out {out}",
     "judge-overhead": "--tables {made}/tables --out {out}",
-    "draw-charts": f"--config {SMOKE} --tables {{made}}/tables --overhead {{made}}/overhead"
-    " --out {out}",
     "build-site": f"--config {SMOKE} --results {{made}} --out {{out}}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "build-horovod": "--out {out}",
@@ -50,7 +48,7 @@ READING = {
 # Commands that write one file and whole folders, with and without TensorFlow. All others write
 # with the same functions.
 READ_ONLY = ("fit", "build-tables", "describe-model")
-FULL = ("draw-charts", "build-tables", "publish")
+FULL = ("build-site", "build-tables", "publish")
 
 
 def test_no_command_is_forgotten():
@@ -72,7 +70,6 @@ def project(tmp_path_factory):
     for place in ("made", "results/smoke"):
         make.write(records, folder / place / "records")
     make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
-    assert run(folder, ["draw-charts", *arguments("draw-charts", "made/charts")])[0] == 0
     assert run(folder, ["prepare", "sample", "--out", "made/sample"])[0] == 0
     return folder
 

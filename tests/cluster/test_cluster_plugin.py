@@ -10,7 +10,7 @@ RENDER = """
 import sys
 from pathlib import Path
 import make_records as make
-from rendering import draw_all, render
+from rendering import render
 from nodewise.core.cell import Cell
 folder = Path(sys.argv[1])
 cells = [
@@ -19,7 +19,6 @@ cells = [
     for record in make.grid(batches=(64,), repeats=1)
 ]
 make.write_study(folder, cells, make.published())
-draw_all(folder)
 render(folder)
 """
 

@@ -91,7 +91,7 @@ def use_exchange(out: Path) -> None:
     from nodewise.report.laws_js import laws_script
     from nodewise.results.record import read_record
     from nodewise.strategies import STRATEGIES
-    from rendering import draw_all, render
+    from rendering import render
 
     declared = STRATEGIES["one_way"]
     about = {"strategy": "one_way"} | declared.fields(declared.checked({}, 4), "sharded")
@@ -101,7 +101,6 @@ def use_exchange(out: Path) -> None:
         for nodes in (1, 2, 3, 4)
     ]
     tables = make.write_study(out, [make.record(cell) for cell in cells])
-    draw_all(out)
     render(out)
     last = next(path for path in (out / "records").rglob("*.json") if "nodes~4" in str(path))
     print(

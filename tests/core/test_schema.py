@@ -14,6 +14,7 @@ from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, first_error, read_yaml
+from nodewise.results.importers import read_rows
 from nodewise.results.record import read_record
 from nodewise.study.config import read_config
 
@@ -114,3 +115,11 @@ def test_not_a_number_is_not_said_to_be_too_large(value, allowed):
 
 def test_a_refusal_is_one_line_whatever_it_names():
     assert str(UserError("a\nb\u202e\x1b[0m.yaml: wrong")) == ("a\\nb\\u202e\\x1b[0m.yaml: wrong")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("reader", [read_config, read_record, read_rows])
+def test_a_pipe_is_refused_at_once(tmp_path, reader):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    assert user_error(reader, pipe) == f"{pipe}: cannot be read (it is not a regular file)"

@@ -9,8 +9,6 @@ import make_calibration as make
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.predict.calibration import SHARE_WITHIN, AllReduces, examine
-from nodewise.report.figures import ALL_REDUCES, draw_figures
-from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results.calibration import Calibration, Launch, read_calibration
 
 
@@ -127,18 +125,3 @@ def test_a_file_that_is_no_calibration_gives_one_line(tmp_path):
     path.write_text(text.replace('"failed"', '"ok"'))
     with pytest.raises(UserError, match="status ok needs launches"):
         read_calibration(path)
-
-
-# --- the figure ---
-
-
-def drawn(calibration):
-    return [*draw_figures({ALL_REDUCES: all_reduce_times([calibration])}, {}, {})]
-
-
-def test_the_figure_draws_every_point_and_tells_the_ends_in_words():
-    (figure,) = drawn(make.calibration(noise=0.02))
-    roles = figure.data["role"].value_counts()
-    assert roles["observed"] == roles["fitted"] == 7 * 6
-    assert figure.kinds == ["emulated", "fitted"]
-    assert "4.00 kB" in figure.alt and "64.0 MB" in figure.alt and "8 nodes" in figure.alt

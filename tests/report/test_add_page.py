@@ -23,13 +23,13 @@ from pathlib import Path
 import my_figure, my_page, my_rule
 import pandas as pd
 from nodewise.report.claim_rules import CLAIM_RULES, complete
-from nodewise.report.figures import FIGURES
-from rendering import render
+from nodewise.report.context import read_context
+from rendering import CONFIG, render
 
 study, out = map(Path, sys.argv[1:])
 tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
-figure = FIGURES["my-figure"]
-assert "takes" in figure.draw(figure.rows(tables)).spec()["title"]["text"]
+charts = read_context(CONFIG, study).pick("my_figure", model="fashion_cnn")
+assert charts and all("takes" in chart.finding for chart in charts)
 rule = CLAIM_RULES["shorter_than"]
 assert (complete(rule(tables, {}, study="ntua", seconds=100.0))["most"] == 100).all()
 render(study, site_dir=out / "site", out=out / "docs")

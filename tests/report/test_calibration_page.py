@@ -12,7 +12,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.pages.calibration import against_wire
-from rendering import Texts, draw_all, render
+from rendering import Texts, render
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,6 @@ def docs(tmp_path_factory):
     ):
         paths.append(folder / f"{len(paths)}.json")
         paths[-1].write_text(json_text(made))
-    draw_all(folder, calibration_paths=paths)
     return render(folder, calibration_paths=paths)
 
 

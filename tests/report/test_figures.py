@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import altair as alt
@@ -12,356 +13,306 @@ import vl_convert
 import make_architectures
 import make_calibration
 import make_records as make
-from nodewise.predict.study import read_overhead
+from nodewise.core.schema import json_text
 from nodewise.report import evidence, theme
-from nodewise.report.figure import NOT_FROM_ZERO, VEGA_LITE
-from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures
-from nodewise.report.figures._panels import MOST_LINES
-from nodewise.report.figures.calibration import all_reduce_times
-from nodewise.report.figures.models import sizes
-from nodewise.report.titles import named_variants
+from nodewise.report.charts import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE, Chart
+from nodewise.report.context import ReportContext, read_context
+from nodewise.report.figure import Axis, Figure
+from nodewise.report.figures import FIGURES
 from nodewise.results import published
 from nodewise.results.columns import OVERHEAD
+from nodewise.results.record import read_record
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
-from nodewise.strategies import STRATEGIES
 from nodewise.study.config import read_config
-from rendering import draw_all
+from rendering import CONFIG
 
 PUBLISHED = Path("config/published.yaml")
 
 
-def figures(tables, overhead):
-    return list(draw_figures(tables | overhead, {}, {}))
-
-
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory) -> ReportContext:
     folder = tmp_path_factory.mktemp("study")
-    tables = make.write_study(folder, make.grid(), make.published())
-    draw_all(folder)
-    return folder, tables, read_overhead(folder / "overhead")
+    make.write_study(folder, make.grid(repeats=3), make.published())
+    calibration = folder / "calibration.json"
+    calibration.write_text(json_text(make_calibration.calibration(noise=0.02)))
+    models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
+    return read_context(CONFIG, folder, calibration_paths=[calibration], models_dir=models)
 
 
 @pytest.fixture(scope="module")
-def drawn(study):
-    return {figure.name: figure for figure in figures(*study[1:])}
-
-
-def figure_of(drawn, figure, **of):
-    (found,) = [f for f in drawn.values() if f.figure == figure and of.items() <= f.of.items()]
-    return found
-
-
-def test_the_files_of_a_figure_are_valid_whole_and_have_its_rows_and_its_kinds(study, drawn, capfd):
-    folder = study[0] / "charts"
-    for name, figure in drawn.items():
-        spec = json.loads((folder / f"{name}.vl.json").read_text())
-        said = spec["title"]["subtitle"].split(" · ")
-        assert figure.kinds and set(figure.kinds) <= set(said)
-        assert figure.title and figure.alt and "tooltip" in json.dumps(spec)
-        vl_convert.vegalite_to_vega(
-            figure.spec() | {"width": 300}, vl_version=VEGA_LITE, show_warnings=True
-        )
-        del spec["config"]  # It has settings that Vega knows but that are not in the schema.
-        alt.Chart.from_dict(spec, validate=True)
-        svg = (folder / f"{name}.svg").read_text()
-        assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
-        assert figure.title in svg and svg.count("<path") > 10
-        table = pd.read_csv(folder / f"{name}.csv")
-        assert len(table) == len(figure.data) and list(table) == list(figure.data)
-    printed = capfd.readouterr()
-    assert printed.out + printed.err == ""
-
-
-def test_figures_of_cells_that_are_gone_are_removed(tmp_path):
-    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
-    assert draw_all(tmp_path)
-    make.write_study(tmp_path, [])
-    assert draw_all(tmp_path) == []
-    names = {path.name for path in (tmp_path / "charts").iterdir()}
-    assert names == {"vega.js", "themes.js", ".nodewise"}
-
-
-def test_points_that_do_not_count_as_evidence_give_no_finding_of_ours(study):
-    curves = study[1]["curves"].assign(repeats=evidence.LAUNCHES - 1)
-    of_curves = {"time", "speedup", "efficiency", "batches", "split"}
-    drawn = [one for one in figures(study[1] | {"curves": curves}, {}) if one.figure in of_curves]
-    assert drawn
-    assert all(one.finding.startswith("Published: ") for one in drawn if one.finding)
-
-
-def rows_of(spec):
-    """Return the rows that each layer of a specification draws."""
-    return [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+def drawn(study) -> list[Chart]:
+    return study.pick(*FIGURES)
 
 
 @pytest.fixture(scope="module")
-def published_tables():
-    """Return the tables of the committed records, as for the published site."""
-    study = read_config(PUBLISHED)
-    return build_tables(
-        study.record_files(Path("nowhere")),
+def published_study(study) -> ReportContext:
+    """Return the committed records with their tables, without fits."""
+    config = read_config(PUBLISHED)
+    tables = build_tables(
+        config.record_files(Path("nowhere")),
         published.ntua(),
-        watts_per_core=study.watts_per_core,
+        watts_per_core=config.watts_per_core,
         published_runs=published.runs(),
     )
+    empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    records = map(read_record, config.record_files(Path("nowhere")))
+    by_cell = {record.cell.id: record for record in records}
+    return replace(study, config=config, tables=tables, overhead=empty, records=by_cell)
 
 
-@pytest.fixture(scope="module")
-def published_specs(published_tables):
-    """Return the specifications of the charts of the committed records."""
-    variants = named_variants(read_config(PUBLISHED))
-    return [figure.spec() for figure in draw_figures(published_tables, {}, variants)]
-
-
-@pytest.fixture(scope="module")
-def crowded_specs(tmp_path_factory):
-    """Return specifications of many lines: twelve strategies, two batches, two and four nodes."""
+def crowded(folder: Path) -> ReportContext:
+    """Return a study of more lines than fit a plot: strategies, batches, nodes and payloads."""
     cells = [
         make.cell(n=n, batch=batch, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS)
         for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
     ]
-    paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
-    return [figure.spec() for figure in draw_figures(build_tables(paths, None), {}, {})]
-
-
-MANY = [8, 16, 32, 64, 128, 256, 512, 1024]
-
-
-@pytest.fixture(scope="module")
-def many_specs(tmp_path_factory):
-    """Return specifications with more batches, node counts, links and payloads than fit a plot."""
-    cells = [make.cell(batch=batch, n=n) for batch in MANY for n in (1, 2, 3)]
-    cells += [make.cell(experiment="wide", batch=b, n=n) for b in (32, 64) for n in range(1, 10)]
-    records = [make.record(cell) for cell in cells]
-    records += [emulated(100 * rate, n, f"link_{rate}") for rate in range(1, 9) for n in (1, 2, 3)]
-    folder = tmp_path_factory.mktemp("many")
-    tables = make.write_study(folder, records, make.published())
+    many = (8, 16, 32, 64, 128, 256, 512, 1024)
+    cells += [make.cell(experiment="many", batch=batch, n=n) for batch in many for n in (1, 2, 3)]
+    make.write_study(folder, [make.record(cell) for cell in cells], make.published())
     payloads = tuple(4 * 10**power for power in range(8))
-    tables[ALL_REDUCES] = all_reduce_times([make_calibration.calibration(payloads=payloads)])
-    tables[MODELS] = sizes({"fashion_cnn": make_architectures.fashion_cnn()})
-    return [one.spec() for one in figures(tables, read_overhead(folder / "overhead"))]
+    calibration = folder / "calibration.json"
+    calibration.write_text(json_text(make_calibration.calibration(payloads=payloads)))
+    return read_context(CONFIG, folder, calibration_paths=[calibration])
 
 
 @pytest.fixture(scope="module")
-def all_specs(published_specs, crowded_specs, many_specs):
-    """Return all these specifications: every figure is among them, with few and with many lines."""
-    return [*published_specs, *crowded_specs, *many_specs]
+def every(drawn, published_study, tmp_path_factory) -> list[Chart]:
+    """Return charts of every figure, with few and with many lines, and of the committed records."""
+    more = crowded(tmp_path_factory.mktemp("crowded"))
+    return [*drawn, *published_study.pick(*FIGURES), *more.pick(*FIGURES)]
 
 
-def test_what_holds_for_all_charts_is_tested_of_every_figure(all_specs):
-    assert {spec["usermeta"]["figure"] for spec in all_specs} == set(FIGURES)
-
-
-def quantities(spec):
-    """Return the numeric axes of a chart: axis -> its titles, joined, and its scales."""
-    found = {}
-    for axis in ("x", "y"):
-        channels = [layer["encoding"].get(axis, {}) for layer in spec["layer"]]
-        channels = [one for one in channels if one.get("type") == "quantitative"]
-        if channels:
-            titles = " ".join(str(one["title"]) for one in channels if one.get("title"))
-            found[axis] = titles, [one.get("scale") or {} for one in channels]
+def chart_of(drawn, figure, **of):
+    (found,) = [one for one in drawn if one.figure == figure and of.items() <= one.of.items()]
     return found
 
 
-def test_axes_of_values_begin_at_zero_or_say_where_not_and_logarithmic_ones_say_so(all_specs):
+def layers_of(chart):
+    return chart.spec.get("spec", chart.spec)["layer"]
+
+
+def test_every_figure_is_tested(every):
+    assert {chart.figure for chart in every} == set(FIGURES)
+
+
+def test_the_files_of_a_chart_are_valid_whole_and_have_its_rows_and_its_kinds(drawn, capfd):
+    for chart in drawn:
+        files = chart.files()
+        spec = json.loads(files[f"{chart.name}.vl.json"])
+        said = spec["title"]["subtitle"].split(" · ")
+        assert chart.kinds and set(chart.kinds) <= set(said)
+        assert chart.alt and "tooltip" in json.dumps(spec)
+        wide = spec if "facet" in spec else spec | {"width": 300}
+        vl_convert.vegalite_to_vega(wide, vl_version=VEGA_LITE, show_warnings=True)
+        assert alt.SCHEMA_URL.startswith(spec["$schema"].removesuffix(".json"))
+        del spec["config"]  # It has settings that Vega knows but that are not in the schema.
+        alt.Chart.from_dict(spec, validate=True)
+        svg = files[f"{chart.name}.svg"]
+        assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>") and svg.count("<path") > 4
+        assert (chart.width, chart.height) > (600, 100)
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == ""
+
+
+# --- titles ---
+
+POINTS = pd.DataFrame(
+    {
+        "kind": "measured",
+        "nodes": [1, 2, 4, 4, 8],
+        "batch_per_worker": [64, 64, 64, 128, 128],
+        "speedup": [1.0, 1.5, 2.0, 3.0, 7.0],
+        "flags": "",
+        "repeats": 3,
+        "lacks": ["", "", "", "", "launches"],
+        "cell_id": "",
+    }
+)
+FIGURE = Figure(
+    "speeds",
+    lambda _: POINTS,
+    each=["kind"],
+    plots="Speed-up by nodes",
+    x=Axis("nodes", "Nodes"),
+    y=Axis("speedup", "Speed-up", unit="×"),
+    colour="batch_per_worker",
+    title=[
+        "{nodes} nodes: {speedup} at batch {batch_per_worker}, {speedup_first} at "
+        "{batch_per_worker_first}",
+        "{nodes} nodes: {speedup}",
+    ],
+)
+
+
+def one_chart(rows=POINTS, figure=FIGURE):
+    return Chart(figure, {}, rows, rows, [])
+
+
+def test_a_title_tells_the_last_point_that_counts_and_the_first_one_beside_it():
+    plain = one_chart().finding.replace("\u00a0", " ")
+    assert plain == "4 nodes: 3.00× at batch 128, 2.00× at 64"
+    alone = POINTS[POINTS["batch_per_worker"] == 64]
+    assert one_chart(alone).finding == "4 nodes: 2.00×"
+    told = replace(FIGURE, told="nodes < 4")
+    assert one_chart(figure=told).finding == "2 nodes: 1.50×"
+
+
+def test_without_evidence_the_title_is_what_is_plotted():
+    chart = one_chart(POINTS.assign(lacks="launches"))
+    assert chart.finding == ""
+    assert chart.spec["title"] == {"text": "Speed-up by nodes", "subtitle": "measured"}
+
+
+def test_points_that_do_not_count_as_evidence_give_no_finding(study):
+    curves = study.tables["curves"].assign(repeats=evidence.LAUNCHES - 1)
+    poor = replace(study, tables=study.tables | {"curves": curves})
+    charts = poor.pick("time", "speedup", "parts", "strategies")
+    assert charts and [one.name for one in charts if one.finding] == []
+    assert any(one.finding for one in study.pick("time", "speedup", "parts"))
+
+
+# --- axes, intervals, looks ---
+
+
+def values_of(chart):
+    """Return the axes of numbers: channel -> its titles, joined, and its scales."""
+    found = {}
+    for channel in ("x", "y"):
+        channels = [layer["encoding"].get(channel, {}) for layer in layers_of(chart)]
+        channels = [one for one in channels if one.get("type") == "quantitative"]
+        if channels:
+            titles = " ".join(one["title"] for one in channels if one.get("title"))
+            found[channel] = titles, [one.get("scale") or {} for one in channels]
+    return found
+
+
+def test_axes_of_values_begin_at_zero_or_say_where_not_and_logarithmic_ones_say_so(every):
     said = set()
-    for spec in all_specs:
-        for axis, (titles, scales) in quantities(spec).items():
+    for chart in every:
+        along = "x" if chart.declared.y.scale == "names" else "y"
+        for channel, (titles, scales) in values_of(chart).items():
             logarithmic = any(scale.get("type") == "log" for scale in scales)
-            assert logarithmic == ("log scale" in titles), spec["title"]
-            if logarithmic or axis != spec["usermeta"]["axis"]:
+            assert logarithmic == ("log scale" in titles), chart.name
+            if logarithmic or channel != along:
                 continue
-            # Axes that panels share have explicit ends.
-            starts = {scale["domainMin"] for scale in scales if "domainMin" in scale}
-            elsewhere = any(scale.get("zero") is False for scale in scales) and starts != {0}
+            elsewhere = any(scale.get("zero") is False for scale in scales)
             said.add(elsewhere)
-            assert elsewhere == (NOT_FROM_ZERO in titles), spec["title"]
-            assert elsewhere or max(starts, default=0) <= 0, spec["title"]
+            assert elsewhere == (NOT_FROM_ZERO in titles), chart.name
     assert said == {True, False}
 
 
-ENDS = [
-    *[("low", "high"), ("low_s", "high_s"), ("efficiency_low", "efficiency_high")],
-    ("least", "most"),
-]
-# Other charts draw values that are derived from a step time.
-OF_BARS = ("step_time_low_s", "step_time_high_s")
+def test_an_axis_of_accuracies_spans_all_values_and_at_least_a_twentieth(every):
+    charts = [one for one in every if one.declared.y.scale == "accuracy"]
+    assert len(charts) > 5
+    for chart in charts:
+        domains = [
+            one["encoding"]["y"]["scale"]["domain"]
+            for one in layers_of(chart)
+            if "scale" in one["encoding"]["y"]
+        ]
+        low, high = domains[0]
+        assert high - low >= 0.05 - 1e-9 and high <= 1
+        assert low <= chart.data["accuracy"].min() and chart.data["accuracy"].max() <= high
 
 
-def test_intervals_that_a_chart_has_are_drawn(all_specs):
+def test_intervals_that_a_chart_has_are_drawn(every):
     drawn = set()
-    for spec in all_specs:
-        rows = [row for data in spec["datasets"].values() for row in data]
-        stacked = any("part" in row for row in rows)
-        known = {
-            (low, high)
-            for low, high in [*ENDS, *([OF_BARS] if stacked else [])]
-            if any(
-                None not in (row.get(low), row.get(high)) and row[low] < row[high] for row in rows
-            )
-        }
-        axis = spec["usermeta"]["axis"]
-        of = [layer["encoding"] for layer in spec["layer"]]
-        between = {
-            (one[axis].get("field"), one[f"{axis}2"]["field"]) for one in of if f"{axis}2" in one
-        }
-        assert not known or known & between, spec["title"]
-        drawn |= {spec["usermeta"]["figure"]} if known else set()
-    assert {"time", "speedup", "efficiency", "batches", "ways", "fit", "reach"} <= drawn
-    assert {"accuracy", "loss-by-epoch", "accuracy-by-epoch", "split", "ways-parts"} <= drawn
+    for chart in every:
+        interval = chart.declared.interval
+        if interval and chart.data[interval[0]].notna().any():
+            ends = [layer["encoding"] for layer in layers_of(chart)]
+            fields = {one.get(f"{channel}2", {}).get("field") for one in ends for channel in "xy"}
+            assert interval[1] in fields, chart.name
+            assert chart.declared.interval_is in chart.caption
+            drawn.add(chart.figure)
+    assert {"time", "speedup", "strategies", "fit", "accuracy", "epochs", "parts"} <= drawn
 
 
-def mark_of(layer):
-    mark = layer["mark"]
-    return mark if isinstance(mark, str) else mark["type"]
+def test_a_point_with_a_caution_is_hollow_and_one_launched_once_is_pale():
+    rows = POINTS.assign(flags=["", "noisy", "", "", ""], repeats=[3, 3, 1, 3, 3])
+    point = next(one for one in layers_of(one_chart(rows)) if one["mark"]["type"] == "point")
+    looks = {one["test"]: one["value"] for one in point["encoding"]["fillOpacity"]["condition"]}
+    assert looks["datum.flags"] == 0 < looks["datum.repeats == 1"] < 1
+    assert "caution" in one_chart(rows).caption and "launched once" in one_chart(rows).caption
+    assert "caution" not in one_chart().caption and "once" not in one_chart().caption
 
 
-def telling(encoding):
-    """Return the columns that distinguish the lines of a layer."""
-    looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
-    detail = encoding.get("detail", [])
-    looks += detail if isinstance(detail, list) else [detail]
-    return {look["field"] for look in looks if "field" in look}
+def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
+    curves = study.tables["curves"].set_index("cell_id")["flags"]
+    assert (curves != "").any()
+    for name in ("time", "fit", "speedup"):
+        points = pd.concat([one.data for one in drawn if one.figure == name])
+        points = points.query("cell_id != ''")
+        assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
 
 
-def lines_of(spec):
+def test_the_parts_of_a_step_are_together_as_long_as_the_median_step(every):
+    charts = [one for one in every if one.figure == "parts"]
+    bars = ["batch_per_worker", "bar"]
+    for chart in charts:
+        whole = chart.data.groupby(bars)["seconds"].sum()
+        step = chart.data.groupby(bars)["step_time_s"].first()
+        assert whole.tolist() == pytest.approx(step.tolist()), chart.name
+    assert len(charts) > 20
+
+
+# --- lines, panels, colours ---
+
+
+def lines_of(chart):
     """Yield the rows of each line of a chart."""
-    for layer in spec["layer"]:
-        if mark_of(layer) == "line":
-            data = layer.get("data", spec.get("data"))["name"]
-            rows, fields = pd.DataFrame(spec["datasets"][data]), telling(layer["encoding"])
-            yield from (part for _, part in rows.groupby([*fields])) if fields else [rows]
+    rows = pd.DataFrame(chart.spec["data"]["values"])
+    for layer in layers_of(chart):
+        encoding = layer["encoding"]
+        if layer["mark"] == "bar" or layer["mark"]["type"] != "line" or "data" in layer:
+            continue
+        looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
+        looks += encoding.get("detail", [])
+        fields = {look["field"] for look in looks if "field" in look}
+        fields -= {"role", "kind"} if "role" in rows else set()
+        fields |= {"panel"} & {*rows}
+        yield from (part for _, part in rows.groupby([*fields])) if fields else [rows]
+
+
+def test_no_plot_has_more_than_six_lines(every):
+    most = {}
+    for chart in every:
+        lines = pd.Series([line.get("panel", pd.Series([""])).iloc[0] for line in lines_of(chart)])
+        most[chart.name] = max(lines.value_counts(), default=0)
+    assert {name: lines for name, lines in most.items() if lines > MOST_LINES} == {}
+    assert any(lines > 1 for lines in most.values())
+
+
+def test_colours_that_are_too_many_become_panels_and_each_is_named():
+    rows = pd.concat([POINTS.assign(batch_per_worker=2**power) for power in range(9)])
+    spec = one_chart(rows).spec
+    assert spec["facet"]["sort"] == [f"Batch per worker {2**power:,}" for power in range(9)]
+    assert spec["usermeta"]["panels"] == 9 and "facet" not in one_chart().spec
 
 
 def machines_of(line, tables):
-    """Return the machines that measured the points of a line."""
     cells = tables["cells"].set_index("cell_id")["machine"]
     return {cells[cell] for cell in line.get("cell_id", ()) if cell}
 
 
-def most_lines(spec):
-    """Return the largest number of lines that a layer draws in one panel.
-
-    Parts of one line count once: where its formula is fitted and where it is extrapolated, and
-    where its link was measured and where not.
-    """
-    found = [0]
-    for layer in spec["layer"]:
-        if mark_of(layer) != "line":
-            continue
-        encoding, data = layer["encoding"], layer.get("data", spec.get("data"))["name"]
-        rows = pd.DataFrame(spec["datasets"][data])
-        fields = telling(encoding) - {"role", "stretch"}
-        axes = [encoding[axis] for axis in ("x", "y")]
-        places = {axis["field"] for axis in axes if axis["type"] in ("nominal", "ordinal")}
-        lines = rows[[*(fields | places)]].drop_duplicates() if fields else rows[:1]
-        found.append(lines.groupby([*places]).size().max() if places else len(lines))
-    return max(found)
-
-
-@pytest.mark.parametrize("which", ["published_specs", "crowded_specs", "many_specs"])
-def test_no_plot_has_more_than_six_lines(which, request):
-    most = [(most_lines(one), one["title"]) for one in request.getfixturevalue(which)]
-    assert [plot for plot in most if plot[0] > MOST_LINES] == []
-    assert any(lines > 1 for lines, _ in most)
-
-
-def test_no_line_of_the_published_charts_is_of_two_machines(published_tables, published_specs):
-    lines = [line for spec in published_specs for line in lines_of(spec)]
-    machines = [machines_of(line, published_tables) for line in lines]
+def test_no_line_of_the_published_charts_is_of_two_machines(published_study):
+    lines = [line for chart in published_study.pick(*FIGURES) for line in lines_of(chart)]
+    machines = [machines_of(line, published_study.tables) for line in lines]
     assert len(set().union(*machines)) > 1
     assert [of for of in machines if len(of) > 1] == []
 
 
 @pytest.mark.parametrize("extent", [make.STEPS, make.EPOCHS], ids=["steps", "epochs"])
-def test_points_of_two_machines_are_not_joined(tmp_path, extent):
+def test_points_of_two_machines_are_not_joined(study, tmp_path, extent):
     records = [make.record(make.cell(n=n, extent=extent)) for n in (1, 2, 3, 4)]
     elsewhere = {"provenance": records[0].provenance.model_copy(update={"cpu": "Another CPU"})}
     records[2:] = [one.model_copy(update=elsewhere) for one in records[2:]]
     tables = build_tables(make.write(records, tmp_path), None)
-    lines = [line for one in draw_figures(tables, {}, {}) for line in lines_of(one.spec())]
-    machines = [machines_of(line, tables) for line in lines]
+    charts = replace(study, tables=tables).pick("time", "speedup", "accuracy", "epochs")
+    machines = [machines_of(line, tables) for chart in charts for line in lines_of(chart)]
     assert set().union(*machines) == {"Synthetic CPU", "Another CPU"}
     assert max(map(len, machines)) == 1
-
-
-def emulated(rate, nodes, experiment):
-    """Return a record of a cell on an emulated cluster with a link of `rate` Mbit/s."""
-    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
-    cell = make.cell(experiment=experiment, n=nodes, cluster=cluster, batch=512)
-    return make.record(cell).model_copy(update={"kind": "emulated"})
-
-
-def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
-    curves = study[1]["curves"].set_index("cell_id")["flags"]
-    assert (curves != "").any()
-    for name in ("time", "fit", "reach", "speedup"):
-        figures = [one for one in drawn.values() if one.figure == name]
-        points = pd.concat([one.data for one in figures]).query("cell_id != ''")
-        assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
-
-
-def test_a_generated_stand_in_shows_in_legend_and_words(tmp_path):
-    records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
-    tables = build_tables(make.write(records, tmp_path), None)
-    overhead = {name: typed((), columns) for name, columns in OVERHEAD.items()}
-    for figure in figures(tables, overhead):
-        assert all("generated data" in kind for kind in figure.kinds)
-        assert "generated data" in figure.alt
-
-
-def test_names_of_figures_are_plain_whatever_the_tables_say(study):
-    _, tables, overhead = study
-    odd = {
-        name: table.assign(model="../<script>alert(1)</script>") if "model" in table else table
-        for name, table in tables.items()
-    }
-    for figure in figures(odd, overhead):
-        assert set(figure.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
-
-
-def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):
-    _, tables, _ = study
-    cells = tables["cells"].set_index("cell_id")
-    for figure in drawn.values():
-        published = "published" in figure.kinds[0]
-        of_cells = figure.data[figure.data["cell_id"] != ""]
-        assert len(of_cells) > 0 or published, figure.name
-        if "nodes" in figure.data:
-            its = cells.loc[of_cells["cell_id"]]
-            assert its["nodes"].tolist() == of_cells["nodes"].tolist()
-            if len(its):
-                batches = "batch_per_worker" if "batch_per_worker" in of_cells else "batch"
-                known = its["batch_per_worker"].astype(str).tolist()
-                assert known == of_cells[batches].astype(str).tolist()
-            assert (its["status"] == "ok").all()
-    data = figure_of(drawn, "time").data
-    assert ((data["cell_id"] == "") == (data["kind"] == "published")).all()
-    fit = figure_of(drawn, "fit", experiment="ntua_steps").data
-    assert ((fit["cell_id"] != "") == fit["observed_s"].notna()).all()
-
-
-def test_speed_up_in_training_time_is_against_one_node(drawn):
-    rows = figure_of(drawn, "time").data
-    assert rows.loc[rows["nodes"] == 1, "speedup"].tolist() == pytest.approx(
-        [1] * (rows["nodes"] == 1).sum()
-    )
-    theirs = rows.query("kind == 'published' and batch_per_worker == 512").set_index("nodes")
-    assert theirs["speedup"][3] == pytest.approx(theirs["seconds"][1] / theirs["seconds"][3])
-
-
-def test_the_ideal_of_every_batch_starts_at_its_own_point(drawn):
-    figure = figure_of(drawn, "speedup", experiment="ntua_steps")
-    guide = pd.DataFrame(rows_of(figure.spec())[0]).set_index(["batch_per_worker", "nodes"])
-    ours = figure.data.set_index(["batch_per_worker", "nodes"])
-    for batch in ours.index.unique("batch_per_worker"):
-        one = ours.loc[(batch, 1), "examples_per_s"]
-        assert guide.loc[(batch, 1), "examples_per_s"] == pytest.approx(one, rel=1e-4)
-        assert guide.loc[(batch, 3), "examples_per_s"] == pytest.approx(3 * one, rel=1e-4)
-        assert guide.loc[(batch, 3), "speedup"] == 3
 
 
 def contrast(one, other):
@@ -378,34 +329,122 @@ def contrast(one, other):
 
 def test_marks_and_texts_stand_out_from_the_light_and_the_dark_page():
     marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
-    marks += [shade for shades in theme.STRATEGY_COLOURS.values() for shade in shades]
-    marks += theme.strategy_shades("a plug-in's own", 3)
-    marks += theme.batch_colours(range(1, 2049)) + theme.node_colours(range(1, 257))
+    marks += theme.colours("strategy", [f"name {i}" for i in range(MOST_LINES)])
+    marks += theme.colours("batch_per_worker", range(1, 2049))
+    marks += theme.colours("nodes", range(1, 257))
     for dark, pages in ((False, ("#fbfaf8", "#ffffff")), (True, ("#14181f", "#1b2028"))):
         config = theme.vega_config(dark=dark)
-        texts = [config[part]["labelColor"] for part in ("axis", "legend")]
+        texts = [config[part]["labelColor"] for part in ("axis", "legend", "header")]
         texts += [config["title"]["color"], config["title"]["subtitleColor"]]
         for page in pages:
             assert all(contrast(mark, page) >= 3 for mark in marks)
             assert all(contrast(text, page) >= 4.5 for text in texts)
-    first_shades = [theme.strategy_shades(name)[0] for name in STRATEGIES]
-    assert len(set(first_shades)) == len(STRATEGIES)
 
 
-def colours_of(specs, field):
+def colours_in(charts, field):
     """Return the colours in which charts draw each value of `field`: value -> colours."""
     found = {}
-    for spec in specs:
-        for layer in spec["layer"]:
-            colour = layer["encoding"].get("color", {})
-            if colour.get("field") == field:
-                scale = colour["scale"]
-                for value, drawn_in in zip(scale["domain"], scale["range"], strict=True):
-                    found.setdefault(value, set()).add(drawn_in)
+    for layer in (layer for chart in charts for layer in layers_of(chart)):
+        colour = layer["encoding"].get("color", {})
+        if colour.get("field") == field:
+            scale = colour["scale"]
+            for value, drawn_in in zip(scale["domain"], scale["range"], strict=True):
+                found.setdefault(value, set()).add(drawn_in)
     return found
 
 
 @pytest.mark.parametrize("field", ["batch_per_worker", "nodes", "part"])
-def test_a_batch_a_number_of_nodes_and_a_part_have_one_colour_in_all_charts(all_specs, field):
-    colours = colours_of(all_specs, field)
+def test_a_batch_a_number_of_nodes_and_a_part_have_one_colour_in_all_charts(every, field):
+    colours = colours_in(every, field)
     assert len(colours) > 1 and all(len(each) == 1 for each in colours.values())
+
+
+def test_what_was_published_has_a_hue_of_its_own(every):
+    colours = colours_in([one for one in every if one.figure in ("time", "accuracy")], "series")
+    assert colours.pop("published") == {theme.KIND_COLOURS["published"]}
+    assert theme.KIND_COLOURS["published"] not in set().union(*colours.values())
+
+
+def test_no_chart_relies_on_colour_alone(every):
+    for chart in every:
+        for layer in layers_of(chart):
+            encoding = layer["encoding"]
+            if (
+                layer["mark"] != "bar"
+                and layer["mark"]["type"] == "point"
+                and "field" in encoding["color"]
+            ):
+                assert encoding["shape"]["field"] == encoding["color"]["field"]
+                shapes = encoding["shape"]["scale"]["range"][:MOST_LINES]
+                assert len(set(shapes)) == len(shapes)
+
+
+# --- rows ---
+
+
+def test_generated_data_shows_in_kinds_and_words(study, tmp_path):
+    records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
+    tables = build_tables(make.write(records, tmp_path), None)
+    empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    poor = replace(study, tables=tables, overhead=empty, calibrations=[], architectures={})
+    charts = poor.pick(*FIGURES)
+    assert charts
+    for chart in charts:
+        assert all("generated data" in kind for kind in chart.kinds)
+
+
+def test_names_of_charts_are_plain_whatever_the_tables_say(study):
+    odd = {
+        name: table.assign(model="../<script>alert(1)</script>") if "model" in table else table
+        for name, table in study.tables.items()
+    }
+    for chart in replace(study, tables=odd).pick(*FIGURES):
+        assert set(chart.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):
+    cells = study.tables["cells"].set_index("cell_id")
+    for chart in drawn:
+        if "cell_id" not in chart.data or "nodes" not in chart.data:
+            continue
+        points = chart.data[chart.data["cell_id"] != ""]
+        its = cells.loc[points["cell_id"]]
+        assert its["nodes"].tolist() == points["nodes"].tolist(), chart.name
+        if "batch_per_worker" in points:
+            assert its["batch_per_worker"].tolist() == points["batch_per_worker"].tolist()
+        assert (its["status"] == "ok").all()
+    data = chart_of(drawn, "time").data
+    assert ((data["cell_id"] == "") == (data["kind"] == "published")).all()
+
+
+def test_speed_up_in_training_time_is_against_one_node(drawn):
+    rows = chart_of(drawn, "time").data
+    assert rows.loc[rows["nodes"] == 1, "speedup"].tolist() == pytest.approx(
+        [1] * (rows["nodes"] == 1).sum()
+    )
+    theirs = rows.query("kind == 'published' and batch_per_worker == 512").set_index("nodes")
+    assert theirs["speedup"][3] == pytest.approx(theirs["seconds"][1] / theirs["seconds"][3])
+    assert theirs["printed_one"][3] == theirs["seconds"][1]
+
+
+def test_a_fit_shows_points_and_the_formula_against_one_node_of_the_formula(study, drawn):
+    chart = chart_of(drawn, "fit", experiment="ntua_steps")
+    rows, fits = chart.data, study.overhead["predictions"]
+    own = fits[fits["curve"] == chart.of["curve"]]
+    one = own[(own["nodes"] == 1) & (own["scenario"] == "all points")].set_index(
+        "batch_per_worker"
+    )["fitted_s"]
+    seen = rows[rows["role"] == "observed"]
+    assert len(seen) == own["observed_s"].notna().sum()
+    expected = seen["nodes"] * seen["batch_per_worker"].map(one) / seen["seconds"]
+    assert seen["speedup"].tolist() == pytest.approx(expected.tolist())
+    assert set(rows["role"]) == {"observed", "fitted", "predicted"}
+
+
+def test_an_all_reduce_is_described_at_its_ends(drawn):
+    chart = next(one for one in drawn if one.figure == "all_reduces")
+    roles = chart.data["role"].value_counts()
+    assert roles["observed"] == roles["fitted"]
+    assert chart.kinds == ["emulated", "fitted"]
+    alt_text = chart.alt.replace("\u00a0", " ")
+    assert "4.00 kB" in alt_text and "64.0 MB" in alt_text and "at 8" in alt_text

@@ -35,7 +35,7 @@ def test_the_best_and_the_worst_speed_up_are_those_of_the_table(docs, curves):
     faster, ends = int((rows["speedup"] > 1).sum()), rows["speedup"].agg(["min", "max"])
     answer = leads(docs / "findings.md")[0]
     assert f"in {faster} of {len(rows)} comparisons" in answer
-    assert "from {:.2g} to {:.2g} times".format(*ends) in answer
+    assert "from {:#.2g} to {:#.2g} times".format(*ends) in answer
 
 
 def test_points_that_do_not_count_decide_nothing(docs, curves):

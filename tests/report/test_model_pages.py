@@ -13,16 +13,6 @@ import make_records
 import rendering
 from nodewise.core.errors import UserError
 from nodewise.models.facts import refuse_own
-from nodewise.report.figures import MODELS, draw_figures
-from nodewise.report.figures.models import sizes
-
-
-def figures(architectures):
-    return [*draw_figures({MODELS: sizes(architectures)}, {}, {})]
-
-
-# --- the figure ---
-
 
 # --- the pages ---
 
@@ -59,8 +49,9 @@ def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path
     )
     path = make.write([described], tmp_path / "own") / "own_mine_12345678.json"
     given = {"models_dir": tmp_path / "models", "own_models": {"mine": path}}
-    assert "models-compute-to-communication" in rendering.draw_all(tmp_path, **given)
-    page = (rendering.render(tmp_path, **given) / "models/mine.md").read_text()
+    docs = rendering.render(tmp_path, **given)
+    assert (docs / "charts/models-models.csv").is_file()
+    page = (docs / "models/mine.md").read_text()
     assert "The model of mine.py:build." in unescape(page)
     assert "<dd>Own data, mine.py:load</dd>" in unescape(page)
     assert "<dd>of several parts or sizes</dd>" in page

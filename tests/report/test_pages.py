@@ -3,7 +3,6 @@
 import json
 import posixpath
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,9 +19,11 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import KINDS
 from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
+from nodewise.report.addresses import curve_page
+from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
+from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number, slug
-from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
@@ -114,11 +115,11 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
 def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     for cell_id in cells["cell_id"]:
-        _, model, way = cell_id.split("/")[:3]
-        page = study / "docs/curves" / slug(model) / f"{slug(way)}.md"
-        assert f'href="../../records/{cell_id}.json"' in page.read_text()
-        record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
-        assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+        record = json.loads((study / "docs" / "records" / f"{cell_id}.json").read_text())["cell"]
+        page = study / "docs" / curve_page(record["model"], record["strategy"])
+        link = f'href="../../records/{cell_id}.json"'
+        assert link in page.with_suffix(".md").read_text()
+        assert record["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
 
 
 def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
@@ -230,32 +231,16 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
 # --- figures on pages ---
 
 
-TIME = "ntua-fashion_cnn-fashion_mnist-time"
-
-
-def specification(figure):
-    """Return the name and the specification that the script of a figure provides."""
-    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
-    return json.loads(name), json.loads(spec.removesuffix(";\n"))
-
-
 def test_a_script_cannot_end_the_element_that_loads_it():
-    spec = {"title": "</script><script>alert(1)"}
-    figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
-    assert "<" not in figure.script
-    assert specification(figure)[1]["title"] == spec["title"]
-
-
-@pytest.mark.parametrize("svg", ["nothing", None])
-def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
-    for path in study.glob(f"charts/{TIME}.*"):
-        shutil.copy(path, tmp_path)
-    picture = tmp_path / f"{TIME}.svg"
-    picture.unlink()
-    if svg is not None:
-        picture.write_text(svg)
-    with pytest.raises(UserError, match=rf"{picture}: is not the picture of a chart"):
-        read_figure(tmp_path / f"{TIME}.vl.json")
+    rows = pd.DataFrame({"kind": ["measured"], "nodes": [1], "seconds": [1.0]})
+    title = "</script><script>alert(1)"
+    x, y = Axis("nodes", "Nodes"), Axis("seconds", "Time (s)")
+    odd = Figure("odd", lambda _: rows, each=["kind"], plots=title, x=x, y=y)
+    script = Chart(odd, {"kind": "measured"}, rows, rows, []).script
+    assert "<" not in script
+    name, _, spec = script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    assert json.loads(name) == "measured-odd"
+    assert json.loads(spec.removesuffix(";\n"))["title"]["text"] == title
 
 
 # --- tables on pages ---
@@ -340,32 +325,3 @@ def test_a_misfit_glossary_is_one_clear_line(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(UserError, match=told):
         read_glossary(path)
-
-
-# --- the home page ---
-
-
-@pytest.mark.slow
-def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
-    cells = [
-        make.cell(n=n, batch=batch, repeat=repeat)
-        for n in (1, 2)
-        for batch in (32, 512)
-        for repeat in range(3)
-    ]
-    tables = make.write_study(tmp_path, [make.record(cell) for cell in cells])
-    home = (render(tmp_path) / "index.md").read_text()
-    (lead,) = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', home, re.DOTALL)
-    lead = Texts(lead).text
-    curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
-    for batch in (32, 512):
-        assert f"{curves.loc[(2, batch), 'speedup']:#.2g} times as fast" in lead
-    assert lead.index("512 examples") < lead.index("With 32 examples")
-    assert lead.count("interval") == 2
-
-
-def test_too_few_launches_or_crowded_machines_are_too_little_evidence(tmp_path):
-    launched_twice = [make.cell(n=n, repeat=repeat) for n in (1, 2) for repeat in (0, 1)]
-    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
-    make.write_study(tmp_path, map(make.record, [*launched_twice, *crowded]))
-    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()

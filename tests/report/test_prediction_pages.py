@@ -8,11 +8,9 @@ import pytest
 from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH
-from nodewise.predict.published_convergence import published_laws
 from nodewise.predict.study import read_overhead
 from nodewise.report.fitted_curves import answers
 from nodewise.results.importers import import_for_study
-from nodewise.results.published import read
 from rendering import Texts
 
 ERRORS = ["median_error", "worst_error", "covered"]
@@ -70,16 +68,6 @@ def test_the_page_begins_with_the_errors_of_held_out_points(study):
     errors = [write_percent(first[name]).replace("\u00a0", " ") for name in ERRORS]
     at = [page.index(error) for error in errors]
     assert f"({first['points']} tests" in page and max(at) < page.index("Published results")
-
-
-def test_published_critical_batches_stand_beside_our_own_with_how_far_off_the_law_was(study):
-    html = (study / "docs/time-to-accuracy.md").read_text()
-    for law in published_laws().values():
-        assert f'<data value="{law.critical_batch:.6g}">' in html
-    for row in read("convergence/judged").to_dict("records"):
-        assert f'<data value="{row["median"]:.6g}">' in html
-    own = read_overhead(study / "overhead")["steps_to_accuracy"]
-    assert all(reason in text_of(study, "time-to-accuracy.md") for reason in own["missing"])
 
 
 def test_every_curve_is_linked_and_has_the_errors_of_every_law(study):

@@ -3,7 +3,6 @@
 import pytest
 
 import make_records as make
-from nodewise.report.figures import draw_figures
 from nodewise.results import queries
 from nodewise.results.tables import build_tables
 
@@ -20,11 +19,6 @@ def tables(tmp_path_factory):
     compared = [cell("single", 1), *(cell(way, n) for way in WAYS for n in (1, 2, 3))]
     records = [make.record(of) for of in [*compared, *(make.cell(n=n) for n in (1, 2))]]
     return build_tables(make.write(records, tmp_path_factory.mktemp("records")), None)
-
-
-@pytest.fixture(scope="module")
-def drawn(tables):
-    return [*draw_figures(tables, {}, {})]
 
 
 def test_an_experiment_compares_ways_if_it_has_more_than_a_few(tables):

@@ -7,7 +7,7 @@ from nodewise.report.pages.findings import accuracies_beside_one
 from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
-from rendering import draw_all, render
+from rendering import render
 
 
 def slower(record, factor):
@@ -86,7 +86,6 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
         for n in (1, 2)
     ]
     make.write_study(tmp_path, records)
-    draw_all(tmp_path)
     docs = render(tmp_path)
     for data, mine, other in (
         ("fashion-mnist", "firsttry", "otherdata"),

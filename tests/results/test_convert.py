@@ -76,6 +76,7 @@ def refusal(tmp_path):
             "--pattern and --format",
         ),
         ("scaling_curves.csv", (), "nodewise fit"),
+        ("keras.txt", ("--name", "*a*b**c*d"), "at most 3 stars"),
     ],
 )
 def test_what_a_file_lacks_or_contradicts_is_one_line_that_names_it(refusal, name, given, named):

@@ -20,7 +20,7 @@ from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
 from nodewise.core.schema import json_text
 from nodewise.report.site import build_site
 from nodewise.results.table_files import write_tables
-from rendering import draw_all, render
+from rendering import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -63,7 +63,6 @@ def build(folder: Path) -> None:
     calibration = folder / "calibration.json"
     calibration.write_text(json_text(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
-    draw_all(folder, calibration_paths=[calibration], models_dir=models)
     render(folder, calibration_paths=[calibration], models_dir=models)
     build_site(folder / "docs", folder / "site")
 

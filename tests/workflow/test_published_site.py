@@ -24,7 +24,7 @@ CELLS = [
     [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
 ]
 REPORTING = {
-    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts", "build_site"),
+    *("build_tables", "fit_overhead", "judge_overhead", "build_site"),
 }
 
 
@@ -75,7 +75,6 @@ IMPORTED = {
     "build_tables": LAYERS,
     "fit_overhead": LAYERS[:3],
     "judge_overhead": LAYERS[:3],
-    "draw_charts": REPORT,
     "build_site": REPORT,
 }
 
@@ -127,6 +126,6 @@ def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
     named = {cell.experiment: experiment | {"title": "Steps anew"} for cell in CELLS[0]}
     study = {"name": "one", "title": "One", "experiments": named}
     (project / "config/one.yaml").write_text(yaml.safe_dump(study))
-    assert build(project) == {"draw_charts", "build_site"}
+    assert build(project) == {"build_site"}
     pages = (project / "build/site").rglob("*.html")
     assert any("Steps anew" in path.read_text() for path in pages)

@@ -72,7 +72,7 @@ WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
 FOLLOWING = {
-    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("build_tables", "fit_overhead", "judge_overhead"),
     *("build_site", "all"),
 }
 

@@ -1,8 +1,8 @@
 """Changes between two runs, the pages, and the site.
 
-in:    the tables and their records, fits, charts, the models' descriptions, the calibration if there
-       is one; templates and assets
-out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
+in:    the tables and their records, fits, the models' descriptions, the calibration if there is one;
+       templates and assets
+out:   build/docs (the pages with their charts) and build/site (the site; open build/site/index.html)
 steps: compare_runs (if the study names two runs), build_site
 """
 
@@ -35,7 +35,6 @@ rule build_site:
         # With the tables every record is an input: they contain the records' checksums.
         tables=TABLES,
         overhead=OVERHEAD,
-        charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
         manifests=[str(path) for path in STUDY.beside_records(MANIFEST)],
         models=DESCRIBED,

@@ -11,7 +11,6 @@ from nodewise.cli.options import (
     Calibrated,
     Out,
     StudyConfig,
-    Tables,
     print_table,
 )
 
@@ -44,31 +43,6 @@ def compare_runs(
     )
     if out is not None:
         write_csv(changes, out)
-
-
-@app.command(rich_help_panel=STEPS)
-def draw_charts(
-    *,
-    config: StudyConfig,
-    tables: Tables,
-    overhead: Annotated[Path, Option(help="Folder of the fits.")],
-    out: Out,
-    calibrations: Calibrated = None,
-) -> None:
-    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture."""
-    from nodewise.models.facts import DESCRIPTIONS
-    from nodewise.report import draw
-    from nodewise.study.config import read_config
-
-    draw.draw_charts(
-        tables,
-        overhead,
-        out,
-        config_path=config,
-        calibration_paths=calibrations or (),
-        models_dir=DESCRIPTIONS,
-        own_models=read_config(config).own_descriptions(),
-    )
 
 
 @app.command(rich_help_panel=STEPS)

@@ -2,7 +2,9 @@
 
 import codecs
 import json
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +37,19 @@ Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
 
 
+def read_start(path: Path, most: int) -> bytes:
+    """Return the first `most` bytes of a file, or all.
+
+    Raises:
+        OSError: the file cannot be read, or is a pipe or a device, which might never end.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer would block
+    with os.fdopen(opened, "rb", closefd=True) as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(None, "it is not a regular file")
+        return file.read(most)
+
+
 def read_bytes(path: Path, most: int) -> bytes:
     """Read a file of at most `most` bytes. A larger file is not read as a whole.
 
@@ -42,8 +57,7 @@ def read_bytes(path: Path, most: int) -> bytes:
         UserError: the file cannot be read, or is too large.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
+        content = read_start(path, most + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     if len(content) > most:

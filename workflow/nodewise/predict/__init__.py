@@ -8,8 +8,7 @@ curve passes through them:
   has the laws. `points` has the points that laws are evaluated at and fitted to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
-- **Validation**: `judge` computes errors on held-out points, `published_accuracy` those on
-  published curves.
+- **Validation**: `judge` computes errors on held-out points.
 - **Answers**: `curve_predictions` draws step times, by the law or as `similar_curves` among the
   published ones went on. `answers` makes one table of them: time, cost, energy, speed-up and
   efficiency by number of nodes, the best number for each objective and the best batch for each

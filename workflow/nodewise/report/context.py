@@ -21,9 +21,10 @@ from nodewise.predict.fit_file import FitFile, read_fit
 from nodewise.predict.study import read_overhead
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
+from nodewise.report.charts import Chart, charts_of
 from nodewise.report.claims import Judged, judge_claims
+from nodewise.report.figures import FIGURES
 from nodewise.report.html import text
-from nodewise.report.page_figure import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
 from nodewise.results import comparisons, queries
@@ -52,7 +53,6 @@ class ReportContext:
         datasets: the registered datasets, by name.
         overhead: the tables of the fits, by name.
         fits: the fits that `overhead` was made from, with their draws.
-        figures: the figures that were drawn.
         calibrations: the calibrations of the study's clusters.
         architectures: the descriptions of the study's models, by model.
         changes: the table that `nodewise compare` wrote; it has no rows if no runs were compared.
@@ -65,7 +65,6 @@ class ReportContext:
     datasets: dict[str, Entry]
     overhead: queries.Tables
     fits: FitFile
-    figures: list[PageFigure]
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
     changes: pd.DataFrame
@@ -73,16 +72,24 @@ class ReportContext:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The table of cells, with the columns `page`, `record` and `label` added.
+        """The table of cells, with columns added.
 
+        `trained_with` is the registered strategy; `strategy` may be a study's own name for it.
         `page` is the address of the curve's page, `record` that of the cell's record, and `label`
         the kind of its numbers.
         """
         cells = self.tables["cells"]
+        registered = [self.records[cell].cell.strategy for cell in cells["cell_id"]]
         return queries.with_labels(cells).assign(
-            page=list(map(curve_page, cells["model"], cells["strategy"])),
+            trained_with=pd.Series(registered, cells.index, "str"),
+            page=list(map(curve_page, cells["model"], registered)),
             record=list(map(record_file, cells["cell_id"])),
         )
+
+    @cached_property
+    def curve_pages(self) -> dict[str, str]:
+        """The address of the page of each cell's curve, by cell id."""
+        return dict(zip(self.cells["cell_id"], self.cells["page"], strict=True))
 
     @cached_property
     def compared(self) -> pd.DataFrame:
@@ -173,8 +180,8 @@ class ReportContext:
     def trained_with(self) -> dict[tuple[str, str], str]:
         """The registered strategy that a study's own name stands for, by experiment and name."""
         at = ["experiment", "strategy"]
-        firsts = self.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
-        return {(one, name): self.records[cell].cell.strategy for one, name, cell in firsts}
+        firsts = self.cells.drop_duplicates(at)[[*at, "trained_with"]].to_numpy()
+        return {(one, name): strategy for one, name, strategy in firsts}
 
     def _experiments_in_words(self, names: str) -> str:
         return re.sub(r"\w+", lambda name: self.experiment_title(name[0]), names)
@@ -208,25 +215,37 @@ class ReportContext:
         loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
         return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
-    def pick(self, *figures: str, **of: str) -> list[PageFigure]:
-        """Return the figures that are registered under these names, in that order.
+    def pick(self, *figures: str, **of: str) -> list[Chart]:
+        """Return the charts of these figures, in that order. They are drawn when they are shown.
 
         Args:
             figures: names such as `time`.
-            of: axis=value; only figures whose data share this value of the axis are returned.
+            of: column=value; only charts of this value are returned, and those that compare
+                several values of the column.
         """
         return [
-            shown
+            chart
             for name in figures
-            for shown in self.figures
-            if shown.figure == name and all(shown.of.get(key) == of[key] for key in of)
+            for chart in self._charts_of(name)
+            if all(chart.shows(column, value) for column, value in of.items())
         ]
 
-    def pick_of_study(self, published: str, *figures: str) -> list[PageFigure]:
-        """Return the figures of these names that show an experiment on a published study."""
+    def pick_of_study(self, published: str, *figures: str) -> list[Chart]:
+        """Return the charts of these figures that show an experiment on a published study."""
         records = self.records.values()
         experiments = {one.cell.experiment for one in records if one.cell.study == published}
         return [one for one in self.pick(*figures) if one.of.get("experiment") in experiments]
+
+    def _charts_of(self, name: str) -> list[Chart]:
+        if name not in self._charts:
+            declared = FIGURES[name]
+            self._charts[name] = [*charts_of(declared, declared.rows(self), self.with_titles)]
+        return self._charts[name]
+
+    @cached_property
+    def _charts(self) -> dict[str, list[Chart]]:
+        """The charts that pages have asked for, by figure."""
+        return {}
 
     def processors(self, rows: pd.DataFrame) -> list[str]:
         """Return the processor that each row was measured on; empty if a row has no record."""
@@ -266,8 +285,8 @@ def read_context(
     Args:
         config_path: the study's configuration.
         results: the folder of the study's results. It contains `tables`, `overhead` (the fits),
-            `charts`, `changes.csv` if two runs were compared, and `records` unless the
-            configuration names other folders of records.
+            `changes.csv` if two runs were compared, and `records` unless the configuration names
+            other folders of records.
         calibration_paths: the files that `nodewise calibrate` wrote; none if no node is emulated.
         models_dir: the folder of the descriptions of the project's models, as written by
             `nodewise describe-model`; None to leave all models undescribed.
@@ -288,7 +307,6 @@ def read_context(
         datasets=read_registry(DATASETS),
         overhead=_without(read_overhead(results / "overhead"), config.left_out),
         fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
-        figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
         changes=read_changes(results / CHANGES),

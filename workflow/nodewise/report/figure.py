@@ -1,257 +1,101 @@
-"""Define a figure: a chart, the data that it draws, and its words."""
+"""Declare a figure: the rows that it shows, its axes, and its words.
 
-import hashlib
-import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+`charts.py` draws a declaration, `chart_words.py` writes its title and its description. How to
+declare one is in `figures/__init__.py`.
+"""
 
-import altair as alt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Literal
+
 import pandas as pd
 
-from nodewise.report import theme
+if TYPE_CHECKING:
+    from nodewise.report.context import ReportContext
 
-VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-
-NOT_FROM_ZERO = ", not from 0"
-"""Ending of the title of a value axis that is linear and does not begin at 0."""
-LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
-_NAMES = ("line", "strategy")  # columns that hold names of strategies
+Rows = Callable[["ReportContext"], pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class View:
-    """What the value axis of a figure shows.
+class Axis:
+    """An axis of a figure.
 
     Attributes:
-        heading: the title of the figure.
-        field: the column of the values.
-        title: the title of the value axis, with the unit.
-        scale: the scale of the value axis.
+        field: the column of the rows.
+        title: its title, with the unit.
+        scale: `linear` begins at zero (the horizontal axis at its first value), `log` is
+            logarithmic, `accuracy` spans the values but at least 0.05, and `names` has one row for
+            each name, in the order of the rows.
+        unit: the unit in which words state its values, one of those of `write_number`.
+        format: the d3 format of its labels; chosen by the unit if empty.
     """
 
-    heading: str
     field: str
     title: str
-    scale: Literal["linear", "log"] = "linear"
-
-    @property
-    def axis_title(self) -> str:
-        """The title of the value axis, which says so if its scale is logarithmic."""
-        return f"{self.title}, log scale" if self.scale == "log" else self.title
-
-    def y(self, field: str | None = None) -> alt.Y:
-        """Return the vertical axis for the values, or for another `field` on the same axis."""
-        scale = LOG if self.scale == "log" else {"zero": True}
-        return alt.Y(f"{field or self.field}:Q", title=self.axis_title, scale=scale)
-
-
-class Layer(NamedTuple):
-    """A layer of a chart: its specification without data, and its data."""
-
-    spec: dict[str, Any]
-    data: pd.DataFrame
+    scale: Literal["linear", "log", "accuracy", "names"] = "linear"
+    unit: str = ""
+    format: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its data and its words.
-
-    The functions in `figures/` leave out `figure`, `where` and `titles`, which `draw_figures` sets.
-    It also completes `of`.
+    """A kind of chart, of which each combination of the values of `each` gets one.
 
     Attributes:
-        layers: charts that are drawn on top of each other, the last one uppermost.
-        data: the data that the chart draws.
-        title: what is plotted.
-        kinds: the kinds of the numbers shown, for the subtitle.
-        alt: a description of the picture in words, made from the data.
-        caption: how to read the figure.
-        axis: the axis of the values.
-        height: the height of the plot in pixels.
-        finding: a sentence that says what the figure shows. It becomes the title; it is empty if
-            too little is known.
-        ends: the range of the value axis, if the figure shares it with other panels of its chart.
-        figure: the name under which the figure is registered, such as `time`.
-        of: the axes along which all its data have the same value, name -> value.
-        where: the titles of the experiment and the strategy, if the figure shows only one.
-        titles: the titles of the strategies that are named in the data.
+        name: the name by which pages ask for it, such as `time`.
+        rows: returns the rows of all its charts. They have a column `kind` (a label of
+            `kind_label`), and these where they apply: `cell_id`, `repeats` (launches), `flags`
+            (cautions), `lacks` (what a point lacks to count as evidence, empty if it counts), and
+            `role`: rows that are `fitted` or `predicted` are only lines, all others only points.
+        each: the columns that select the rows of one chart.
+        plots: what is plotted, in a few words.
+        x: the horizontal axis.
+        y: the vertical axis; with `names`, bars and intervals are horizontal.
+        mark: lines with points, points, or bars that are stacked by colour.
+        interval: the columns of the lower and the upper end of an interval.
+        interval_is: what the interval is, for the caption.
+        colour: the column whose values have different colours and shapes. With more than six values
+            and without a facet, it becomes the facet.
+        facet: the column of which each value gets a panel of its own.
+        guide: a dashed line: `diagonal` where both axes are equal, `one` where values are 1.
+        title: templates of the title, such as `{nodes} nodes are {speedup} as fast as one`. A name
+            is a column of the row that the title tells of, or with `_first` of the row that it is
+            compared with. The first template is used whose names all have values.
+        told: a query that selects the rows that the title may tell of. Rows that lack evidence are
+            left out in any case.
+        rank: the columns by which these rows are ranked. The title tells of the last one. It is
+            compared with the first one that is equal in all of `rank` but the last column.
+        units: the units of other columns that the title tells, as in `write_number`.
+        caption: how to read one chart, in a sentence; may be empty.
+        reading: how to read all its charts, for the page that explains charts.
     """
 
-    layers: Sequence[alt.Chart]
-    data: pd.DataFrame
-    title: str
-    kinds: Sequence[str]
-    alt: str
-    caption: str
-    axis: Literal["x", "y"] = "y"
-    height: int = theme.HEIGHT
-    finding: str = ""
-    ends: tuple[float, float] | None = None
-    figure: str = ""
-    of: Mapping[str, str] = field(default_factory=dict)
-    where: Sequence[str] = ()
-    titles: Mapping[str, str] = field(default_factory=dict)
+    name: str
+    rows: Rows
+    _: KW_ONLY
+    each: Sequence[str]
+    plots: str
+    x: Axis
+    y: Axis
+    mark: Literal["line", "point", "bar"] = "line"
+    interval: tuple[str, str] | None = None
+    interval_is: str = "90 % interval"
+    colour: str = ""
+    facet: str = ""
+    guide: Literal["", "diagonal", "one"] = ""
+    title: Sequence[str] = ()
+    told: str = ""
+    rank: Sequence[str] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    caption: str = ""
+    reading: str = ""
 
     @property
-    def name(self) -> str:
-        """The name of the figure's files, without their endings."""
-        telling = ("curve", "panel") if "curve" in self.of else self.of
-        of = [self.of[axis] for axis in telling if axis in self.of]
-        return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
-
-    def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification, as wide as its container, with its data inline.
-
-        Data that several layers share are written once. This does not use Altair's own layered
-        chart, which copies every layer several times and processes its data each time.
-        """
-        layers = self._layers()
-        frames = {id(layer.data): layer.data for layer in layers}
-        rows = {frame: _records(data) for frame, data in frames.items()}
-        names = {frame: _name(records) for frame, records in rows.items()}
-        data = [{"data": {"name": names[id(layer.data)]}} for layer in layers]
-        shared = len(frames) == 1
-        plotted = [self.title, *self._plain] if self.finding else self._plain
-        return {
-            "config": theme.vega_config(dark=False),
-            "layer": [
-                layer.spec if shared else of | layer.spec
-                for of, layer in zip(data, layers, strict=True)
-            ],
-            **(data[0] if shared else {}),
-            "description": self.alt,
-            "height": self.height,
-            "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
-            "usermeta": self._about(),
-            "width": "container",
-            "$schema": alt.SCHEMA_URL,
-            "datasets": {names[frame]: records for frame, records in rows.items()},
-        }
+    def value(self) -> Axis:
+        """The axis of the values: the horizontal one if names are on the vertical one."""
+        return self.x if self.y.scale == "names" else self.y
 
     @property
-    def _plain(self) -> list[str]:
-        """The parts of the subtitle if the title says what is plotted."""
-        return [*self.kinds, *self.where]
-
-    def _about(self) -> dict[str, Any]:
-        """Return what pages and their scripts need to know about the figure besides the chart."""
-        return {
-            "figure": self.figure,
-            "of": self.of,
-            "kinds": [*self.kinds],
-            "caption": self.caption,
-            "axis": self.axis,
-            "plain": {"text": self.title, "subtitle": " · ".join(self._plain)},
-        }
-
-    def _layers(self) -> list[Layer]:
-        """Return the layers, with titles in tooltips and with the shared range of the axis."""
-        found = []
-        for layer in self.layers:
-            spec = _with_titles(_without_data(layer), self.titles)
-            if self.ends:
-                spec = _with_ends(spec, self.axis, *self.ends)
-            found.append(Layer(spec, layer.data))
-        return found
-
-    def csv(self) -> str:
-        """Return the data as CSV."""
-        return self.data.to_csv(index=False, lineterminator="\n")
-
-    def values(self) -> pd.Series:
-        """Return all values along the value axis."""
-        found: list[pd.Series] = []
-        for spec, data in self._layers():
-            ends = (self.axis, f"{self.axis}2")
-            fields = (spec["encoding"].get(end, {}).get("field") for end in ends)
-            found += [data[name] for name in fields if name in data]
-        values: pd.Series = pd.concat(found)
-        return values
-
-
-def share_axis(panels: Sequence[Figure]) -> list[Figure]:
-    """Return the panels of one chart with the same range of the value axis."""
-    if len(panels) < 2:
-        return [*panels]
-    values = pd.concat([panel.values() for panel in panels])
-    ends = float(values.min()), float(values.max())
-    return [replace(panel, ends=ends) for panel in panels]
-
-
-def _with_ends(spec: dict[str, Any], axis: str, low: float, high: float) -> dict[str, Any]:
-    """Return a layer with the range `low` to `high` of an axis.
-
-    Settings that the layer's own scale already has are kept, and an axis that includes zero still
-    does.
-    """
-    channel = spec["encoding"].get(axis, {})
-    if "field" not in channel:
-        return spec
-    scale = channel.get("scale", {})
-    ends = {"domainMin": min(low, 0) if scale.get("zero") else low, "domainMax": high}
-    return spec | {"encoding": spec["encoding"] | {axis: channel | {"scale": ends | scale}}}
-
-
-def _with_titles(spec: dict[str, Any], titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return a layer whose tooltips show the titles of strategies instead of their names."""
-    tips = spec["encoding"].get("tooltip", [])
-    names = [tip["field"] for tip in tips if tip["field"] in _NAMES]
-    if not names:
-        return spec
-    of_names = json.dumps(titles, sort_keys=True)
-    calculated = [
-        {"calculate": f"({of_names})[datum.{name}] || datum.{name}", "as": f"{name}_title"}
-        for name in names
-    ]
-    told = [
-        tip | {"field": f"{tip['field']}_title"} if tip["field"] in _NAMES else tip for tip in tips
-    ]
-    encoding = spec["encoding"] | {"tooltip": told}
-    return spec | {"encoding": encoding, "transform": spec.get("transform", []) + calculated}
-
-
-def _without_data(layer: alt.Chart) -> dict[str, Any]:
-    """Return the specification of a layer without its data, in which each field has its type."""
-    bare = layer.copy(deep=False)
-    bare.data = alt.Undefined
-    # validating every layer would take most of the time; the tests validate whole specifications
-    spec: dict[str, Any] = bare.to_dict(validate=False, context={"data": None, "top_level": False})
-    return spec
-
-
-def _records(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of `data` as values that JSON can represent."""
-    rows = data.astype(object).to_numpy().tolist()
-    return [dict(zip(data.columns, map(_or_null, row), strict=True)) for row in rows]
-
-
-def _or_null(value: object) -> object:
-    """Return `value`, or None if it is missing or not finite."""
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value
-
-
-def _name(records: list[dict[str, Any]]) -> str:
-    """Return a name for data that depends on their content only: equal rows have equal names."""
-    text = json.dumps(records, sort_keys=True)
-    return f"data-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-
-
-def spec_json(spec: dict[str, Any]) -> str:
-    """Return a specification as JSON text; equal specifications give equal text."""
-    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
-
-
-def inline(data: pd.DataFrame) -> pd.DataFrame:
-    """Round the floats of `data` to five significant digits.
-
-    This is enough for drawing and halves the size of the specification.
-    """
-    floats = [str(name) for name in data.select_dtypes("float64").columns]
-    return data.assign(
-        **{name: data[name].map(lambda value: float(f"{value:.5g}")) for name in floats}
-    )
+    def place(self) -> Axis:
+        """The other axis."""
+        return self.y if self.y.scale == "names" else self.x

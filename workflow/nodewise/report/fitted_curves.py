@@ -64,7 +64,9 @@ class Curves:
     def page(self, curve: str) -> str:
         """Return the address of the page that shows a curve."""
         row = self._keyed.loc[curve]
-        return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
+        strategy = str(row["strategy"] or row["source"])
+        strategy = self.study.trained_with.get((str(row["experiment"]), strategy), strategy)
+        return curve_page(str(row["model"]), strategy)
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:
@@ -118,7 +120,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "label": curves.labels[curve],
         "page": curves.page(curve),
         "answers": answers(optima[optima["curve"] == curve], max(nodes, default=1)),
-        "figures": study.pick("reach", "fit", curve=curve),
+        "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
         "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),

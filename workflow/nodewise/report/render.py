@@ -22,6 +22,7 @@ from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.addresses import calibration_file, record_file
+from nodewise.report.charts import Chart, shared_files
 from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
@@ -52,13 +53,15 @@ def render_pages(
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
-    files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
-    environment = _environment(site_dir / "templates", study)
+    shown: dict[str, Chart] = {}
+    environment = _environment(site_dir / "templates", study, shown)
     files |= {
         page.source: _render(environment, study, page)
         for pages in PAGES.values()
         for page in pages(study)
     }
+    charts = [shared_files(), *(chart.files() for chart in shown.values())]
+    files |= {f"charts/{name}": text for each in charts for name, text in each.items()}
     with replaced(out_dir) as folder:
         write_files(folder, files)
 
@@ -66,7 +69,7 @@ def render_pages(
 def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
     """Return the files that readers can download, by path in the site.
 
-    These are tables, charts, descriptions of models, records and calibrations.
+    These are tables, descriptions of models, records and calibrations.
     """
     records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
@@ -74,7 +77,6 @@ def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
         **_copies(results / "overhead", "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(results, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name]),
-        **_copies(results / "charts", "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
         **{calibration_file(one): json_text(one) for one in study.calibrations},
         **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
@@ -106,7 +108,15 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
     }
 
 
-def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
+def _environment(
+    templates: Path, study: ReportContext, shown: dict[str, Chart]
+) -> jinja2.Environment:
+    """Return the environment of the templates. The charts that they show are added to `shown`."""
+
+    def show(chart: Chart) -> str:
+        shown[chart.name] = chart
+        return ""
+
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
@@ -124,7 +134,8 @@ def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=html.badge,
-        chart_table=lambda shown: shown.table(study.words),
+        show=show,
+        chart_table=lambda chart: chart.table(study.words),
         counted=counted,
         data=html.data,
         interval=html.interval,

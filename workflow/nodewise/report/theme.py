@@ -1,15 +1,15 @@
 """Define the look of all charts: colours, shapes, and the light and dark settings.
 
 The colours of marks have a contrast of at least 3:1 on both the white card and the dark page. No
-chart relies on colour alone: each kind of number also has its own shape, and lines of strategies
-have different dashes.
+chart relies on colour alone: what differs in colour also differs in the shape of its points and in
+the dashes of its lines.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from nodewise.core.units import PROJECTED, base_kind
+from nodewise.core.units import KINDS, base_kind
 
 KIND_COLOURS = {
     "measured": "#2f7fc1",
@@ -22,40 +22,8 @@ KIND_COLOURS = {
     "counted": "#8a7a2e",
     "estimated": "#6f7680",
 }
-# dashes distinguish lines without colour: solid first, and enough for all lines of a plot
-DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [12, 3, 2, 3, 2, 3]]
-DOTTED: Sequence[float] = [1.5, 2.5]  # lines of published values
-KIND_SHAPES = {
-    "measured": "circle",
-    "emulated": "square",
-    "emulated soft": "triangle-down",
-    "published": "diamond",
-    "imported": "triangle-right",
-    "fitted": "stroke",
-    "predicted": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",
-    "counted": "cross",
-    "estimated": "triangle-left",
-}
-PROJECTED_SHAPE = "triangle-up"
-# The colour of each strategy, the same in every chart, and two shades of it. Shades are for a
-# study's own variants of the strategy, for other nodes and for published values. The first hues are
-# those of Okabe and Ito (https://jfly.uni-koeln.de/color/). The others were found by a search, such
-# that all colours can be told apart, also by colour-blind readers.
-STRATEGY_COLOURS = {
-    "async_sgd": ("#6179f2", "#5064c8", "#7489f4"),
-    "compressed_sgd": ("#468c00", "#65a02b", "#3d7a00"),
-    "custom_loop": ("#d55e00", "#b24f00", "#db7626"),
-    "horovod": ("#b247a1", "#c575b9", "#ba5bab"),
-    "hybrid": ("#ec5f6a", "#b44851", "#d2555e"),
-    "mirrored": ("#009e73", "#007b5a", "#009069"),
-    "model_parallel": ("#99633d", "#b1886c", "#a47452"),
-    "mpi": ("#0095e0", "#0072ac", "#0085c8"),
-    "multi_worker_mirrored": ("#0072b2", "#4699c7", "#2385bd"),
-    "parameter_averaging": ("#ca769d", "#985876", "#b16789"),
-    "parameter_server": ("#a68d42", "#7d6a32", "#927c3a"),
-    "single": ("#6f7680", "#8c9199", "#666d76"),
-}
-_OTHER_STRATEGY = ("#9a79ca", "#7a60a0", "#8e70bb")
+# for names; none is the orange of published values
+_PALETTE = ["#2f7fc1", "#0f8f6b", "#8b57cf", "#9c7a0a", "#c2549d", "#626d78"]
 # in the order of a step; dark and light colours alternate, so that they differ in greyscale
 PART_COLOURS = {
     "input": "#5e61c3",
@@ -65,7 +33,6 @@ PART_COLOURS = {
     "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
-_RAMP = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
 # A number has the same colour in every chart. Numbers between two entries get a mixed colour.
 # Dark and light colours alternate, so that neighbours differ in greyscale. No batch has the colour
 # of a number of nodes.
@@ -91,55 +58,45 @@ _NODES = {
     64: "#96602c",
     1024: "#c87d3c",
 }
+SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
+DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [1.5, 2.5]]
 
-INTERVAL = "interval"
-"""The name of the style of intervals on bars."""
-
-WIDTH, HEIGHT = 720, 320
+WIDTH, HEIGHT = 720, 300
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 
-def kind_colours(labels: Sequence[str]) -> list[str]:
-    """Return one colour per kind label."""
-    return [KIND_COLOURS[base_kind(label)] for label in labels]
+def colours(field: str, values: Sequence[Any]) -> list[str]:
+    """Return the colours of the values of a column.
 
-
-def kind_shapes(labels: Sequence[str]) -> list[str]:
-    """Return one point shape per kind label."""
+    Batches, numbers of nodes, parts of a step and kinds of numbers have the same colour in every
+    chart. Of other names, those that begin with a kind other than ours have the colour of the kind.
+    """
+    if field in ("batch_per_worker", "nodes"):
+        stops = _BATCHES if field == "batch_per_worker" else _NODES
+        return [_of(int(value), stops) for value in values]
+    if field == "part":
+        return [PART_COLOURS[value] for value in values]
+    if field == "kind":
+        return [KIND_COLOURS[base_kind(value)] for value in values]
+    if values and all(isinstance(value, int | float) for value in values):
+        return _ramp(len(values))
+    palette = iter(_PALETTE * len(values))
+    theirs = tuple(KINDS.keys() - {"measured", "emulated", "emulated soft"})
     return [
-        PROJECTED_SHAPE if PROJECTED in label else KIND_SHAPES[base_kind(label)] for label in labels
+        next((KIND_COLOURS[kind] for kind in theirs if str(value).startswith(kind)), "")
+        or next(palette)
+        for value in values
     ]
 
 
-def strategy_shades(strategy: str, count: int = 1) -> list[str]:
-    """Return `count` colours of a strategy: its own, then shades of it.
-
-    Strategies that are not listed in `STRATEGY_COLOURS` share one colour.
-    """
-    shades = STRATEGY_COLOURS.get(strategy, _OTHER_STRATEGY)
-    if count <= len(shades):
-        return [*shades[:count]]
-    return [_mixed(shades[0], shades[1], index / (count - 1)) for index in range(count)]
-
-
-def batch_colours(batches: Sequence[int]) -> list[str]:
-    """Return the colour of each batch, the same in every chart."""
-    return [_of(batch, _BATCHES) for batch in batches]
-
-
-def node_colours(counts: Sequence[int]) -> list[str]:
-    """Return the colour of each number of nodes, the same in every chart."""
-    return [_of(count, _NODES) for count in counts]
-
-
-def ramp(count: int) -> list[str]:
+def _ramp(count: int) -> list[str]:
     """Return `count` colours along a ramp, for ordered values other than batches and nodes."""
-    last = len(_RAMP) - 1
-    places = [last * index / max(count - 1, 1) for index in range(count)]
-    lows = [min(int(place), last - 1) for place in places]
+    ramp = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
+    places = [(len(ramp) - 1) * index / max(count - 1, 1) for index in range(count)]
+    lows = [min(int(place), len(ramp) - 2) for place in places]
     ends = zip(places, lows, strict=True)
-    return [_mixed(_RAMP[low], _RAMP[low + 1], place - low) for place, low in ends]
+    return [_mixed(ramp[low], ramp[low + 1], place - low) for place, low in ends]
 
 
 def _of(value: int, stops: dict[int, str]) -> str:
@@ -180,6 +137,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "titlePadding": 8,
         },
         "axisX": {"grid": False},
+        "header": {"labelColor": ink, "labelFontSize": 12, "labelPadding": 6},
         "legend": {
             "orient": "top",
             "labelColor": ink,
@@ -208,5 +166,5 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         "bar": {"stroke": card, "strokeWidth": 1},
         "text": {"color": muted},
         "rule": {"color": muted},
-        "style": {INTERVAL: {"color": ink}},  # on bars of any colour, and beyond them
+        "style": {"interval": {"color": ink}},  # on bars of any colour, and beyond them
     }

@@ -14,6 +14,7 @@ from nodewise.results.importers.curve_csv import COLUMNS
 from nodewise.results.log_format import FIELDS, pattern_of_user
 
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
+_MOST_STARS = 3  # more could take hours to match a long name
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
 
 
@@ -83,7 +84,9 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
         allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
         raise UserError(f"--name {pattern[:60]}: may hold each of {allowed} once")
-    expression = re.escape(pattern).replace(r"\*", ".*")
+    if re.sub(r"\*+", "*", pattern).count("*") > _MOST_STARS:
+        raise UserError(f"--name {pattern[:60]}: may hold at most {_MOST_STARS} stars")
+    expression = re.sub(r"(\\\*)+", ".*", re.escape(pattern))
     for field in fields:
         expression = expression.replace(rf"\{{{field}\}}", f"(?P<{field}>{_FIELDS[field]})")
     end = "/".join(path.absolute().parts[-pattern.count("/") - 1 :])

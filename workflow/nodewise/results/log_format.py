@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_bytes
+from nodewise.core.schema import read_bytes, read_start
 from nodewise.results.curves import MOST_NODES
 
 FIELDS = {
@@ -186,8 +186,7 @@ def text_of(path: Path) -> str:
 
 def starts_with(path: Path, sign: re.Pattern[str]) -> bool:
     """Return whether a pattern is found near the start of a log, read as by `text_of`."""
-    with path.open("rb") as file:
-        return sign.search(_plain(file.read(_START_BYTES))) is not None
+    return sign.search(_plain(read_start(path, _START_BYTES))) is not None
 
 
 def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:

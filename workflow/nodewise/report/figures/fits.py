@@ -1,193 +1,209 @@
-"""Draw fitted formulas: their fit to the points, and what they predict for more nodes."""
+"""Figures of formulas: fitted to curves, to all-reduces, and to what several models save."""
 
-from collections.abc import Callable
-
-import altair as alt
 import pandas as pd
 
+from nodewise.core.units import counted, kind_label, write_number
 from nodewise.predict import fit_queries
-from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import _formula_findings, _rows, figure
-from nodewise.report.figures._encodings import (
-    by_batch,
-    caution_key,
-    dashed_by_role,
-    hollow_if_flagged,
-    kind_shape_with_legend,
-    log_nodes_axis,
-    tooltip,
-)
-from nodewise.report.figures._rows import CURVE
-from nodewise.report.figures._words import values_in_words
+from nodewise.predict.calibration import examine
+from nodewise.report.context import ReportContext
+from nodewise.report.figure import Axis
+from nodewise.report.figures import _rows, figure
+from nodewise.results import published, queries
 from nodewise.results.queries import LAUNCHES, POINT
 
-HELD_OUT = "predicted, held out"
-_ALONG = "The line is the fitted formula, dashed where it predicts."
-_AGAINST_ONE = "Throughput against the same strategy on one node, at the same batch per worker."
-_OWN = "Speed-up against its own one node"
-_FIT = View("Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
-_REACH = View("Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
-_ROOM = 1.4  # factor above and below the points at which intervals are cut off
+_FORMULA, _FORESEEN = "by the formulas", "foreseen by the study"
 
 
 @figure(
     "fit",
-    tables="curves predictions trials",
-    rows=lambda tables: fit_queries.fit_roles(_rows.predictions(tables)),
-    axes=CURVE,
-    plots="Step time: the formula and the points",
+    each=fit_queries.CURVE,
+    plots="Speed-up: measured, fitted and predicted",
+    x=Axis("nodes", "Nodes", "log"),
+    y=Axis("speedup", "Speed-up against its own one node", "log", unit="×"),
+    interval=("low", "high"),
+    colour="batch_per_worker",
+    guide="diagonal",
+    title=[
+        "{nodes} nodes are predicted to be {speedup} as fast as one at batch {batch_per_worker} "
+        "({low} to {high})",
+    ],
+    told="role == 'predicted' and low == low and ahead <= 2",
+    rank=["nodes", "batch_per_worker"],
+    caption="Line: the fitted formula, dashed where it predicts. Dotted: ideal scaling.",
     reading=(
-        f"{_ALONG} Shaded is its interval. A cross is what the formula predicts for a point that "
-        "was held out of the fit."
+        "Throughput against what the formula gives for one node, at the same batch per worker. The "
+        "line is the formula, dashed where it predicts, shaded its interval. Points were measured."
     ),
-    lines=["batch_per_worker"],
-    order=82,
 )
-def step_time_fit(rows: pd.DataFrame) -> Figure:
-    """Draw fitted and observed step times, and predictions for held-out points.
+def fit(study: ReportContext) -> pd.DataFrame:
+    """Return the speed-ups of the formula with their intervals, and of the measured points.
 
-    The rows are one curve of `fit_queries.fit_roles`, with launches.
+    All are relative to one node by the formula.
     """
-    kind = rows["points_kind"].iloc[0]
-    values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
-    drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
-    x = log_nodes_axis()
-    layers = _layers(data, kind, x, _FIT.y, of_points="observed_s")
-    band = ""
-    if data["low_s"].notna().any():
-        band = "Shaded: 90 % interval of the formula."
-        ends = _lines(inline(data)).dropna(subset=["low_s", "high_s"])
-        room = {"lower": drawn.min() / _ROOM, "upper": drawn.max() * _ROOM}
-        ends = ends.assign(low_s=ends["low_s"].clip(**room), high_s=ends["high_s"].clip(**room))
-        layers.insert(0, _band(ends, data, x, _FIT.y, ("low_s", "high_s")))
-    return Figure(
-        finding=_formula_findings.describe_fit(data),
-        layers=layers,
-        data=data,
-        title=_FIT.heading,
-        kinds=_kinds(data, kind),
-        alt=f"Step time. {values_in_words(_points_and_ends(data.assign(s=drawn), kind), 's', 's')}",
-        caption=(band + caution_key(data)).strip(),
+    overhead = study.overhead
+    curves = study.tables["curves"]
+    rows = _rows.without_compared(curves, fit_queries.with_trials(overhead))
+    rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
+    rows = rows[rows["role"] != "held out"]
+    observed = rows["role"] == "observed"
+    lines = ["curve", "batch_per_worker"]
+    one = rows[~observed & (rows["nodes"] == 1)].drop_duplicates(lines)
+    rows = rows.merge(one[[*lines, "fitted_s"]], "inner", lines, suffixes=("", "_one"))
+    observed = rows["role"] == "observed"
+    seconds = rows["observed_s"].where(observed, rows["fitted_s"])
+    optima = overhead["optima"][overhead["optima"]["job"] != "run"]
+    ends = {"speedup_low": "low", "speedup_high": "high"}
+    ends_of = (
+        optima[["curve", *POINT, *ends]].rename(columns=ends).drop_duplicates(["curve", *POINT])
+    )
+    rows = rows.assign(seconds=seconds, speedup=rows["nodes"] * rows["fitted_s_one"] / seconds)
+    rows = rows.merge(ends_of.astype({"batch_per_worker": "int64"}), "left", ["curve", *POINT])
+    observed = rows["role"] == "observed"
+    kinds = {
+        curve: kind_label(source, origin)
+        for curve, source, origin in rows.drop_duplicates("curve")[
+            ["curve", "source", "data_origin"]
+        ].to_numpy()
+    }
+    rows = rows.assign(
+        kind=rows["curve"].map(kinds).where(observed, rows["role"]),
+        low=rows["low"].mask(observed),
+        high=rows["high"].mask(observed),
+    )
+    last = rows[rows["role"] == "fitted"].sort_values("nodes").drop_duplicates(lines, keep="last")
+    predicted = rows.loc[rows["role"] == "predicted", lines].drop_duplicates()
+    joint = last.merge(predicted, "inner", lines).assign(role="predicted")
+    rows = pd.concat([rows, joint], ignore_index=True).sort_values([*lines, "nodes"], kind="stable")
+    measured = rows[rows["role"] == "observed"].groupby("curve")["nodes"].max()
+    rows["ahead"] = rows["nodes"] / rows["curve"].map(measured)
+    shown = ["kind", "role", *POINT, "ahead", "speedup", "low", "high", "seconds", *LAUNCHES]
+    return rows[[*fit_queries.CURVE, *shown]]
+
+
+@figure(
+    "all_reduces",
+    each=["study", "machine", "collective"],
+    plots="Time of an all-reduce by payload and nodes",
+    x=Axis("nodes", "Nodes"),
+    y=Axis("seconds", "Time of one all-reduce (s)", "log", unit="s"),
+    interval=("low", "high"),
+    colour="payload",
+    title=[
+        "An all-reduce of {payload} takes {seconds} on {nodes} nodes, {seconds_first} on "
+        "{nodes_first}",
+    ],
+    told="role == 'observed' and payload_bytes == payload_bytes.max()",
+    rank=["payload_bytes", "nodes"],
+    caption="Line: the fitted formula.",
+    reading=(
+        "In the node's own time. Points are the median over launches. Lines are the formula fitted "
+        "to all points."
+    ),
+)
+def all_reduces(study: ReportContext) -> pd.DataFrame:
+    """Return the times of all-reduces in calibrations, as measured and by the formula."""
+    parts = [
+        times.times.assign(
+            study=one.study, machine=one.provenance.cpu, collective=name, measured=one.kind
+        )
+        for one in study.calibrations
+        if one.status == "ok"
+        for name, times in examine(one).all_reduces.items()
+    ]
+    if not parts:
+        return pd.DataFrame()
+    rows = pd.concat(parts, ignore_index=True).sort_values(["payload_bytes", "nodes"])
+    observed = rows["role"] == "observed"
+    each = ["study", "machine", "collective"]
+    shown = ["kind", "role", "payload", "payload_bytes", "nodes", "seconds", "low", "high"]
+    return rows.assign(
+        kind=rows["measured"].where(observed, "fitted"),
+        payload=[write_number(size, "B") for size in rows["payload_bytes"]],
+        low=rows["low"].where(observed),
+        high=rows["high"].where(observed),
+    )[[*each, *shown, "launches"]]
+
+
+@figure(
+    "savings",
+    each=["study"],
+    plots="Training time that more nodes save, published, here and by the formulas",
+    mark="point",
+    x=Axis("saved", "Share of the training time on one node", unit="share"),
+    y=Axis("at", "", "names"),
+    interval=("low", "high"),
+    colour="series",
+    title=[
+        "By the formulas, {nodes} nodes save {saved} of the training time ({low} to {high}); the "
+        "study foresaw {foreseen}",
+    ],
+    told=f"series == '{_FORMULA}' and foreseen == foreseen",
+    rank=["nodes"],
+    units={"foreseen": "share"},
+    reading=(
+        "Each model at the batch at which the study saved most on its largest number of nodes. "
+        "The mean over the models is by the formulas that were fitted to the study's times."
+    ),
+)
+def savings(study: ReportContext) -> pd.DataFrame:
+    """Return the share of the training time that more nodes save, by model and as a mean."""
+    rows = queries.improvements(study.tables)
+    law = fit_queries.mean_savings(study.overhead["savings"])
+    claims = published.read("ntua_figure28")  # what the study foresaw, by nodes
+    foreseen = claims.dropna(subset="time_saved").set_index("nodes")["time_saved"]
+    law = law.assign(foreseen=law["nodes"].map(foreseen), series=_FORMULA)
+    seen = law.dropna(subset="foreseen")
+    shown = law[law["nodes"].isin([*rows["nodes"], *foreseen.index])]
+    theirs = seen.assign(
+        saved=seen["foreseen"],
+        low=None,
+        high=None,
+        kind="published",
+        series=_FORESEEN,
+        foreseen=None,
+    )
+    rows = pd.concat([rows.assign(series=rows["kind"]), shown, theirs], ignore_index=True)
+    rows = rows[rows["study"].isin(study.tables["published"]["study"])]
+    at = [
+        f"{study.model_title(model) if model else 'Mean over the models'}, {counted(nodes, 'node')}"
+        for model, nodes in rows[["model", "nodes"]].to_numpy()
+    ]
+    rows = rows.assign(at=pd.Series(at, rows.index, dtype="str"), last=rows["model"] == "")
+    rows = rows.sort_values(["last", "model", "nodes"], kind="stable")
+    names = ["study", "kind", "series", "at", "nodes", "saved", "low", "high", "foreseen"]
+    return (
+        rows[[*names, "experiment", *LAUNCHES]]
+        .astype({"low": "float64", "high": "float64", "foreseen": "float64"})
+        .fillna({"flags": "", "cell_id": "", "experiment": ""})
     )
 
 
 @figure(
-    "reach",
-    tables="curves predictions trials optima",
-    rows=lambda tables: fit_queries.reach(_rows.predictions(tables), tables["optima"]),
-    axes=CURVE,
-    plots="Speed-up on all numbers of nodes asked about",
-    reading=f"{_AGAINST_ONE} {_ALONG} Shaded is the interval of the formula.",
-    lines=["batch_per_worker"],
-    order=81,
+    "models",
+    each=["all"],
+    plots="What a model computes for each byte that it sends",
+    mark="point",
+    x=Axis("flops_per_byte", "FLOP per byte of a gradient, at a batch of one", "log", "FLOP/B"),
+    y=Axis("model", "", "names"),
+    title=["{model} computes {flops_per_byte} sent, {model_first} {flops_per_byte_first}"],
+    rank=["flops_per_byte"],
+    caption="A batch of b examples raises every model by the factor b.",
+    reading=(
+        "Operations of training one example, for each byte of a gradient. The more a model "
+        "computes for each byte, the less communication weighs."
+    ),
 )
-def reach(rows: pd.DataFrame) -> Figure:
-    """Draw the speed-up by the formula for all numbers of nodes asked about, with intervals.
-
-    The rows are one curve of `fit_queries.reach`, with launches.
-    """
-    kind = rows["points_kind"].iloc[0]
-    data = rows[["role", *POINT, "speedup", "low", "high", *LAUNCHES]]
-    ends, x = _lines(inline(data)).dropna(subset=["low", "high"]), log_nodes_axis()
-    band = _band(ends, data, x, _REACH.y, ("low", "high"))
-    return Figure(
-        finding=_formula_findings.describe_reach(data),
-        layers=[band, *_layers(data, kind, x, _REACH.y)],
-        data=data,
-        title=_REACH.heading,
-        kinds=_kinds(data, kind),
-        alt=_speedups_in_words(data, kind),
-        caption="Shaded: 90 % interval of the formula.",
+def models(study: ReportContext) -> pd.DataFrame:
+    """Return what each model computes and communicates, from its description."""
+    rows = pd.DataFrame(
+        {
+            "all": "models",
+            "model": name,
+            "kind": "counted",
+            "payload_bytes": one.payload_bytes,
+            "training_flops": one.training_flops_per_example,
+            "flops_per_byte": one.flops_per_payload_byte,
+        }
+        for name, one in study.architectures.items()
     )
-
-
-def _layers(
-    data: pd.DataFrame,
-    kind: str,
-    x: alt.X,
-    y: Callable[[str | None], alt.Y],
-    *,
-    of_points: str | None = None,
-) -> list[alt.Chart]:
-    """Return lines (dashed where they predict), observed points, and crosses for held-out points.
-
-    Args:
-        data: the rows, with their `role`.
-        kind: the kind of the observed points.
-        x: the horizontal axis.
-        y: returns the vertical axis of a column, or with None that of the lines and crosses.
-        of_points: the column of the observed points, if it is not that of the lines.
-    """
-    data = inline(data)
-    lines = _lines(data)
-    points = data[data["role"] == "observed"].assign(kind=kind)
-    held = data[data["role"] == "held out"].assign(kind=HELD_OUT)
-    shape = kind_shape_with_legend([kind, HELD_OUT] if len(held) else [kind])
-    names = [str(name) for name in data.columns if name not in ("role", "cell_id")]
-    colour, fill = by_batch(data)
-    line = alt.Chart(lines).mark_line(strokeWidth=1.8)
-    point = alt.Chart(points).mark_point(size=64, strokeWidth=2, opacity=1)
-    cross = alt.Chart(held).mark_point(size=90, strokeWidth=2, opacity=1)
-    layers = [
-        line.encode(
-            y=y(None), strokeDash=dashed_by_role(), tooltip=tooltip(lines, ["role", *names])
-        ),
-        point.encode(
-            y=y(of_points),
-            shape=shape,
-            fill=fill,
-            fillOpacity=hollow_if_flagged(),
-            tooltip=tooltip(points, ["kind", *names]),
-        ),
-        cross.encode(y=y(None), shape=shape, tooltip=tooltip(held, ["kind", *names])),
-    ]
-    return [layer.encode(x=x, color=colour) for layer in layers[: 3 if len(held) else 2]]
-
-
-def _band(
-    ends: pd.DataFrame,
-    data: pd.DataFrame,
-    x: alt.X,
-    y: Callable[[str | None], alt.Y],
-    between: tuple[str, str],
-) -> alt.Chart:
-    """Return the intervals of lines as areas, `between` two columns of `ends`."""
-    band: alt.Chart = (
-        alt.Chart(ends)
-        .mark_area(opacity=0.12)
-        .encode(
-            x=x,
-            y=y(between[0]),
-            y2=alt.Y2(between[1]),
-            color=by_batch(data)[0],
-            detail=alt.Detail("role:N"),
-        )
-    )
-    return band
-
-
-def _lines(data: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the lines; the predicted part begins where the fitted part ends."""
-    fitted, predicted = (data[data["role"] == role] for role in ("fitted", "predicted"))
-    ends = fitted.sort_values("nodes").groupby("batch_per_worker", as_index=False).last()
-    ends = ends[ends["batch_per_worker"].isin(predicted["batch_per_worker"])]
-    lines = pd.concat([fitted, predicted, ends.assign(role="predicted")])
-    return lines.sort_values(POINT, kind="stable")
-
-
-def _kinds(data: pd.DataFrame, kind: str) -> list[str]:
-    roles = set(data["role"].replace({"observed": kind, "held out": "predicted"}))
-    return [label for label in (kind, "fitted", "predicted") if label in roles]
-
-
-def _speedups_in_words(data: pd.DataFrame, kind: str) -> str:
-    words = values_in_words(_points_and_ends(data, kind), "speedup", "×")
-    return f"Speed-up against the same strategy on one node. {words}"
-
-
-def _points_and_ends(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the rows to describe in words: observed, fitted, and predicted for the most nodes."""
-    ends = (data["role"] != "predicted") | (data["nodes"] == data["nodes"].max())
-    rows: pd.DataFrame = data[ends & (data["role"] != "held out")]
-    return rows.assign(kind=rows["role"].replace("observed", kind))
+    return rows if rows.empty else rows.sort_values("flops_per_byte", ascending=False)

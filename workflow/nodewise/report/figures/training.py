@@ -1,223 +1,225 @@
-"""Draw the time and the accuracy of whole trainings, by batch and nodes."""
+"""Figures of whole trainings: speed-up, time and accuracy by nodes, and accuracy by epoch."""
 
-import altair as alt
 import pandas as pd
 
 from nodewise.core.cell import node_in_words
-from nodewise.report import theme
-from nodewise.report.figure import NOT_FROM_ZERO, Figure, View, inline
-from nodewise.report.figures import _findings, _rows, figure
-from nodewise.report.figures._encodings import (
-    HALF,
-    caution_key,
-    hollow_if_flagged,
-    kinds_of,
-    label_expression,
-    strategies_behind,
-    strategy_titles,
-    tooltip,
-)
-from nodewise.report.figures._nested_axes import batch_axis, node_numbers, node_offset
-from nodewise.report.figures._panels import MOST_OF_ONE_COLOUR
-from nodewise.report.figures._rows import MODEL
-from nodewise.report.figures._series import Series, by_series
-from nodewise.report.figures._words import values_in_words
-from nodewise.results.published import PUBLISHED_STRATEGY
-from nodewise.results.queries import LAUNCHES
+from nodewise.core.units import counted
+from nodewise.report import evidence
+from nodewise.report.context import ReportContext
+from nodewise.report.figure import Axis
+from nodewise.report.figures import _rows, figure
+from nodewise.results import queries
+from nodewise.results.columns import SINGLE
+from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
-_POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
-_LINE = ["cluster", "experiment", "line", "kind", "machine"]  # distinguish lines within a batch
-_GROUPS = "Each group of points is one batch size, with its nodes counted below it."
-_NOT_NAMED = ("experiment", "cell_id", "series")
-# columns that may distinguish lines of one kind and batch, those with the shortest names first
-_DISTINCTIONS = (
-    (),
-    ("cluster",),
-    ("line",),
-    ("cluster", "line"),
-    ("experiment",),
-    ("experiment", "line"),
+_NODES = Axis("nodes", "Nodes")
+_SERIES = ["experiment", "kind", "cluster", "machine", "line", "batch_per_worker"]
+# columns that may distinguish our lines, those with the shortest names first
+_DISTINCTIONS: list[list[str]] = [
+    [],
+    ["cluster"],
+    ["line"],
+    ["cluster", "line"],
+    ["experiment"],
+    ["experiment", "line"],
+]
+
+
+@figure(
+    "speedup",
+    each=_rows.LINE,
+    plots="Speed-up by nodes",
+    x=_NODES,
+    y=Axis("speedup", "Speed-up against one node", unit="×"),
+    interval=("low", "high"),
+    colour="batch_per_worker",
+    guide="diagonal",
+    title=[
+        "{nodes} nodes are {speedup} as fast as one at batch {batch_per_worker}, "
+        "{speedup_first} at batch {batch_per_worker_first}",
+        "{nodes} nodes are {speedup} as fast as one at batch {batch_per_worker}",
+    ],
+    caption="Dashed: ideal scaling. Below 1, one node is faster.",
+    reading=(
+        "Examples per second against one node at the same batch per worker. Dashed is ideal "
+        "scaling: n nodes are n times as fast as one. Below one, one node is faster. Only points "
+        "that count as evidence have an interval."
+    ),
 )
+def speedup(study: ReportContext) -> pd.DataFrame:
+    """Return the speed-ups of experiments that no chart of strategies shows."""
+    curves = study.tables["curves"]
+    rows = _rows.without_compared(curves, queries.speedups(curves))
+    rows = _rows.with_speedup_intervals(_rows.without_short(curves, rows), study.tables)
+    values = ["speedup", "low", "high", "efficiency", "examples_per_s", *TIMED_STEP]
+    return rows[[*_rows.LINE, "batch_per_worker", "nodes", "machine", *values, *LAUNCHES, "lacks"]]
 
 
 @figure(
     "time",
-    tables="curves cells published published_runs",
-    rows=_rows.training_times,
-    axes=MODEL,
-    plots="Training time by batch and nodes",
+    each=_rows.MODEL,
+    plots="Training time by nodes",
+    x=_NODES,
+    y=Axis("seconds", "Training time (s)", "log", unit="s"),
+    interval=("low_seconds", "high_seconds"),
+    colour="series",
+    facet="batch_per_worker",
+    title=[
+        "Training takes {seconds} on {nodes} nodes, {seconds_one} on one, at batch "
+        "{batch_per_worker}; printed: {printed} and {printed_one}",
+        "Training takes {seconds} on {nodes} nodes, {seconds_one} on one, at batch "
+        "{batch_per_worker}",
+    ],
+    rank=["nodes", "batch_per_worker"],
+    units=dict.fromkeys(["seconds_one", "printed", "printed_one"], "s"),
     reading=(
-        f"{_GROUPS} Vertical bars are the interval of the median over launches. Where a cell ran "
-        "only some steps, its training time is its step time (median over launches) times the "
-        "number of steps of the training. Times of emulated nodes are the node's own, as if it had "
-        "a whole core. What a study published is dotted."
+        "A panel for each batch per worker. Where a cell ran only some steps, its training time is "
+        "its step time (median over launches) times the number of steps of the training. Times of "
+        "emulated nodes are the node's own, as if it had a whole core."
     ),
-    lines=_LINE,
-    most=MOST_OF_ONE_COLOUR,
-    section="Training time",
-    order=10,
 )
-def training_time(rows: pd.DataFrame) -> Figure:
-    """Draw the training time by batch and nodes, our own and published."""
-    data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
-    data = data[[*_POINT, "epochs", "seconds", "low", "high", "speedup", *LAUNCHES]]
-    time = f"Training time of {_epochs_in_words(data)}"
-    view = View(f"{time} by batch and nodes", "seconds", f"{time} (s)", "log")
-    y = view.y().axis(tickCount=6)
-    return Figure(
-        finding=_findings.describe_times(rows),
-        layers=_nested_points(data, rows, y, ("low", "high")),
-        data=data,
-        title=view.heading,
-        kinds=kinds_of(data),
-        alt=f"{time}. {values_in_words(data, 'seconds', 's')}",
-        caption=(_several_clusters(data) + _several_machines(data) + caution_key(data)).strip(),
-    )
+def time(study: ReportContext) -> pd.DataFrame:
+    """Return training times, ours and published, without experiments that compare strategies."""
+    tables = study.tables
+    rows = _rows.without_compared(tables["curves"], queries.training_times(tables))
+    rows = _rows.without_short(tables["curves"], rows)
+    rows = _rows.with_speedup_intervals(rows, tables).drop(columns=["low", "high"])
+    values = ["seconds", "low_seconds", "high_seconds", "speedup"]
+    return _with_printed(study, rows, "seconds", values)
 
 
 @figure(
     "accuracy",
-    tables="curves cells epochs published published_runs",
-    rows=_rows.accuracies,
-    axes=MODEL,
-    plots="Training accuracy by batch and nodes",
+    each=_rows.MODEL,
+    plots="Training accuracy by nodes",
+    x=_NODES,
+    y=Axis("accuracy", "Training accuracy", "accuracy", unit="accuracy"),
+    interval=("least", "most"),
+    interval_is="from the lowest to the highest launch",
+    colour="series",
+    facet="batch_per_worker",
+    title=[
+        "{accuracy} training accuracy on {nodes} nodes, {accuracy_one} on one, at batch "
+        "{batch_per_worker}; printed: {printed} and {printed_one}",
+        "{accuracy} training accuracy on {nodes} nodes, {accuracy_one} on one, at batch "
+        "{batch_per_worker}",
+    ],
+    rank=["nodes", "batch_per_worker"],
+    units=dict.fromkeys(["accuracy_one", "printed", "printed_one"], "accuracy"),
     reading=(
-        f"{_GROUPS} Only cells that trained whole epochs have an accuracy. The batch is per "
-        "worker: more nodes make fewer, larger steps of the same epoch. Points are the median over "
-        "launches, vertical bars reach from the least to the most of them. What a study published "
-        "is dotted."
+        "A panel for each batch per worker. Only cells that trained whole epochs have an accuracy. "
+        "More nodes make fewer, larger steps of the same epoch. Points are the median over "
+        "launches."
     ),
-    lines=_LINE,
-    most=MOST_OF_ONE_COLOUR,
-    section="Training accuracy",
-    order=20,
 )
-def accuracy(rows: pd.DataFrame) -> Figure:
-    """Draw the training accuracy by batch and nodes, our own and published."""
-    data = rows[[*_POINT, "epochs", "accuracy", "least", "most", "test_accuracy", *LAUNCHES]]
-    title = f"Training accuracy after {_epochs_in_words(data)}"
-    y = alt.Y("accuracy:Q", title=f"{title}{NOT_FROM_ZERO}").scale(zero=False, padding=12)
-    return Figure(
-        finding=_findings.describe_accuracies(rows),
-        layers=_nested_points(data, rows, y, ("least", "most")),
-        data=data,
-        title=f"{title} by batch and nodes",
-        kinds=kinds_of(data),
-        alt=f"{title}. {values_in_words(data, 'accuracy', 'accuracy')}",
-        caption=(_several_clusters(data) + caution_key(data)).strip(),
-    )
+def accuracy(study: ReportContext) -> pd.DataFrame:
+    """Return training accuracies, ours and published."""
+    tables = study.tables
+    rows = _rows.without_compared(tables["curves"], queries.accuracies(tables))
+    one = rows.loc[rows["nodes"] == 1, [*_SERIES, "repeats", "cell_id"]].drop_duplicates(_SERIES)
+    rows = rows.merge(one, "left", _SERIES, suffixes=("", "_one"))
+    known = rows.fillna({"repeats": 0, "repeats_one": 0})  # published points do not state theirs
+    rows = rows.assign(lacks=evidence.check_accuracies(known, tables, other="_one")["lacks"])
+    return _with_printed(study, rows, "accuracy", ["accuracy", "least", "most", "test_accuracy"])
 
 
-def _nested_points(
-    data: pd.DataFrame, rows: pd.DataFrame, y: alt.Y, between: tuple[str, str]
-) -> list[alt.Chart]:
-    """Draw points by nodes within each batch, with a line per batch and series.
+def _with_printed(
+    study: ReportContext, rows: pd.DataFrame, value: str, values: list[str]
+) -> pd.DataFrame:
+    """Return the rows of a figure of ours and published points, with `series`.
 
-    Args:
-        data: the columns to draw.
-        rows: the rows that `data` was selected from, which have the titles of strategies.
-        y: the vertical axis.
-        between: the columns of the ends of the bars; points without values there have no bar.
+    Rows also have the value on one node, `VALUE_one`, and what the study printed for both,
+    `printed` and `printed_one`. What was published lacks evidence of ours.
     """
-    low, high = between
-    data = data.assign(series=_series_names(data, strategy_titles(rows)))
-    series = _series(data, strategies_behind(rows))
-    broken = label_expression({one.name: one.name for one in series})
-    legend = alt.Legend(
-        direction="vertical", labelExpr=f"{HALF} ? ({broken}) : datum.label", labelLimit=0
+    rows = _rows.with_one_node(rows, value, [*_rows.MODEL, *_SERIES])
+    theirs = rows["kind"] == "published"
+    names = {value: "printed", f"{value}_one": "printed_one"}
+    at = [*_rows.MODEL, "batch_per_worker", "nodes"]
+    rows = rows.merge(rows.loc[theirs, [*at, *names]].rename(columns=names), "left", at)
+    lacks = rows["lacks"].where(~theirs, "evidence of ours").where(rows["nodes"] > 1, "nodes")
+    ours = pd.concat(
+        [_named(study, part) for _, part in rows[~theirs].groupby([*_rows.MODEL])]
+        or [pd.Series(dtype="str")]
     )
-    colour, fill, dash = by_series(series, legend)
-    kinds = kinds_of(data)
-    # The extra name keeps the domain different from that of the series. Vega-Lite would merge
-    # legends with equal domains and show marks in the legend of lines.
-    scale = alt.Scale(domain=[*kinds, ""], range=[*theme.kind_shapes(kinds), "circle"])
-    base = alt.Chart(inline(data)).encode(
-        x=batch_axis(data), xOffset=node_offset(data), color=colour
+    rows = rows.assign(series=ours.reindex(rows.index, fill_value="published"), lacks=lacks)
+    shown = ["series", "kind", "experiment", "cluster", "machine", "line"]
+    shown += ["batch_per_worker", "nodes", "epochs", *values, *LAUNCHES, "lacks"]
+    return rows[[*_rows.MODEL, *shown, f"{value}_one", *names.values()]]
+
+
+def _named(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return the name of each row's line: what distinguishes it from the other lines of ours."""
+    point = ["kind", "batch_per_worker", "nodes"]
+    distinct = next(
+        (names for names in _DISTINCTIONS if not rows.duplicated([*point, *names]).any()),
+        _DISTINCTIONS[-1],
     )
-    lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
-        y=y,
-        strokeDash=dash,
-        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N", "machine:N"]),
-    )
-    points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
-        y=y,
-        shape=alt.Shape("kind:N", scale=scale, legend=None),
-        fill=fill,
-        fillOpacity=hollow_if_flagged(),
-        tooltip=tooltip(data, [str(name) for name in data.columns if name not in _NOT_NAMED]),
-    )
-    layers = [lines, points, node_numbers(data)]
-    if data[low].notna().any():
-        measured = base.transform_filter(f"isValid(datum.{low})")
-        bars = measured.mark_rule(strokeWidth=2)
-        layers.insert(1, bars.encode(y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q")))
-    return layers
+    titles = {
+        "cluster": node_in_words,
+        "line": study.strategy_title,
+        "experiment": study.experiment_title,
+    }
+    named = [
+        ", ".join(titles[n](of) for n, of in zip(distinct, row, strict=True)) or "measured here"
+        for row in rows[distinct].to_numpy()
+    ]
+    return pd.Series(named, rows.index, dtype="str")
 
 
-def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
-    """Return the name of each row's series: its kind, and what distinguishes lines of that kind.
-
-    Without lines to distinguish, it is the kind alone. If only one kind is shown, the name leaves
-    the kind out. All lines of a series have the same strategy.
-    """
-    lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
-    distinct = _distinctions(lines)
-    if not distinct:
-        return data["kind"].tolist()
-    several = lines.groupby("kind")[distinct].nunique().gt(1).any(axis=1)
-    series = []
-    for kind, *names in data[["kind", *distinct]].to_numpy():
-        named = ", ".join(titles.get(name, name) for name in names)
-        if not several[kind]:
-            series.append(kind)
-        else:
-            series.append(f"{kind}: {named}" if len(several) > 1 else named)
-    return series
-
-
-def _distinctions(lines: pd.DataFrame) -> list[str]:
-    """Return the fewest columns that distinguish lines of one kind at one batch.
-
-    The strategy is one of them if a kind has several strategies.
-    """
-    strategies = lines.groupby("kind")["line"].nunique().max()
-    for names in _DISTINCTIONS:
-        alike = lines.duplicated(["kind", "batch_per_worker", *names]).any()
-        if not alike and (strategies <= 1 or "line" in names):
-            return [*names]
-    return [*_DISTINCTIONS[-1]]
-
-
-def _series(data: pd.DataFrame, behind: dict[str, str]) -> list[Series]:
-    """Return the series in `data`, in the order of kinds.
-
-    All published series have the same strategy, `PUBLISHED_STRATEGY`.
-    """
-    behind = {**behind, "published": PUBLISHED_STRATEGY}
-    rows = data[["kind", "series", "line"]].drop_duplicates("series").sort_values("series")
-    ordered = sorted(rows.to_numpy(), key=lambda row: kinds_of(data).index(row[0]))
-    return [Series(name, behind[line], name, kind) for kind, name, line in ordered]
+@figure(
+    "epochs",
+    each=["experiment", "model", "dataset", "kind"],
+    plots="Training accuracy by epoch",
+    x=Axis("epoch", "Epoch"),
+    y=Axis("accuracy", "Training accuracy", "accuracy", unit="accuracy"),
+    interval=("least", "most"),
+    interval_is="from the lowest to the highest launch",
+    colour="line_of",
+    title=[
+        "After {epoch} epochs the training accuracy is {accuracy} with {line_of}, "
+        "{accuracy_first} with {line_of_first}",
+        "After {epoch} epochs the training accuracy is {accuracy_first} to {accuracy}",
+        "After {epoch} epochs the training accuracy is {accuracy}",
+    ],
+    rank=["epoch", "accuracy"],
+    reading=(
+        "The mean accuracy over the epoch, taken while the weights were still changing. Lines are "
+        "the median over launches."
+    ),
+)
+def epochs(study: ReportContext) -> pd.DataFrame:
+    """Return the training accuracy of each epoch, of the cells that trained whole epochs."""
+    cells, rows = study.tables["cells"], study.tables["epochs"]
+    rows = rows[rows["cell_id"].isin(cells.loc[cells["whole_epochs"], "cell_id"])]
+    rows = rows.assign(kind=queries.with_labels(rows)["accuracy_label"])
+    each = ["experiment", "model", "dataset", "kind"]
+    launches = rows.groupby([*each, "strategy", "batch_per_worker", "nodes", "epoch"])
+    rows = launches.agg(
+        accuracy=("accuracy", "median"),
+        least=("accuracy", "min"),
+        most=("accuracy", "max"),
+        repeats=("cell_id", "nunique"),
+        cell_id=("cell_id", "first"),
+    ).reset_index()
+    lines = [_line_names(study, part) for _, part in rows.groupby(each)]
+    rows = rows.assign(line_of=pd.concat(lines) if lines else "")
+    several = rows["repeats"] > 1
+    ends = {end: rows[end].where(several) for end in ("least", "most")}
+    enough = rows["repeats"] >= evidence.LAUNCHES
+    return rows.assign(**ends, lacks=enough.map({True: "", False: "launches"}))
 
 
-def _several_clusters(data: pd.DataFrame) -> str:
-    """List the kinds of nodes that were measured, if there are several."""
-    clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
-    if len(clusters) < 2:
-        return ""
-    return f" Our points have a line for each kind of node: {'; '.join(clusters)}."
-
-
-def _several_machines(data: pd.DataFrame) -> str:
-    """Warn that times of different machines cannot be compared, if there are several machines."""
-    machines = sorted(set(data["machine"]) - {""})
-    if len(machines) < 2:
-        return ""
-    return (
-        " Several machines measured these points; compare times only within one of them: "
-        f"{'; '.join(machines)}."
-    )
-
-
-def _epochs_in_words(data: pd.DataFrame) -> str:
-    low, high = int(data["epochs"].min()), int(data["epochs"].max())
-    return f"{low} to {high} epochs" if low < high else f"{low} epoch{'s' if low > 1 else ''}"
+def _line_names(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return the line of each row: strategy, nodes and batch, without what all rows share."""
+    point = ["strategy", "nodes", "batch_per_worker"]
+    several = {name: rows[name].nunique() > 1 for name in point}
+    several["strategy"] = len(set(rows["strategy"]) - {SINGLE}) > 1
+    if several["strategy"]:  # a single process is always on one node
+        several["nodes"] = rows.loc[rows["strategy"] != SINGLE, "nodes"].nunique() > 1
+    names = []
+    for strategy, nodes, batch in rows[point].to_numpy():
+        named = [study.strategy_title(strategy)] * several["strategy"]
+        named += [counted(nodes, "node")] * several["nodes"]
+        named += [f"batch {batch}"] * several["batch_per_worker"]
+        names.append(", ".join(named))
+    return pd.Series(names, rows.index, dtype="str")

@@ -9,7 +9,6 @@ from markupsafe import Markup
 from nodewise.core.exchanges import exchanges_where
 from nodewise.core.units import counted
 from nodewise.report import evidence
-from nodewise.report.addresses import curve_page
 from nodewise.report.comparison_words import fastest, join_words, most_compared, named
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
@@ -79,14 +78,14 @@ def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, st
             group["strategy"].nunique(), fastest(study, group)
         ),
         "where": _point(study, best),
-        "page": curve_page(best["model"], best["strategy"]),
+        "page": study.curve_pages[best["cell_id"]],
     }
     cheapest = group.sort_values("node_s", kind="stable").iloc[0]
     yield {
         "criterion": Markup("Cheapest, by node time"),
         "answer": _cheapest(study, cheapest),
         "where": _point(study, cheapest),
-        "page": curve_page(cheapest["model"], cheapest["strategy"]),
+        "page": study.curve_pages[cheapest["cell_id"]],
     }
 
 
@@ -177,7 +176,7 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
                 text(_not_apart(study, alike.tolist())),
             ),
             "where": _point(study, best, several),
-            "page": curve_page(best["model"], best["strategy"]),
+            "page": study.curve_pages[best["cell_id"]],
         }
 
 

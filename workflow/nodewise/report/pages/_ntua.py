@@ -92,7 +92,7 @@ def _context(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
     return {
         "models": table(_table_1(study), _TABLE_1),
         "trainings": _trainings(study),
-        "improvement": study.pick("improvement", study="ntua"),
+        "improvement": study.pick("savings", study="ntua"),
         "claims": claims_table(study, TITLE),
         **_ratios(study, points.dropna(subset="ratio")),
         "figure_28": _figure_28(study),
@@ -147,7 +147,7 @@ def _figure_28(study: ReportContext) -> dict[str, Any] | None:
     models = savings[(savings["model"] != "") & (savings["nodes"] == best["nodes"])]
     reach = max(n for n, row in mean.items() if row["kind"] == "fitted")
     return {
-        "figures": study.pick("saved", study="ntua"),
+        "figures": [],
         "table": table(rows, _SAVED),
         "models": table(study.with_titles(models), _SAVED_BY_MODEL),
         "fitted_to": reach,

@@ -63,7 +63,7 @@ def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
         "compression": _trade_off(study, rows, _sends(rows, "compressed gradients"), _EXCHANGED),
         "accuracy": _accuracy(study, beside),
         "wide": wide_intervals(study, counting, up="../"),
-        "figures": study.pick_of_study(NAME, "ways"),
+        "figures": study.pick_of_study(NAME, "strategies"),
     }
     shown = bool(context["figures"])
     yield Page(_PAGE, "studies/survey.md.j2", TITLE, context, shown), {"points": None}

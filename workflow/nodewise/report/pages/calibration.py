@@ -171,7 +171,7 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
                 "collective": collective,
                 "whose": COLLECTIVES[collective],
                 "coefficients": table([all_reduces.own_time], _COEFFICIENTS),
-                "figures": study.pick("all-reduce", collective=collective, **of),
+                "figures": study.pick("all_reduces", collective=collective, **of),
             }
             for collective, all_reduces in found.all_reduces.items()
         ],

@@ -8,16 +8,17 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
+from nodewise.report import evidence
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
     BATCH,
     BYTES_SENT,
-    EFFICIENCY,
     EXAMPLES,
     FLAGS,
     KIND,
@@ -31,30 +32,24 @@ from nodewise.report.tables import (
     Table,
     table,
 )
+from nodewise.results.columns import PARTS
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
 from nodewise.results.record import Record
+from nodewise.strategies import STRATEGIES
 
 Facts = list[tuple[str, object]]
 
-_SECTION = ["experiment", "dataset", "cluster"]
-_PARTS = {
-    "input_s": "Waiting for examples",
-    "compute_s": "Computing",
-    "wait_s": "Waiting for workers",
-    "communicate_s": "Communicating",
-    "apply_s": "Updating",
-}
+_SECTION = ["experiment", "dataset", "cluster", "strategy"]
 _POINTS = [
     BATCH,
     NODES,
-    LAUNCHES,
     STEP_TIME,
-    EXAMPLES,
     SPEEDUP,
-    EFFICIENCY,
-    *(Column(name, title, "s", kind_from="label") for name, title in _PARTS.items()),
+    EXAMPLES,
+    *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
     BYTES_SENT,
+    LAUNCHES,
     KIND,
     FLAGS,
 ]
@@ -65,15 +60,12 @@ _RECORDS = [
     LAUNCH,
     Column("step_time_s", "Step time", "s", kind_from="label"),
     Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
-    Column("energy_j", "Energy of the timed steps", "J", kind_from="energy_kind"),
     KIND,
     Column("accuracy_label", "Kind of accuracy"),
-    Column("energy_kind", "Kind of energy"),
     Column("started", "Started"),
     FLAGS,
     Column("record", "Record"),
 ]
-_OF_ACCURACY = ("test_accuracy", "accuracy_label")
 
 
 @page("curves")
@@ -86,57 +78,64 @@ def pages(study: ReportContext) -> Iterator[Page]:
     of_others = _of_others(curves)
     for path, cells in study.cells.groupby("page"):
         first = cells.iloc[0]
-        title = f"{study.model_title(first['model'])}, {study.strategy_title(first['strategy'])}"
-        known = sorted((rows for _, rows in cells.groupby(_SECTION)), key=len, reverse=True)
-        sections = [_section(curves, str(path), rows) for rows in known]
-        for more in ("machine", "nodes"):
-            titles = {one["anchor"]: one["title"] for one in sections}
-            titles = disambiguate(titles, {one["anchor"]: one[more] for one in sections})
-            sections = [one | {"title": titles[one["anchor"]]} for one in sections]
-        sections += of_others.pop(str(path), [])
-        yield _page(study, str(path), title, first, sections)
+        strategy = str(first["trained_with"])
+        title = f"{study.model_title(first['model'])}, {STRATEGIES[strategy].short_title}"
+        measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
+        sections = [_section(curves, str(path), one) for one in measured]
+        for section in sections[1:]:  # the parts of the best measured curve stand for all
+            section["figures"] = [one for one in section["figures"] if one.figure != "parts"]
+        titles = {one["anchor"]: one["title"] for one in sections}
+        titles = disambiguate(titles, {one["anchor"]: one["nodes"] for one in sections})
+        context = {
+            "ends": extremes(study.with_titles(_of_page(study, study.compared, path))),
+            "one_node": _on_one_node(study, path),
+            "sections": [one | {"title": titles[one["anchor"]]} for one in sections]
+            + of_others.pop(str(path), []),
+            "strategy_page": strategy_page(strategy),
+            "results": study.results_pages[first["model"], first["dataset"]],
+        }
+        yield Page(str(path), "curve.md.j2", title, context, figures=True)
     for path, sections in of_others.items():
-        model, source = sections[0]["model"], sections[0]["source"]
-        yield _page(study, path, f"{study.model_title(model)}, {source}", None, sections)
+        title = f"{study.model_title(sections[0]['model'])}, {sections[0]['source']}"
+        context = {"ends": [], "one_node": None, "sections": sections}
+        context |= {"strategy_page": None, "results": None}
+        yield Page(path, "curve.md.j2", title, context, figures=True)
 
 
-def _page(
-    study: ReportContext,
-    path: str,
-    title: str,
-    first: "pd.Series[Any] | None",
-    sections: list[dict[str, Any]],
-) -> Page:
-    context: dict[str, Any] = {"sections": sections, "strategy_page": None, "results": None}
-    if first is not None:
-        trained = study.records[first["cell_id"]].cell.strategy
-        context["strategy_page"] = strategy_page(trained)
-        context["results"] = study.results_pages[first["model"], first["dataset"]]
-    return Page(path, "curve.md.j2", title, context, figures=True)
+def _of_page(study: ReportContext, points: pd.DataFrame, path: object) -> pd.DataFrame:
+    return points[points["cell_id"].map(study.curve_pages) == path]
+
+
+def _on_one_node(study: ReportContext, path: object) -> Row | None:
+    """Return the point on one node with the highest throughput that counts as evidence."""
+    points = _of_page(study, with_labels(study.tables["curves"].query("nodes == 1")), path)
+    points = evidence.select(evidence.check_times(points, study.tables))
+    points = points.sort_values("examples_per_s", kind="stable")
+    return points.iloc[-1].to_dict() if len(points) else None
 
 
 def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
+    """Return the template variables of the cells of one section."""
     study, first = curves.study, cells.iloc[0]
+    record, name = study.records[first["cell_id"]], first["strategy"]
     points = with_labels(study.tables["curves"])
-    alike = [*_SECTION, "model", "strategy"]
+    alike = [*_SECTION, "model"]
     points = points[(points[alike] == first[alike]).all(axis=1)]
-    keys = dict.fromkeys(curve_keys(points)) if len(points) else {}
-    fitted = [fitted_curve(curves, key) for key in keys if key in curves.labels]
-    record = study.records[first["cell_id"]]
+    points = points.sort_values(["batch_per_worker", "nodes"])
+    keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves.labels]
     title = study.experiment_title(first["experiment"])
-    of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
+    of = {"experiment": first["experiment"], "model": first["model"], "line": name}
+    fits = [one for key in keys for one in study.pick("fit", curve=key)]
     return {
-        "title": title,
-        "anchor": slug(f"{first['experiment']} {first['dataset']} {first['cluster']}"),
+        "title": title if name in STRATEGIES else f"{title}: {study.strategy_title(name)}",
+        "anchor": slug(" ".join(first[_SECTION])),
         "nodes": _nodes(record.cell),
         "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
-        "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
-        if len(points)
-        else None,
-        "figures": study.pick("split", **of),
-        "fitted": fitted,
+        "points": table(points, _POINTS) if len(points) else None,
+        "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("parts", **of)],
+        "fitted": [fitted_curve(curves, key) for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "records": _records(cells, path),
         "command": record.provenance.command,
@@ -146,23 +145,25 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
 
 def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     """Return the sections of published and imported curves, by the address of their page."""
-    predictions = curves.study.overhead["predictions"]
+    study, found = curves.study, dict[str, list[dict[str, Any]]]()
+    predictions = study.overhead["predictions"]
     predictions = predictions[predictions["source"].isin(_AS)].drop_duplicates("curve")
-    found: dict[str, list[dict[str, Any]]] = {}
+    unknown = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"])
     for row in predictions.to_dict("records"):
-        one, of_source = fitted_curve(curves, row["curve"]), f" · {row['source']}"
-        section = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"]) | {
+        key, source = row["curve"], row["source"]
+        label = curves.labels[key].removesuffix(f" · {source}")
+        section = unknown | {
             "model": row["model"],
-            "source": row["source"],
-            "title": f"{_AS[row['source']]}: {one['label'].removesuffix(of_source)}",
-            "anchor": slug(f"{row['source']} {row['curve']}"),
-            "kinds": [badge(row["source"])],
-            "figures": [],
-            "fitted": [one],
+            "source": source,
+            "title": f"{_AS[source]}: {label}",
+            "anchor": slug(f"{source} {key}"),
+            "kinds": [badge(source)],
+            "figures": study.pick("fit", curve=key),
+            "fitted": [fitted_curve(curves, key)],
             "lost": [],
             "origin": [],
         }
-        found.setdefault(one["page"], []).append(section)
+        found.setdefault(curves.page(key), []).append(section)
     return found
 
 
@@ -188,13 +189,10 @@ def _records(cells: pd.DataFrame, path: str) -> Table:
     link = Markup('<a href="{}" download>JSON</a>')
     rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
     rows = rows.assign(
-        energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
         started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
         record=[link.format(up + record) for record in rows["record"]],
     )
-    no_accuracy = rows["test_accuracy"].isna().all()
-    columns = [one for one in _RECORDS if not (no_accuracy and one.name in _OF_ACCURACY)]
-    return table(rows, columns)
+    return table(rows, _RECORDS)
 
 
 def _input(cell: Cell) -> str:

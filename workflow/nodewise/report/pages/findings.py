@@ -64,7 +64,7 @@ def _batch(study: ReportContext) -> Answer | None:
         "large": _point(study, large),
         "grows": line["speedup"].is_monotonic_increasing,
         "clear": bool(large["speedup_low"] > small["speedup_high"]),
-        "figures": _figure(study, large, "batches", "speedup"),
+        "figures": _figure(study, large, "speedup"),
     }
 
 
@@ -83,7 +83,7 @@ def _strategy(study: ReportContext) -> Answer | None:
         "worst": _point(study, group.iloc[-1]),
         "as_fast": [study.strategy_title(name) for name in comparisons.not_slower(group)],
         "whole": [_point(study, row) for _, row in whole.head(1).iterrows()],
-        "figures": _figure(study, group.iloc[0], "ways"),
+        "figures": _figure(study, group.iloc[0], "strategies"),
     }
 
 
@@ -98,7 +98,7 @@ def _accuracy(study: ReportContext) -> Answer | None:
         "trainings": len(rows),
         "worse": int((rows["change"] < 0).sum()),
         "largest": _point(study, rows.iloc[0]),
-        "figures": _figure(study, rows.iloc[0], "accuracy-by-epoch", "accuracy"),
+        "figures": _figure(study, rows.iloc[0], "epochs", "accuracy"),
     }
 
 
@@ -117,7 +117,7 @@ def _slower(study: ReportContext) -> Answer | None:
         "kind": mine["label"].mode().iloc[0],
         "points": len(rows),
         "of_part": len(mine),
-        "figures": _figure(study, mine.iloc[len(mine) // 2], "split", "ways-parts"),
+        "figures": _figure(study, mine.iloc[len(mine) // 2], "parts"),
     }
 
 
@@ -148,9 +148,8 @@ _ANSWERS: Mapping[str, Callable[[ReportContext], Answer | None]] = {
 
 def _point(study: ReportContext, row: "pd.Series[Any]") -> Answer:
     """Return a point, with the titles of its model and strategy and the page of its curve."""
-    pages = study.cells.set_index("cell_id")["page"]
     titles = study.with_titles(row.to_frame().T).iloc[0]
-    return {**titles, "page": pages[row["cell_id"]]}
+    return {**titles, "page": study.curve_pages[row["cell_id"]]}
 
 
 def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Any]:

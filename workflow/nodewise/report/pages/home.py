@@ -1,155 +1,161 @@
-"""Make the home page: the answer in two sentences, two numbers and one figure."""
+"""Make the home page: how far real models scale, how sure that is, and what this study adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
-from nodewise.core.units import counted
-from nodewise.predict.judge import EACH
+from nodewise.core.units import write_duration
+from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report import evidence
-from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
-from nodewise.report.html import badge, data, number, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.results import comparisons
+from nodewise.report.published_rows import SLOW, link_title, scaling
+from nodewise.report.tables import Column, table
+from nodewise.results import comparisons, published
 
-# sources of points in order of preference: our own measurements first
-_SOURCES = ("emulated", "emulated soft", "measured", "published")
 _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
+_BUT_LINK = [
+    "model",
+    "dataset",
+    "machine",
+    "line",
+    "label",
+    "cpu_share",
+    "batch_per_worker",
+    "nodes",
+]
+_SHOWN = ["ResNet-50", "BERT-base"]  # models in the first sentence
+_DEVICES = 8  # Eight, in the template
+_ENOUGH = 20  # points of a link between machines, to be listed
+_JUDGED = [
+    Column("link", "Devices connected by"),
+    Column("points", "Forecasts"),
+    Column("publishers", "Publishers"),
+    Column("median", "Half are within", "share", "error"),
+    Column("p90", "Nine in ten are within", "share", "error"),
+    Column("covered", "Inside the stated range", "share", "error"),
+]
+_PLACES = {"all": "any of these", "within a node": "links within one machine"}
 
 
 @page("home")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
-    answer = _answer(study)
-    figures = answer["figures"] if answer else []
-    if not figures:  # fall back to the chart with the most data
-        figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
+    figures, ours = study.pick("real_scaling"), _study(study)
     context = {
-        "answer": answer,
-        "headlines": [*_pays_from(study), *_predicted(study)],
+        "models": [_model(name) for name in _SHOWN],
+        "duration": write_duration,
         "figures": figures,
+        "judged": table(_judged(), _JUDGED),
+        "known": len(published_laws()),
+        "samples": [_samples(name) for name in ("resnet", "bert")],
+        "study": ours,
+        "links": _links(study),
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
     }
-    yield Page("index.html", "index.md.j2", "Home", context, bool(figures), contents=False)
+    yield Page("index.html", "index.md.j2", "Home", context, True, contents=False)
 
 
-def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
-    """State for each batch from how many nodes on training is faster than on one.
-
-    The curve with most points is used, of the first of `_SOURCES` that has any. The list is empty
-    if there is none.
-    """
-    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    pays = optima[(optima["job"] != "run") & optima["break_even"]]
-    seen = predictions[predictions["observed_s"].notna() & predictions["curve"].isin(pays["curve"])]
-    points = seen.groupby(["source", "curve"]).size()
-    source = next((one for one in _SOURCES if one in points.index.get_level_values(0)), None)
-    if source is None:
-        return []
-    curve = str(points.xs(source).idxmax())
-    line = pays[pays["curve"] == curve].sort_values("batch_per_worker")
-    batches, counts = line["batch_per_worker"].to_numpy(), line["nodes"].to_numpy()
-    each = [f"{n:,.0f} with {batch:,.0f}" for batch, n in zip(batches, counts, strict=True)]
-    each[0] += " examples per node"
-    ends = line.sort_values("nodes").iloc[[0, -1]]
-    reach = Markup(" to ").join(dict.fromkeys(data(nodes, "") for nodes in ends["nodes"]))
-    kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
-    trained = seen[seen["curve"] == curve].iloc[0]
-    sentence = Markup(
-        "are needed to train {} faster than on one: {}. By the formula for {} on {}."
-    ).format(
-        text(study.model_title(trained["model"])),
-        text(join_words(each)),
-        text(study.strategy_title(trained["strategy"])),
-        text(_where(study, trained)),
-    )
-    number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
-    return [{"number": number_of, "text": sentence}]
+def _model(name: str) -> dict[str, Any]:
+    """Return how much faster devices train a model with the fastest and with a slow link."""
+    rows = scaling()
+    rows = rows[(rows["model"] == name) & (rows["devices"] == _DEVICES)]
+    fast = rows[(rows["link"] == "NVLink") & (rows["kind"] == "published")]
+    slow = rows[rows["link"] == SLOW].iloc[0]
+    return {
+        "name": name,
+        "fast": _DEVICES * fast["efficiency"].median(),
+        "publishers": len(fast),
+        "slow": [_DEVICES * slow[end] for end in ("efficiency", "low", "high")],
+    }
 
 
-def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
-    """Describe the nodes of a curve; for a published curve, name the study."""
-    if point.get("source") == "published":
-        return f"the machines of the study {point['study']}"
-    curves = study.tables["curves"]
-    of = curves[(curves["experiment"] == point["experiment"]) & (curves["nodes"] > 1)].iloc[0]
-    emulated = of["kind"].startswith("emulated")
-    nodes = f"emulated nodes of {of['cluster']}" if emulated else "processes of one machine"
-    return f"{nodes}; {of['machine']}"
+def _judged() -> pd.DataFrame:
+    """Return how far forecasts were off: of all links, within machines, and between machines."""
+    rows = published.read("forecast/judged")
+    between = rows["link"].str.contains("gbit") & (rows["points"] >= _ENOUGH)
+    rows = rows[between | rows["link"].isin(_PLACES)].iloc[::-1]
+    return rows.assign(link=[_PLACES.get(link) or link_title(link) for link in rows["link"]])
 
 
-def _answer(study: ReportContext) -> dict[str, Any] | None:
-    """Return how much faster the most nodes are, at the largest and the smallest batch.
+def _samples(benchmark: str) -> dict[str, Any]:
+    """Return how many times as many examples a model needs at its largest published batch."""
+    runs = reference_runs()
+    runs = runs[runs["benchmark"] == benchmark]
+    ends = [int(runs["global_batch"].min()), int(runs["global_batch"].max())]
+    few, many = published_laws()[benchmark].examples(ends)[0]
+    return {"name": runs["model"].iloc[0], "ends": ends, "more": many / few}
 
-    The curve with the most points that count as evidence is used. Only strategies that sum the
-    gradients of all nodes in every step are considered, because an example contributes less with
-    other strategies. None is returned if too little was measured.
+
+def _counted(study: ReportContext) -> pd.DataFrame:
+    """Return the points on several nodes that count as evidence and that nothing supersedes.
+
+    Only strategies that sum the gradients of all nodes in every step are considered, because an
+    example contributes less with other strategies.
     """
     rows = comparisons.on_several_nodes(study.tables["curves"])
     rows = evidence.check_times(rows, study.tables, other="_one")
     counts = (rows["lacks"] == "") & comparisons.sum_gradients(rows)
-    curves = [rows for _, rows in rows[counts].groupby(_CURVE)]
+    cells = study.tables["cells"]
+    current = cells.loc[cells["started_at"] >= evidence.CURRENT_SINCE, "cell_id"]
+    return rows[counts & rows["cell_id"].isin(current) & rows["cell_id_one"].isin(current)]
+
+
+def _study(study: ReportContext) -> dict[str, Any] | None:
+    """Return how much faster the most nodes of this study are, and how soon they are done.
+
+    The curve with the most points that count is used, at its largest and its smallest batch. None
+    is returned if too little was measured.
+    """
+    curves = [rows for _, rows in _counted(study).groupby(_CURVE)]
     if not curves:
         return None
     curve = max(curves, key=len)
     last = curve[curve["nodes"] == curve["nodes"].max()].sort_values("batch_per_worker")
-    largest, smallest = last.iloc[-1], last.iloc[0]
-    ends = [largest] if len(last) == 1 else [largest, smallest]
+    first = last.iloc[-1]
     return {
-        "short": _in_short(ends),
-        "sentences": [_sentence(study, end, first=end is largest) for end in ends],
-        "where": _where(study, largest),
-        "figures": study.pick(
-            "speedup", **{name: largest[name] for name in ("experiment", "model", "line")}
-        )[:1],
-        "strategy": study.strategy_title(largest["line"]),
-        "kind": largest["label"],
+        "model": study.model_title(first["model"]),
+        "cluster": first["cluster"],
+        "machine": first["machine"],
+        "nodes": int(first["nodes"]),
+        "kind": first["label"],
+        "points": last.iloc[[-1, 0][: len(last)]].to_dict("records"),
+        "target": _to_target(study, first),
+        "figures": study.pick("speedup", **{n: first[n] for n in ("experiment", "model", "line")})[
+            :1
+        ],
     }
 
 
-def _in_short(ends: Sequence["pd.Series[Any]"]) -> str:
-    faster = {bool(end["speedup_low"] > 1) for end in ends}
-    if len(faster) > 1:
-        return "It depends on the batch."
-    return "More nodes are faster." if faster == {True} else "One node is enough."
+def _to_target(study: ReportContext, point: "pd.Series[Any]") -> list[dict[Any, Any]]:
+    """Return time and cost to the same accuracy on one node and on those of a point, as fitted.
 
-
-def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> Markup:
-    """Say whether the nodes of a point are faster than one, and how sure that is."""
-    model = f"{study.model_title(point['model'])} with" if first else "With"
-    batch = f"{model} {counted(point['batch_per_worker'], 'example')} per node"
-    nodes = counted(point["nodes"], "node")
-    if point["speedup_low"] > 1:
-        sentence = f"{batch} trains {{}} times as fast on {nodes} as on one ({{}})."
-    else:
-        slower = "slower" if point["speedup_high"] < 1 else "not clearly faster"
-        sentence = f"{batch}, {nodes} are {slower} than one: {{}} times as fast ({{}})."
-    speedup, low, high = (
-        f"{point[f'speedup{end}']:#.2g}".removesuffix(".") for end in ("", "_low", "_high")
-    )
-    return text(sentence.format(speedup, f"90\u00a0% interval {low} to {high}"))
-
-
-def _predicted(study: ReportContext) -> list[dict[str, Any]]:
-    """State the error of predictions for node counts that were left out of the fit in turn.
-
-    The first of `_SOURCES` that has such predictions is used; the list is empty if none has.
+    The list is empty if they are not known.
     """
-    judged = study.overhead["judgement"]
-    judged = judged[judged["own"] & (judged["scenario"] == EACH)]
-    rows = {row["source"]: row for row in judged.to_dict("records")}
-    for source in _SOURCES:
-        if of := rows.get(source):
-            sentence = Markup(
-                "is the median error of a predicted step time; the largest is {}. Each of {} was "
-                "predicted from other numbers of nodes (points with a caution included)."
-            ).format(
-                number(of["worst_error"], "share", "predicted"),
-                text(counted(of["points"], f"{source} point")),
-            )
-            return [{"number": number(of["median_error"], "share", "predicted"), "text": sentence}]
-    return []
+    rows = study.overhead["optima"]
+    same = (rows["job"] == "run") & (rows["nodes"].isin([1, point["nodes"]]))
+    for name in ("experiment", "model", "batch_per_worker"):
+        same &= rows[name] == point[name]
+    found = rows[same & (rows["strategy"] == point["line"])].sort_values("nodes")
+    records: list[dict[Any, Any]] = found.to_dict("records")
+    return records
+
+
+def _links(study: ReportContext) -> dict[str, Any] | None:
+    """Return the points of this study that differ in nothing but the rate of the link.
+
+    It has the slowest and the fastest link; None if only one rate was measured.
+    """
+    rows = _counted(study)
+    rows = rows[rows["nodes_per_machine"].eq(1) & rows["rate_mbit"].notna()]
+    groups = [one for _, one in rows.groupby(_BUT_LINK) if one["rate_mbit"].nunique() > 1]
+    if not groups:
+        return None
+    ends = max(groups, key=lambda one: one["rate_mbit"].nunique()).sort_values("rate_mbit")
+    first = ends.iloc[0]
+    return {
+        "model": study.model_title(first["model"]),
+        "ends": ends.iloc[[0, -1]].to_dict("records"),
+    }

@@ -100,7 +100,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     context = {
         "doors": doors,
         "table": table(_compared(study), _COMPARED) if doors else None,
-        "figures": study.pick("compute-to-communication"),
+        "figures": study.pick("models"),
     }
     yield Page(
         *("models/index.html", "models/index.md.j2", "Models", context),

@@ -4,18 +4,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from nodewise.report import figures
 from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
-from nodewise.report.html import slug
+from nodewise.report.html import text
 from nodewise.report.page import Page
-from nodewise.report.page_figure import part_figures
 from nodewise.report.pages import page
+from nodewise.report.pages._scaling import (
+    extremes,
+    first_figure,
+    largest_and_smallest_batch,
+    time_to_accuracy,
+)
 from nodewise.report.tables import (
+    AGAINST_ONE,
     BATCH,
-    BYTES_SENT,
-    EFFICIENCY,
     EXAMPLES,
     EXPERIMENT,
     FLAGS,
@@ -27,7 +31,7 @@ from nodewise.report.tables import (
     SPEEDUP,
     STEP_TIME,
     STRATEGY,
-    Column,
+    Table,
     table,
 )
 from nodewise.results.queries import with_labels
@@ -41,14 +45,12 @@ _CURVES = [
     MACHINE,
     KIND,
     LAUNCHES,
-    Column("failed", "Failed"),
     STEP_TIME,
     EXAMPLES,
     SPEEDUP,
-    EFFICIENCY,
-    BYTES_SENT,
     FLAGS,
 ]
+_BEST = [STRATEGY, AGAINST_ONE, NODES, BATCH, NODE, KIND]
 
 
 @page("results")
@@ -59,45 +61,57 @@ def pages(study: ReportContext) -> Iterator[Page]:
         dataset, model = map(str, key)
         path = study.results_pages[model, dataset]
         title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
-        listed.append(
-            {
-                "page": path,
-                "title": title,
-                "cells": len(cells),
-                "lost": int((cells["status"] != "ok").sum()),
-            }
-        )
         context = _results(study, model, dataset, cells)
+        listed.append({"page": path, "title": title, "ends": context["ends"], "cells": len(cells)})
         yield Page(path, "results/model.md.j2", title, context, figures=True)
     context = {"results": listed}
     yield Page("results/index.html", "results/index.md.j2", "Results", context, contents=False)
 
 
 def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
-    done = cells[cells["status"] == "ok"]
     own = {"model": model, "dataset": dataset}
-    compared = {one.of["experiment"] for one in study.pick("ways", **own)}
-    sections = []
-    for title, names in figures.sections().items():
-        shown = [
-            one
-            for one in study.pick(*names, **own)
-            if one.kinds != ["published"]
-            and not (one.figure == "split" and one.of["experiment"] in compared)
-        ]
-        shown.sort(key=lambda one: list(one.of.values()))  # keep those of one experiment together
-        if shown:
-            first, more = part_figures(shown)
-            section = {"title": title, "anchor": slug(title), "figures": first}
-            sections.append(section | {"more": more})
-    curves = with_labels(study.tables["curves"])
-    curves = curves[(curves["model"] == model) & (curves["dataset"] == dataset)]
-    pages = cells.drop_duplicates("page")[["page", "strategy"]].to_numpy()
+    rows = study.compared
+    rows = rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
+    ends = largest_and_smallest_batch(rows)
+    main = own | ({name: ends[0][name] for name in ("experiment", "line")} if ends else {})
+    curves = with_labels(study.tables["curves"]).query("model == @model and dataset == @dataset")
+    done = cells[cells["status"] == "ok"]
+    figures = [
+        *first_figure(study, "speedup", "time", **main),
+        *first_figure(study, "parts", **main),
+        *first_figure(study, "strategies", **{k: v for k, v in main.items() if k != "line"}),
+        *first_figure(study, "accuracy", **own),
+    ]
+    titled = study.with_links(curves, study.results_pages[model, dataset])
     return {
-        "pages": [(path, study.strategy_title(strategy)) for path, strategy in pages],
+        "ends": ends,
+        "run": time_to_accuracy(study, ends[0]) if ends else None,
+        "where": study.with_titles(pd.DataFrame(ends)).to_dict("records")[0] if ends else None,
+        "pages": dict(zip(cells["strategy"], cells["page"], strict=True)),
         "model_page": model_page(model) if model in study.architectures else None,
         "size": done.iloc[0] if len(done) else None,
         "gaps": study.with_titles(cells[cells["status"] != "ok"]).to_dict("records"),
-        "sections": sections,
-        "curves": table(study.with_links(curves, study.results_pages[model, dataset]), _CURVES),
+        "figures": figures,
+        "strategies": _best(study, rows, cells),
+        "curves": table(titled, _CURVES) if len(curves) else None,
     }
+
+
+def _best(study: ReportContext, rows: pd.DataFrame, cells: pd.DataFrame) -> Table:
+    """Return the best point of each strategy that counts, the fastest strategy first.
+
+    Strategies link to their curves. Strategies without a point that counts have dashes.
+    """
+    up = "../" * study.results_pages[cells["model"].iloc[0], cells["dataset"].iloc[0]].count("/")
+    best = pd.DataFrame(
+        [best[0] for _, one in rows.groupby("strategy") if (best := extremes(one))],
+        columns=rows.columns,
+    )
+    pages = cells.drop_duplicates("strategy")[["strategy", "page"]]
+    shown = pages.merge(best, "left", "strategy").sort_values("speedup", ascending=False)
+    link = Markup('<a href="{}">{}</a>')
+    titles = [
+        link.format(f"{up}{page}", text(study.strategy_title(name)))
+        for name, page in shown[["strategy", "page"]].to_numpy()
+    ]
+    return table(study.with_titles(shown).assign(strategy=titles), _BEST)

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Job
 from nodewise.report.addresses import strategy_page
+from nodewise.report.charts import Chart, part_charts
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
-from nodewise.report.page_figure import PageFigure, part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,
@@ -147,7 +147,7 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
     curves = _curves(study, cells)
     split = comparisons.split(curves)
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
-    figures, more = part_figures(_figures(study, cells))
+    figures, more = part_charts(_figures(study, cells))
     return {
         "name": name,
         "cells": len(cells),
@@ -215,14 +215,14 @@ def _with_formula(
     return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
 
 
-def _figures(study: ReportContext, cells: pd.DataFrame) -> list[PageFigure]:
+def _figures(study: ReportContext, cells: pd.DataFrame) -> list[Chart]:
     """Return the figures of the parts of a step for all lines of these cells.
 
     Cells and figures are matched by the names that the study gives to strategies.
     """
     ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
-    shown = study.pick("split")
-    return [one for one in shown if (one.of.get("experiment"), one.of.get("line")) in ours]
+    charts = [study.pick("parts", experiment=one, line=line) for one, line in sorted(ours)]
+    return list({chart.name: chart for of in charts for chart in of}.values())
 
 
 def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:

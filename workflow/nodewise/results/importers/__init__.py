@@ -13,6 +13,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
+from nodewise.core.schema import read_start
 from nodewise.results.curve_rows import measurements
 from nodewise.results.curves import Curve, Measurements
 
@@ -52,8 +53,7 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
         UserError: no format or several formats fit, or the file is invalid.
     """
     try:
-        with path.open("rb") as file:
-            start = file.read(len(_LFS_POINTER))
+        start = read_start(path, len(_LFS_POINTER))
         if start == _LFS_POINTER:
             raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
         if not start:

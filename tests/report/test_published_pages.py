@@ -1,0 +1,216 @@
+"""Home, Tested on published curves and Time to accuracy: their answers follow from known rows."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise.predict.published_convergence import published_laws
+from nodewise.predict.similar_curves import PUBLISHED, read_published
+from nodewise.report import evidence
+from nodewise.report.context import read_context
+from nodewise.report.pages import PAGES, home
+from nodewise.report.published_rows import SLOW, continued, forecasts, link_title, scaling
+from nodewise.results import published
+from nodewise.results.importers import import_curves
+from rendering import CONFIG, Texts, render
+
+
+def page_of(folder, name):
+    (page,) = PAGES[name](read_context(CONFIG, folder))
+    return page
+
+
+# --- what others published ---
+
+
+def test_the_efficiency_of_a_publisher_is_the_median_over_its_runs_of_what_the_source_says():
+    cases = published.forecast_cases().query("publisher == 'PaddlePaddle/Perf'")
+    cases = cases[cases["model"] == "ResNet-50 v1.5"]
+    rates = {n: rows["throughput_samples_per_s"].values for n, rows in cases.groupby("n_devices")}
+    rows = scaling().query("kind == 'published' and publisher == 'PaddlePaddle/Perf'")
+    rows = rows[rows["model"] == "ResNet-50"].set_index(["link", "devices"])["efficiency"]
+    assert rows["NVLink", 8] == pytest.approx(np.median(rates[8] / rates[1] / 8), rel=1e-4)
+
+
+def test_eight_gpus_on_slow_ethernet_are_forecast_as_practitioners_know_it():
+    rows = scaling()
+    rows = rows[(rows["devices"] == 8) & (rows["link"] == SLOW)].set_index("model")
+    assert set(rows["kind"]) == {"predicted"}
+    assert 5 < 8 * rows.loc["ResNet-50", "efficiency"] < 7.5
+    assert rows.loc["BERT-base", "efficiency"] < rows.loc["VGG-16", "efficiency"]
+    assert (rows["low"] < rows["efficiency"]).all() and (rows["efficiency"] < rows["high"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("nvlink2", "NVLink"),
+        ("nvlink-bridge", "NVLink bridges"),
+        ("pcie4-no-p2p", "PCIe without peer-to-peer"),
+        ("100gbit-rdma", "100 Gbit/s RDMA"),
+        ("1600gbit", "1,600 Gbit/s"),
+        ("NVSwitch(DGX A100)", "NVLink"),
+        ("AWS p2.8xlarge Ethernet 10 Gb/s (from instance type)", "Ethernet"),
+        ("InfiniBand via DAPL (Azure RDMA VM; rate not stated)", "InfiniBand"),
+        ("unknown", "not stated"),
+    ],
+)
+def test_links_have_readable_names(name, title):
+    assert link_title(name) == title
+
+
+# --- home ---
+
+
+def test_home_answers_for_real_devices_even_if_a_study_measured_nothing(tmp_path):
+    make.write_study(tmp_path, [make.failed(make.cell(), "lost", [])])
+    context = page_of(tmp_path, "home").context
+    rows = scaling()
+    for model in context["models"]:
+        mine = rows[(rows["model"] == model["name"]) & (rows["devices"] == 8)]
+        nvlink = mine[(mine["link"] == "NVLink") & (mine["kind"] == "published")]
+        assert model["fast"] == 8 * nvlink["efficiency"].median() > 7
+        assert model["publishers"] == len(nvlink)
+    assert context["study"] is None and context["links"] is None
+    assert "No cell of this study has a result yet" in (render(tmp_path) / "index.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_study_is_told_by_its_largest_and_smallest_batch_with_time_to_accuracy(tmp_path):
+    tables = make.write_study(tmp_path, map(make.record, _cells(n=(1, 2), batch=(32, 512))))
+    told = page_of(tmp_path, "home").context["study"]
+    curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
+    assert [point["batch_per_worker"] for point in told["points"]] == [512, 32]
+    for point in told["points"]:
+        assert point["speedup"] == curves.loc[(2, point["batch_per_worker"]), "speedup"]
+    text = Texts((render(tmp_path) / "index.md").read_text()).plain
+    assert f"{told['points'][0]['speedup']:.2g} times as fast as one" in text
+    assert "How soon the nodes reach an accuracy is not known" in text
+
+
+def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded(
+    tmp_path, monkeypatch
+):
+    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
+    make.write_study(tmp_path, map(make.record, [*_cells(n=(1, 2), launches=2), *crowded]))
+    assert page_of(tmp_path, "home").context["study"] is None
+    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()
+
+    make.write_study(tmp_path, map(make.record, _cells(n=(1, 2))))
+    assert page_of(tmp_path, "home").context["study"]
+    monkeypatch.setattr(evidence, "CURRENT_SINCE", pd.Timestamp(make.START) + pd.Timedelta("1D"))
+    assert page_of(tmp_path, "home").context["study"] is None
+
+
+def test_only_points_that_differ_in_nothing_but_the_link_say_what_a_link_does(tmp_path):
+    cells = [
+        make.cell(
+            n=n,
+            repeat=repeat,
+            experiment=f"link_{rate}",
+            cluster={"kind": "emulated", "node": {"cpu": cpu}, "link": {"rate_mbit": rate}},
+        )
+        for n in (1, 2)
+        for repeat in range(3)
+        for cpu, rate in ((0.2, 25), (0.2, 400), (0.4, 800))
+    ]
+    records = [make.record(cell).model_copy(update={"kind": "emulated"}) for cell in cells]
+    make.write_study(tmp_path, records)
+    links = home._links(read_context(CONFIG, tmp_path))
+    assert [point["rate_mbit"] for point in links["ends"]] == [25, 400]
+
+
+def _cells(n, batch=(64,), launches=3):
+    return [
+        make.cell(n=nodes, batch=size, repeat=repeat)
+        for nodes in n
+        for size in batch
+        for repeat in range(launches)
+    ]
+
+
+# --- tested on published curves ---
+
+
+def test_the_errors_are_those_of_the_committed_predictions(study):
+    context = page_of(study, "tested").context
+    rows = pd.read_csv("data/published/curves/predicted_curves.csv")
+    off = np.expm1(rows["ours"].abs())
+    assert context["curves"]["count"] == len(rows) == len(read_published())
+    assert context["curves"]["median"] == pytest.approx(off.median())
+    assert context["curves"]["covered"] == pytest.approx(rows["covered"].mean())
+    cases = forecasts()
+    assert context["cases"]["points"] == len(cases)
+    assert abs(cases["inside"].mean() - context["cases"]["covered"]) < 0.03  # weighted there
+
+
+def test_misses_come_first_and_every_curve_and_case_links_to_its_source(study):
+    context = page_of(study, "tested").context
+    tests = pd.concat([continued(), forecasts()])
+    first = context["misses"].rows[0]
+    assert f"{100 * tests['off'].max():.0f}" in first[-1].striptags()
+    runs = published.read("forecast/predicted_cases").groupby(["case", "given_value"]).ngroups
+    assert len(context["every"].rows) == len(read_published()) + runs
+    assert all('<a href="https://' in row[0] for row in context["every"].rows)
+
+
+def test_predictions_of_publishers_left_out_reach_their_levels(monkeypatch):
+    monkeypatch.syspath_prepend("bench")
+    rows = published.read("curves/predicted_curves")
+    found = importlib.import_module("corpus").levels(rows)
+    assert found["median"].idxmin() == found["mean of log"].idxmin() == "ours"
+    assert found.loc["ours", "median"] <= 6.9
+    assert found.loc["ours", "mean of log"] <= 15.8
+    assert found.loc["ours", "p90"] <= 45
+    assert found["width"].idxmin() == "ours"
+    assert 0.85 <= rows["covered"].mean() <= 0.95
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_page_are_what_their_scripts_make(monkeypatch):
+    monkeypatch.syspath_prepend("bench")
+    corpus, following = map(importlib.import_module, ("corpus", "next_measurement"))
+    made = corpus.predict_all().drop(columns="groups")
+    written = published.read("curves/predicted_curves")
+    pd.testing.assert_frame_equal(made, written, rtol=1e-3, atol=1e-4)
+    followed = following.compare_all(import_curves(PUBLISHED).curves)
+    known = published.read("curves/next_measurements")
+    assert (followed["next_measured"] == known["next_measured"]).mean() > 0.95
+    assert followed["doubling_measured"].tolist() == known["doubling_measured"].tolist()
+
+
+def test_following_next_needs_fewer_measurements_than_doubling_and_misses_no_more(study):
+    found = page_of(study, "tested").context["next"]
+    assert found["next_measured"] < found["doubling_measured"]
+    assert found["next_good"] >= found["doubling_good"]
+
+
+# --- time to accuracy ---
+
+
+def test_published_critical_batches_stand_beside_our_own_with_how_far_off_the_law_was(study):
+    html = (study / "docs/time-to-accuracy.md").read_text()
+    for law in published_laws().values():
+        assert f'<data value="{law.critical_batch:.6g}">' in html
+    judged = published.read("convergence/judged")
+    for row in judged.to_dict("records"):
+        assert f'<data value="{row["median"]:.6g}"' in html
+    worst = judged.loc[judged["median"].idxmax(), "judged"]
+    assert Path(study / "docs/time-to-accuracy.md").is_file() and worst in html
+
+
+def test_the_example_has_the_time_of_published_devices_and_the_examples_of_the_law(study):
+    context = page_of(study, "time_to_accuracy").context
+    first, last = context["example"]["ends"]
+    law = published_laws()["resnet"]
+    cases = published.forecast_cases().query("case == 'dlperf-150' and n_devices == 8")
+    rate = cases["throughput_samples_per_s"].iloc[0]
+    batch = 8 * cases["batch_per_device"].iloc[0]
+    assert first["time"] == pytest.approx(law.examples([batch])[0, 0] / rate)
+    assert first["cost"] == pytest.approx(3 * 8 * first["time"] / 3600)
+    assert last["samples"] == pytest.approx(law.examples([64 * batch])[0, 0])
+    assert context["ends"][0]["critical_batch"] < context["ends"][1]["critical_batch"]
