@@ -11,13 +11,12 @@ from pydantic import TypeAdapter
 from nodewise.core.cell import Cluster, ClusterSettings
 from nodewise.core.units import write_number
 from nodewise.report.context import ReportContext
+from nodewise.report.figures.peers import FILE, read_medians
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import Column, Table, table
 
-FILE = Path("data/bench/peers.json")  # its medians are beside it
 PATH = "peers.html"
-NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
 _LOOPS = {
     "fit": "Keras fit",
@@ -57,7 +56,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
         "figures": study.pick("peers"),
         "added": _ranges(added, [_WAY, _PEER], more=True),
         "all_reduces": _ranges(rows[rows["what"] == "all_reduce"], [_WAY]),
-        "loops": _ranges(loops.assign(way="Our loop"), [_PEER]) if len(loops) else None,
+        "loops": _ranges(loops.replace({"peer": _LOOPS}), [_PEER]) if len(loops) else None,
         "off": write_number(max((work["off"] for work in found["same_work"]), default=0), "share"),
         "cluster": cluster.label,
         "batch": found["batch"],
@@ -71,17 +70,6 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
         ],
     }
     yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context, figures=True)
-
-
-def read_medians(study: ReportContext, file: Path = FILE) -> pd.DataFrame:
-    """Return the medians beside the results of a comparison, with titles of models and ways."""
-    rows = pd.read_csv(file.with_suffix(".csv")).fillna({"peer": ""})
-    titles = {way: NAMES.get(way) or study.strategy_title(way) for way in rows["way"].unique()}
-    return rows.assign(
-        model=rows["model"].map(study.model_title),
-        way=rows["way"].map(titles),
-        peer=rows["peer"].replace(NAMES | _LOOPS),
-    )
 
 
 def _verdict(ratios: "pd.Series[float]") -> dict[str, Any]:

@@ -80,6 +80,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     sources = [_source(curves, name) for name in _TITLES if (known == name).any()]
     judgement = study.overhead["judgement"]
     context = {
+        "tested": study.pick("trials")[:1],
         "judged": _judged_first(judgement),
         "counts": _counts([answer for source in sources for answer in source["all"]]),
         "sources": sources,
