@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from nodewise.core.units import counted
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import figure
@@ -33,7 +32,7 @@ def read_medians(study: ReportContext, file: Path = FILE) -> pd.DataFrame:
     plots="What our strategies add to a step, as a multiple of what another framework adds",
     mark="point",
     x=Axis("ratio", "Added time ÷ that of the other", "log", unit="×"),
-    y=Axis("at", "", "names"),
+    y=Axis("at", "Model, nodes", "names"),
     interval=("low", "high"),
     colour="way",
     facet="peer",
@@ -52,6 +51,6 @@ def peers(study: ReportContext) -> pd.DataFrame:
         return pd.DataFrame()
     rows = read_medians(study)
     rows = rows[(rows["what"] == "added") & (rows["peer"] != "")].sort_values(["model", "nodes"])
-    at = rows["model"] + ", " + rows["nodes"].map(lambda nodes: counted(nodes, "node"))
+    at = rows["model"] + ", " + rows["nodes"].astype(str)
     rows = rows.rename(columns={"median": "ratio"}).assign(at=at)
     return rows[["what", "kind", "at", "way", "peer", "ratio", "low", "high", "rounds"]]

@@ -15,7 +15,6 @@ from nodewise.report.figures import figure
     mark="point",
     x=Axis("observed_s", "Measured step time (s)", "log", unit="s"),
     y=Axis("predicted_s", "Predicted step time (s)", "log", unit="s"),
-    interval=("low_s", "high_s"),
     colour="interval",
     guide="diagonal",
     title=[
@@ -27,7 +26,7 @@ from nodewise.report.figures import figure
     caption="Dashed: predicted as measured.",
     reading=(
         "Each number of nodes of a curve was left out in turn, and the formula was fitted to the "
-        "others. Lines are the 90 % interval of the prediction."
+        "others."
     ),
 )
 def trials(study: ReportContext) -> pd.DataFrame:
@@ -38,10 +37,10 @@ def trials(study: ReportContext) -> pd.DataFrame:
     errors = rows.groupby("source")["error"]
     rows = rows.assign(
         kind="predicted",
-        interval=inside.map({True: "inside its interval", False: "outside"}),
+        interval=inside.map({True: "inside its 90 % interval", False: "outside"}),
         tests=errors.transform("size"),
         median=errors.transform("median"),
     )
-    values = ["predicted_s", "low_s", "high_s", "observed_s", "error", "interval"]
+    values = ["predicted_s", "observed_s", "error", "interval"]
     about = ["model", "strategy", "batch_per_worker", "nodes", "tests", "median"]
     return rows[["source", "kind", *values, *about]]
