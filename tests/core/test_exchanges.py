@@ -88,7 +88,6 @@ def test_no_other_module_decides_by_the_name_of_an_exchange():
 
 def use_exchange(out: Path) -> None:
     """Take an exchange of another package from a record to its page; write what comes out."""
-    from nodewise.report.laws_js import laws_script
     from nodewise.results.record import read_record
     from nodewise.strategies import STRATEGIES
     from rendering import render
@@ -108,7 +107,6 @@ def use_exchange(out: Path) -> None:
             {
                 "record": read_record(last).exchange.name,
                 "table": sorted(set(tables["curves"]["exchange"])),
-                "js": '"one_to_all": (known)' in laws_script(),
             }
         )
     )
@@ -127,7 +125,7 @@ def test_an_exchange_of_another_package(tmp_path):
     done = plugins.run(tmp_path, "-c", USE, study)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found == {"record": "one_to_all", "table": ["none", "one_to_all"], "js": True}
+    assert found == {"record": "one_to_all", "table": ["none", "one_to_all"]}
     predictions = (study / "overhead/predictions.csv").read_text()
     assert "/one_way" in predictions and ",one_to_all," in predictions
     page = html.unescape((study / "docs/strategies/one-way.md").read_text())

@@ -1,56 +1,57 @@
-"""What the page *Your case* provides for its calculator."""
+"""What the page *Your case* offers: links with their judged errors, and real and own presets."""
 
-from types import SimpleNamespace
-
-import numpy as np
 import pandas as pd
 import pytest
 
-from calculator import interval_s, step_s
-from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.laws.all_reduces import RingAllReduce
-from nodewise.predict.points import Points
-from nodewise.report.context import read_context
-from nodewise.report.fitted_curves import Curves
-from nodewise.report.pages.your_case import _preset, presets
-from rendering import CONFIG
-
-FEW = 50  # draws; the page has this many of each curve
+from nodewise.predict.cluster_links import between_nodes, within_node
+from nodewise.report.pages.your_case import BETWEEN, WITHIN, links, own_presets, published_presets
+from nodewise.results import published
 
 
-@pytest.fixture(scope="module")
-def offered(study):
-    """Return each preset of a study with its fit and its curve."""
-    context = read_context(CONFIG, study)
-    curves = {curve.name: curve for curve in context.fits.curves}
-    told = presets(context, Curves(context).labels)
-    return [(one, context.fits.fit_by_curve[one["curve"]], curves[one["curve"]]) for one in told]
+def test_a_link_has_the_error_of_its_kind_or_of_the_nearest_that_was_judged():
+    p90 = published.read("forecast/judged").set_index("link")["p90"]
+    within = links(WITHIN, within_node, {"rate": "pcie"})
+    between = links(BETWEEN, between_nodes, {"rate-tcp": "tcp"})
+    assert within["nvlink3"]["off"] == p90["nvlink3"]
+    assert within["nvlink1"]["off"] == p90["nvlink2"]  # 12 points are too few
+    assert within["rate"]["off"] == p90["pcie3"]
+    assert within["rate"]["link"] == {"pcie": None}
+    assert within["unknown"]["off"] == p90["all"]
+    assert between["10gbit-tcp"] == {
+        "title": "10 Gbit/s Ethernet (TCP)",
+        "link": {"tcp": 1.25e9},
+        "judged": "50 Gbit/s Ethernet (TCP)",
+        "off": p90["50gbit-tcp"],
+        "points": 93,
+    }
+    assert between["400gbit-rdma"]["off"] == p90["100gbit-rdma"]
+    assert between["8x400gbit-rdma"]["off"] == p90["all"]  # several cards: few points
 
 
-def test_the_page_computes_the_step_times_of_the_fit_and_their_intervals(offered):
-    assert len(offered) > 1
-    for preset, fitted, curve in offered:
-        last = preset["batches"][-1]
-        for batch in (*preset["batches"], round(0.8 * last), 3 * last):
-            labels = {"model": curve.name, "link": curve.link}
-            at = Points.of([1, 3, 32], batch, preset["payload"], **labels)
-            low, high = interval_of(fitted.draw(at))
-            step = fitted.evaluate(at)
-            for i, nodes in enumerate((1, 3, 32)):
-                assert step_s(preset, batch, nodes) == pytest.approx(step[i])
-                ends = interval_s(preset, batch, nodes)
-                assert ends == pytest.approx([low[i], high[i]], rel=0.01)
+def test_presets_of_real_devices_say_what_was_published():
+    found = {one["title"]: one for one in published_presets()}
+    case = found["ResNet-50, fp32, batch 64: 8 × V100, NVLink 2, 100 Gbit/s RDMA"]
+    # data/published/curves/scaling_curves.csv, fleetx-resnet50-fp32-b64
+    assert (case["parameters"], case["speed"], case["batch"]) == ("25.6", "353.38", "64")
+    assert (case["inside"], case["within"], case["between"]) == ("8", "nvlink2", "100gbit-rdma")
+    assert case["measured"] == {1: 353.38, 8: 2643.75, 16: 5325.44, 32: 10536.83}
+    several = [one for one in found.values() if "several" in one["group"]]
+    assert len(several) > 25 and len(found) > 100
 
 
-def test_a_few_draws_have_the_interval_of_all_where_the_page_begins():
-    nodes, batch = np.meshgrid([1.0, 2, 3, 4], [32.0, 128])
-    truth = 0.005 + 2e-4 * batch + 0.1 * (nodes > 1) * (1 - 1 / nodes)
-    noise = np.exp(0.03 * np.random.default_rng(1).standard_normal(truth.shape))
-    points = Points.of(nodes.ravel(), batch.ravel(), 5e6, (truth * noise).ravel())
-    fitted = fit(RingAllReduce(), points)
-    rows = pd.DataFrame({"nodes": points.nodes, "batch_per_worker": points.batch})
-    preset = _preset(fitted, SimpleNamespace(name="", link=""), rows.assign(payload_bytes=5e6))
-    assert len(fitted.draws) > FEW == len(preset["draws"]["latency_s"]["counts"])
-    low, high = interval_of(fitted.draw(Points.of([4], 128, 5e6)))
-    assert high[0] > 1.03 * low[0]
-    assert interval_s(preset, 128, 4) == pytest.approx([low[0], high[0]], rel=0.005)
+def test_our_models_are_named_for_what_they_are_in_the_time_of_a_full_core():
+    about = {"curve": "c", "rate_mbit": 100.0, "cpu_share": 0.2, "payload_bytes": 94_220_328.0}
+    rows = [
+        about | {"model": model, "nodes": nodes, "batch_per_worker": 64, "step_time_s": step_s}
+        for model in ("resnet50", "somebodys_own")
+        for nodes, step_s in ((1, 0.5), (2, 1.0))
+    ]
+    (preset,) = own_presets(pd.DataFrame(rows))
+    assert preset["title"] == "ResNet50 at 32×32 pixels, batch 64"
+    assert float(preset["parameters"]) == pytest.approx(23.555082, rel=1e-5)
+    assert preset["measured"] == {1: 128.0, 2: 128.0}
+    assert (preset["speed"], preset["between"], preset["between_gbit"]) == (
+        "128",
+        "rate-tcp",
+        "0.5",
+    )

@@ -22,10 +22,11 @@ from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6
 """Frameworks send gradients in all-reduces of 25 to 128 MB; bandwidths are taken at this size."""
+CARD = 50e9
+"""Bytes per second of the fastest card of the published all-reduces: 400 Gbit/s."""
 
 _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
-_CARD = 50e9  # bytes per second: 400 Gbit/s, the fastest card of the published all-reduces
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -96,7 +97,7 @@ def between_nodes(text: str, option: str = "--between") -> Link:
     """
     rate, transport = _rate(constants()["between"].get(text.lower(), text))
     if rate:
-        cards = "rails" if rate > _CARD else "rdma"
+        cards = "rails" if rate > CARD else "rdma"
         families = {None: ("tcp", cards), "tcp": ("tcp",)}.get(transport, (cards,))
         return dict.fromkeys(families, rate)
     allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
@@ -122,7 +123,11 @@ def _measured(text: str, option: str, allowed: str) -> Link:
             "nccl-tests, rccl-tests or osu_allreduce printed"
         )
     if path.suffix == ".json":
-        return {"calibrated": _calibrated(path, option)}
+        calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
+        rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
+        if rings is None:
+            raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
+        return {"calibrated": float(rings.own_time["bandwidth_bytes_per_s"])}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
@@ -131,15 +136,6 @@ def _measured(text: str, option: str, allowed: str) -> Link:
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
     # what limits a slow link limits training alike
     return {"all_reduces" if rate > _SLOW else "calibrated": rate}
-
-
-def _calibrated(path: Path, option: str) -> float:
-    """Return the bandwidth of the rings of a calibration, in the nodes' own time."""
-    calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
-    rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
-    if rings is None:
-        raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
-    return float(rings.own_time["bandwidth_bytes_per_s"])
 
 
 def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:

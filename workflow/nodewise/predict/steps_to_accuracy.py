@@ -158,9 +158,7 @@ def find_steps(
         noise_scale: the table `noise_scale`.
     """
     known = [KnownSteps(key, BY_NOISE, by_noise(rows)) for key, rows in _by_key(noise_scale)]
-    whole = cells["whole_epochs"] & (cells["status"] == "ok")
-    wanted = cells.loc[whole & updates_exactly(cells), "cell_id"]
-    for key, runs in _by_key(epochs[epochs["cell_id"].isin(wanted)]):
+    for key, runs in _by_key(whole_runs(epochs, cells)):
         try:
             known.append(KnownSteps(key, BY_EPOCHS, fit_steps(runs)))
         except NotEnoughRunsError as error:
@@ -179,16 +177,33 @@ def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccur
     Raises:
         NotEnoughRunsError: fewer than two global batches were seen to reach it.
     """
-    runs = [run.sort_values("epoch") for _, run in epochs.groupby("cell_id")]
     if target is None:
-        target = min((float(run["accuracy"].max()) for run in runs), default=np.nan)
+        most = epochs.groupby("cell_id")["accuracy"].max()
+        target = float(most.min()) if len(most) else np.nan
+    return fit_counted(*runs_to(epochs, target), target)
+
+
+def runs_to(epochs: pd.DataFrame, target: float) -> tuple[Floats, Floats]:
+    """Return the global batches of the runs that were seen to reach a target, and their steps.
+
+    Args:
+        epochs: rows of the table `epochs`, as for `fit_steps`.
+        target: the training accuracy to reach.
+    """
     reached = [
         (run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0], _steps_at(run, target))
-        for run in runs
+        for _, run in epochs.sort_values("epoch").groupby("cell_id")
     ]
     batch, steps = np.array(reached, dtype=np.float64).reshape(-1, 2).T
     seen = np.isfinite(steps)
-    return fit_counted(batch[seen], steps[seen], target)
+    return batch[seen], steps[seen]
+
+
+def whole_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the epochs of synchronous runs of whole epochs, from which laws are fitted."""
+    whole = cells["whole_epochs"] & (cells["status"] == "ok")
+    wanted = cells.loc[whole & updates_exactly(cells), "cell_id"]
+    return epochs[epochs["cell_id"].isin(wanted)]
 
 
 def fit_counted(

@@ -47,7 +47,7 @@ class Figure:
             `kind_label`), and these where they apply: `cell_id`, `repeats` (launches), `flags`
             (cautions), `lacks` (what a point lacks to count as evidence, empty if it counts), and
             `role`: rows that are `fitted` or `predicted` are only lines, all others only points.
-        each: the columns that select the rows of one chart.
+        each: the columns that select the rows of one chart; without any, there is one chart.
         plots: what is plotted, in a few words.
         x: the horizontal axis.
         y: the vertical axis; with `names`, bars and intervals are horizontal.
@@ -57,6 +57,7 @@ class Figure:
         colour: the column whose values have different colours and shapes. With more than six values
             and without a facet, it becomes the facet.
         facet: the column of which each value gets a panel of its own.
+        free: whether each panel has a horizontal axis of its own.
         guide: a dashed line: `diagonal` where both axes are equal, `one` where values are 1.
         title: templates of the title, such as `{nodes} nodes are {speedup} as fast as one`. A name
             is a column of the row that the title tells of, or with `_first` of the row that it is
@@ -82,6 +83,7 @@ class Figure:
     interval_is: str = "90 % interval"
     colour: str = ""
     facet: str = ""
+    free: bool = False
     guide: Literal["", "diagonal", "one"] = ""
     title: Sequence[str] = ()
     told: str = ""

@@ -27,7 +27,6 @@ from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
-from nodewise.report.laws_js import laws_script
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
 from nodewise.report.tables import table_style
@@ -52,7 +51,6 @@ def render_pages(
     files = _downloads(study, results)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
-    files["assets/laws.js"] = laws_script()
     shown: dict[str, Chart] = {}
     environment = _environment(site_dir / "templates", study, shown)
     files |= {

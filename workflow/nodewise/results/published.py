@@ -19,6 +19,8 @@ BYTES_PER_WEIGHT = 4  # float32
 PUBLISHED_STRATEGY = "multi_worker_mirrored"  # the strategy of the table `published`
 TRAINING_EXAMPLES = 60_000  # of both MNIST and Fashion-MNIST
 
+RATE = "throughput_samples_per_s"
+TRAINING = ("model", "precision", "device", "batch_per_device")
 RUNS = {
     "asu": "asu_mirrored_mnist",
     "strategies": "fashion_mlp_strategies",
@@ -31,6 +33,29 @@ RUNS = {
 def forecast_cases() -> pd.DataFrame:
     """Return the published throughputs of one device or node and of many; see the README there."""
     return pd.read_csv(FOLDER / "forecast/cases.csv")
+
+
+def scaling_runs() -> pd.DataFrame:
+    """Return the rows of `forecast_cases`, and of scaling curves over known links in its columns.
+
+    `run` names the measurements that belong together; a case may have several.
+    """
+    cases = forecast_cases()
+    cases = cases.assign(run=(cases["n_devices"] == cases["baseline_devices"]).cumsum())
+    rows = read("curves/scaling_curves").query("quantity == 'throughput'")
+    rows = rows[rows["interconnect_in_node"].str.startswith("NVLink") & (rows["device"] == "V100")]
+    rate = rows["interconnect_between"].str.extract(r"InfiniBand (\d+)Gb/s", expand=False)
+    curves = rows.assign(
+        run=rows["curve"],
+        precision=rows["curve"].str.extract("(fp32|amp)", expand=False),
+        within_kind="nvlink2",  # of V100
+        between_gbit=rate.astype(float),
+        transport="rdma",
+        exchange="nccl",
+        source=rows["source_url"],
+        **{RATE: rows["value"]},
+    )
+    return pd.concat([cases, curves])
 
 
 def read(name: str) -> pd.DataFrame:

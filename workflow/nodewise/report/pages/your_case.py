@@ -1,4 +1,4 @@
-"""Make the page Your case: a calculator with the formulas, and which strategy fits which goal."""
+"""Make the page Your case: a forecast of the visitor's own training, and which strategy fits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,117 +6,184 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.cluster_links import between_nodes
-from nodewise.predict.fit import Fit
-from nodewise.predict.fit_queries import full_fit, with_trials
-from nodewise.predict.law import LAWS
-from nodewise.predict.parts_law import PartsLaw, baselines
-from nodewise.predict.points import Floats, Points
+from nodewise.models.registry import registry, title_of
+from nodewise.predict import cluster_links
+from nodewise.predict.answers import Job
+from nodewise.predict.cluster_links import Link, between_nodes, within_name, within_node
+from nodewise.predict.forecast import Given, cluster_of, devices_of, forecast, training_of
+from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves
+from nodewise.report.html import slug
 from nodewise.report.page import Page
 from nodewise.report.pages import _choosing, page
-from nodewise.report.tables import BATCH, KIND, NODES, Column, table
-from nodewise.results.curves import Curve
+from nodewise.report.tables import Column, table
+from nodewise.results import published
 
-LINKS = {"1gbit-tcp": 50e-6, "10gbit-tcp": 30e-6, "25gbit-tcp": 20e-6, "100gbit-rdma": 2e-6}
-"""Links that the calculator offers, by name, and their usual latency in seconds."""
-_EFFICIENT = 0.8
-_DRAWS = 50  # draws of each curve; more would make the page too large
-_MOST = 999  # draws are written with three digits
-_STILL = 4  # curves in the table below the calculator
-_SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
+WITHIN = [*(f"nvlink{i}" for i in range(1, 6)), "nvlink-bridge"]
+WITHIN += ["pcie3", "pcie4", "pcie5", "pcie3-no-p2p", "pcie4-no-p2p", "unknown"]
+"""The links within a machine that the page offers, as `nodewise forecast` names them."""
+BETWEEN = [f"{rate}gbit-tcp" for rate in (1, 10, 25, 50, 100)]
+BETWEEN += [f"{rate}gbit-rdma" for rate in (25, 40, 100, 200, 400, "8x400")] + ["unknown"]
+"""The same between machines."""
+_TITLES = {"nvlink": "NVLink ", " -": " ", "pcie": "PCIe ", "8x": "8 × ", "gbit": " Gbit/s"}
+_TITLES |= {"-tcp": " Ethernet (TCP)", "-rdma": " RDMA", "-no-p2p": " without peer-to-peer"}
+_TITLES |= {"unknown": "not known", "rate": "another rate"}
+_SMALLER = {"resnet50": " at 32×32 pixels", "bert_base": ", last layer and head only"}
+FIRST = "ResNet-50, fp32, batch 64: 8 × V100"
+JOB: dict[str, Any] = {"machines": [1, 2, 4, 8], "examples": 1_281_167, "price": 3}
+"""The job of the first case: an epoch of ImageNet."""
+_FEW = 30  # published points of a kind of link that say too little about nine in ten
 _COLUMNS = [
-    Column("curve", "Curve", wide=True),
-    BATCH,
-    NODES,
-    Column("fitted_s", "Step time", "s", kind_from="label", low="low_s", high="high_s"),
-    KIND,
+    Column("nodes", "Devices"),
+    Column("step_s", "Step", "s", "predicted"),
+    Column("speedup", "Speed-up", "×", "predicted", low="low", high="high"),
+    Column("efficiency", "Efficiency", "share", "predicted"),
+    Column("time", "Time", "s", "predicted"),
+    Column("cost", "Cost", "mean", "predicted"),
 ]
 
 
 @page("your_case")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page; without any fit, it begins with made-up values and says so."""
-    labels = Curves(study).labels
-    offered = presets(study, labels)
-    rows = full_fit(with_trials(study.overhead))
-    rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
-    rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
-    kinds = rows["beyond"].map({True: "predicted", False: "fitted"})
-    context = {
-        "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
-        "presets": offered,
-        "links": [
-            (name, f"{8e-6 * max(between_nodes(name).values()):.4g}", f"{1e3 * latency_s:.4g}")
-            for name, latency_s in LINKS.items()
-        ],
-        "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
-        "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
+    """Yield the page. Without JavaScript it shows the answer for its first case."""
+    presets = [*published_presets(), *own_presets(study.tables["curve_points"])]
+    presets.sort(key=lambda one: one["title"].lower())
+    known = cluster_links.constants()
+    judged = published.read("convergence/judged").set_index("judged")["p90"]
+    runs = reference_runs().groupby("benchmark")
+    titles = runs["model"].first()[runs["known"].all()]  # of laws whose level is known
+    data = {
+        "presets": {slug(one["title"]): one for one in presets},
+        "within": links(WITHIN, within_node, {"rate": "pcie"}),
+        "between": links(BETWEEN, between_nodes, {"rate-tcp": "tcp", "rate-rdma": "rdma"}),
+        "laws": {
+            name: {"title": titles[name], "steps": law.minimum_steps}
+            | {"examples": law.minimum_examples}
+            for name, law in published_laws().items()
+            if name in titles
+        },
+        "law_off": float(judged["larger submissions"]),
+        "tcp_share": known["tcp_share"],
+        "bucket_bytes": known["bucket_bytes"],
+        "checked": known["checked_devices"],
+        "card": cluster_links.CARD,
+        "clusters": {name: mean for name, (mean, _) in known["clusters"].items()},
     }
-    yield Page(_choosing.PAGE, "your_case.md.j2", "Your case", context | _choosing.context(study))
+    groups = sorted({one["group"] for one in presets}, reverse=True)
+    context = {"known": data, "job": JOB, "groups": groups} | _choosing.context(study)
+    yield Page("your-case.html", "your_case.md.j2", "Your case", context | _first_answer(data))
 
 
-def presets(study: ReportContext, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return one preset of the calculator per curve, as values that JSON can represent.
+def links(
+    names: list[str], link_of: Callable[[str], Link], typed: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return the links that the page offers, by name: `title`, `link`, `judged`, `off`, `points`.
 
-    Curves with the most nodes and batches come first. Only laws that split a step into parts have
-    presets. In a preset, `curve` is the key of the curve, which is part of the page's URL, and
-    `title` its label. `values` are the coefficients of the curve and of its link, and `draws` as
-    `_draws` returns them.
+    `link` are rates by family of links. The rate of `typed` families, by name, is None. Nine in ten
+    forecasts over links of the kind `judged` were off by a factor of at most 1 + `off`. A kind with
+    few points has that of the kind with the most points of its family.
     """
-    observed = study.overhead["predictions"].dropna(subset="observed_s")
-    of_curve = {str(curve): rows for curve, rows in observed.groupby("curve")}
-    fits = {curve.name: (study.fits.fit_by_curve[curve.name], curve) for curve in study.fits.curves}
-    found: list[dict[str, Any]] = [
-        {"title": labels[name], **_preset(*fits[name], rows)}
-        for name, rows in of_curve.items()
-        if name in fits and isinstance(fits[name][0].law, PartsLaw)
-    ]
-    return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
+    rows = published.read("forecast/judged").set_index("link").query("points >= @_FEW")
+    all_links = {name: {**link_of(name)} for name in names}
+    found = {}
+    for name, link in (all_links | {name: {of: None} for name, of in typed.items()}).items():
+        alike = [one for one in all_links if one in rows.index and [*all_links[one]] == [*link]]
+        judged = max(alike, key=lambda one: (one == name, rows["points"][one]), default="all")
+        found[name] = {
+            "title": _title(name),
+            "link": link,
+            "judged": _title(judged),
+            "off": float(rows["p90"][judged]),
+            "points": int(rows["points"][judged]),
+        }
+    return found
 
 
-def _preset(fitted: Fit, curve: Curve, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the preset of a curve; `rows` are its observed rows of the table `predictions`."""
-    batches = sorted(int(batch) for batch in rows["batch_per_worker"].unique())
-    nodes = sorted(int(n) for n in rows["nodes"].unique())
-    payload = float(rows["payload_bytes"].median())
-    at = [nodes[-1]], batches[len(batches) // 2], payload
-    begin = Points.of(*at, model=curve.name, link=curve.link)
-    return {
-        "curve": curve.name,
-        "law": fitted.law.name,
-        "settings": vars(fitted.law),
-        "values": _coefficients(fitted, curve, lambda i: float(fitted.values[i])),
-        "draws": _draws(fitted, curve, begin),
-        "payload": payload,
-        "batches": batches,
-        "nodes": nodes,
+def _title(link: str) -> str:
+    """Return the name of a link in words."""
+    for name, words in _TITLES.items():
+        link = link.replace(name, words)
+    return link
+
+
+def published_presets() -> Iterator[dict[str, Any]]:
+    """Yield presets of published measurements on one device and more that state all links.
+
+    Of several batches, the largest one is taken.
+    """
+    rows = published.scaling_runs().sort_values("batch_per_device", ascending=False)
+    rows = rows[rows["exchange"].isin(cluster_links.constants()["all_reduces"])]
+    rows = rows.dropna(subset=["parameters", "batch_per_device", "precision", "within_kind"])
+    known = set()
+    for _, points in rows.groupby("run", sort=False):
+        first, rates = points.iloc[0], points.set_index("n_devices")[published.RATE]
+        model, precision, device, batch = (first[name] for name in published.TRAINING)
+        inside, gbit = int(first["devices_per_node"]), first["between_gbit"]
+        within = within_name(first["within_kind"]) if inside > 1 else "unknown"
+        between = f"{gbit:g}gbit-{first['transport']}" if gbit > 0 else "unknown"
+        about = (model, precision, device, inside, within, between)
+        whole = {1} < {*rates.index} and within in WITHIN and between in BETWEEN
+        if whole and about not in known:
+            known.add(about)
+            ways = ", ".join(_title(one) for one in (within, between) if one != "unknown")
+            yield {
+                "group": f"Published, {'several machines' if gbit > 0 else 'one machine'}",
+                "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, {ways}",
+                "within": within,
+                "between": between,
+                "gradients": "4" if "32" in precision else "2 4",
+                "source": first["source"],
+            } | _fields(first["parameters"], rates, batch, inside=inside)
+
+
+def own_presets(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a preset of each of our models on emulated nodes, in the time of a full core.
+
+    It is of the curve with the most nodes, at its largest batch.
+
+    Args:
+        points: the table `curve_points`.
+    """
+    points = points[points["rate_mbit"].notna() & points["model"].isin([*registry()])]
+    for _, rows in points.sort_values(["nodes", "batch_per_worker"]).groupby("model"):
+        last, model = rows.iloc[-1], str(rows["model"].iloc[-1])
+        alike = rows[["curve", "batch_per_worker"]] == last[["curve", "batch_per_worker"]]
+        line = rows[alike.all(axis=1)].set_index("nodes")
+        rates = line.index * line["batch_per_worker"] / line["step_time_s"]
+        if 1 in rates.index:
+            batch, gbit = last["batch_per_worker"], last["rate_mbit"] / last["cpu_share"] / 1e3
+            yield {
+                "group": "Ours, on emulated nodes (times of a full core)",
+                "title": f"{title_of(model)}{_SMALLER.get(model, '')}, batch {batch:g}",
+                "between": "rate-tcp",
+            } | _fields(last["payload_bytes"] / 4, rates, batch, inside=1, between_gbit=gbit)
+
+
+def _fields(
+    parameters: float, rates: "pd.Series[float]", batch: float, **numbers: float
+) -> dict[str, Any]:
+    """Return numbers as a form shows them, without exponents, and the measured rates."""
+    numbers |= {"parameters": parameters / 1e6, "speed": rates[1], "batch": batch}
+    written = {
+        name: np.format_float_positional(one, precision=6, fractional=False, trim="-")
+        for name, one in numbers.items()
     }
+    return written | {"measured": rates.to_dict()}
 
 
-def _coefficients(fitted: Fit, curve: Curve, of: Callable[[int], Any]) -> dict[str, Any]:
-    """Return what `of` returns for each coefficient of a curve and its link, by name.
-
-    `of` takes the index of a coefficient in the fit.
-    """
-    labels = (curve.name, curve.link)
-    return {name: of(i) for i, (name, label) in enumerate(fitted.coefficients) if label in labels}
-
-
-def _draws(fitted: Fit, curve: Curve, begin: Points) -> dict[str, Any]:
-    """Return up to `_DRAWS` of the equally likely draws of a curve's coefficients, by name.
-
-    All draws are sorted by their step time at the calculator's first setting and then picked at
-    even distances, so that the interval there is that of all draws.
-    """
-    order = np.argsort(fitted.draw(begin)[:, 0])
-    evenly = np.linspace(0, len(order) - 1, min(_DRAWS, len(order)))
-    chosen = order[evenly.round().astype(int)]
-    return _coefficients(fitted, curve, lambda i: _counts(fitted.draws[chosen, i]))
-
-
-def _counts(values: Floats) -> dict[str, Any]:
-    """Return values with few digits, as whole multiples (`counts`) of a `unit`."""
-    unit = float(f"{np.abs(values).max() / _MOST:.4g}") or 1.0
-    return {"unit": unit, "counts": np.round(values / unit).astype(int).tolist()}
+def _first_answer(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer for the first case: its best row and the table."""
+    case = next(one for one in data["presets"].values() if one["title"].startswith(FIRST))
+    inside, batch = int(case["inside"]), float(case["batch"])
+    given = Given({1: float(case["speed"])}, batch, 1e6 * float(case["parameters"]))
+    cluster = cluster_of(inside, case["within"], case["between"])
+    devices = devices_of(JOB["machines"], inside)
+    job = Job(examples=JOB["examples"], price=JOB["price"])
+    answers = forecast(cluster, training_of(given), given, devices, job)
+    rows = answers.table
+    between, within = (1 + data[one][case[one]]["off"] for one in ("between", "within"))
+    off = np.where(rows["nodes"] > inside, between, within)
+    rows["low"] = (rows["speedup"] / off).where(rows["nodes"] > 1)
+    rows["high"] = (rows["speedup"] * off).clip(upper=rows["nodes"])
+    best = rows[rows["nodes"] == answers.best("knee").nodes].iloc[0]
+    return {"first": case, "best": best, "rows": table(rows, _COLUMNS)}

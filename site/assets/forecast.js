@@ -1,0 +1,62 @@
+/* The formula of `nodewise forecast` (workflow/nodewise/predict/cluster_steps.py) with the mean of
+ * each constant. Seconds, bytes, examples. A test compares it with Python.
+ */
+"use strict";
+(() => {
+  /** Return the geometric mean of values. */
+  const mean = (values) =>
+    Math.exp(values.reduce((sum, one) => sum + Math.log(one), 0) / values.length);
+
+  /** Return what a link achieves between two partners, and its limit, in bytes per second. */
+  function rates(known, link) {
+    const ways = Object.entries(link).map(([family, nominal]) =>
+      family === "tcp"
+        ? [Math.exp(known.clusters.tcp) * 1e9, known.tcp_share * nominal]
+        : [Math.exp(known.clusters[family]) * nominal, nominal],
+    );
+    return [0, 1].map((at) => mean(ways.map((way) => way[at])));
+  }
+
+  /** Return how much slower computing is on a number of devices, and the seconds of sending. */
+  function slowerAndSend(known, cluster, training, devices) {
+    const { clusters } = known;
+    const payload = training.parameters * (training.traffic ?? 1) * mean(training.bytes);
+    const levels = [
+      ["within", "devices_differ", Math.min(devices, cluster.inside)],
+      ["between", "nodes_differ", Math.ceil(devices / cluster.inside)],
+    ];
+    let [slower, send] = [1, 0];
+    for (const [level, differ, count] of levels) {
+      slower += Math.exp(clusters[differ]) * Math.log2(count);
+      if (count > 1) {
+        const [achieved, limit] = rates(known, cluster[level]);
+        const rate = Math.min(achieved / (count / 2) ** clusters[`contention_${level}`], limit);
+        send += (2 * (1 - 1 / count) * payload) / rate;
+        send += Math.ceil(payload / known.bucket_bytes) * Math.exp(clusters[`latency_${level}`]);
+      }
+    }
+    return [slower, send];
+  }
+
+  const share = (logit) => 1 / (1 + Math.exp(-logit));
+
+  /** Return the seconds of a step on a number of devices.
+   *
+   * @param known the constants: `tcp_share`, `bucket_bytes`, and the means of `clusters`
+   * @param cluster `inside`: devices in a machine; `within` and `between`: nominal rates by family
+   * @param training `parameters`, `bytes` of a gradient's number (equally likely ones), `traffic`
+   *   against a ring, and `hidden`, the share of sending behind computing, where it is known
+   * @param step_s the measured step on one device
+   * @param devices how many
+   * @param batch examples of a device against those of the measured step
+   */
+  function stepSeconds(known, cluster, training, step_s, devices, batch = 1) {
+    const fixed = share(known.clusters.batch_fixed);
+    const hidden = training.hidden ?? share(known.clusters.hidden);
+    const [slower, send] = slowerAndSend(known, cluster, training, devices);
+    const slow = slower * step_s * (fixed + (1 - fixed) * batch);
+    return slow + send - hidden * Math.min(slow, send);
+  }
+
+  window.nodewiseForecast = { stepSeconds };
+})();
