@@ -52,7 +52,7 @@ def published_study(study) -> ReportContext:
     config = read_config(PUBLISHED)
     tables = build_tables(
         config.record_files(Path("nowhere")),
-        published.ntua(),
+        published.points(),
         watts_per_core=config.watts_per_core,
         published_runs=published.runs(),
     )
