@@ -408,7 +408,7 @@ class _Look:
             whole = ends[0] | {f"{self.along}2": ends[1][self.along] | {}} | {"y": places["y"]}
             del whole[f"{self.along}2"]["type"]
             layers.append({"mark": {"type": "rule", "opacity": 0.5}, "encoding": whole})
-        if figure.interval:
+        if figure.interval and self._points_have(figure.interval[0]):
             layers.append(
                 {
                     "mark": {"type": "rule", "strokeWidth": 2},
@@ -427,6 +427,12 @@ class _Look:
             }
         )
         return layers
+
+    def _points_have(self, column: str) -> bool:
+        """Return whether any point has a value: Vega warns of layers without data."""
+        data = self.data
+        points = data[~data["role"].isin(_LINES)] if self.roles else data
+        return bool(points[column].notna().any())
 
     def bars(self) -> list[Spec]:
         """Return stacked bars, their intervals, and “!” beyond the end of flagged ones."""
