@@ -12,7 +12,7 @@ from markupsafe import Markup
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Job
 from nodewise.report.addresses import strategy_page
-from nodewise.report.charts import Chart, part_charts
+from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -147,7 +147,7 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
     curves = _curves(study, cells)
     split = comparisons.split(curves)
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
-    figures, more = part_charts(_figures(study, cells))
+    figures = _figures(study, cells)
     return {
         "name": name,
         "cells": len(cells),
@@ -157,8 +157,8 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
             (option, str(field.default).lower())  # as a configuration has it
             for option, field in STRATEGIES[name].options.model_fields.items()
         ],
-        "figures": figures,
-        "more": more,
+        "figures": figures[:3],
+        "more": figures[3:],
         "split": _table(study, split, _SPLIT) if len(split) else None,
         "bytes": _table(study, several, _bytes_columns(several)) if len(several) else None,
         "bytes_known": bool(several["formula_bytes"].notna().any()),
