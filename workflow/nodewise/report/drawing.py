@@ -148,10 +148,15 @@ class _Layers:
             ends = {"x": _number(self.figure.x.field) | {"aggregate": "min"}}
             ends["x2"] = {"field": self.figure.x.field, "aggregate": "max"}
             layers += self._layer({"type": "rule", "opacity": 0.5}, [], ends)
-        layers += self._interval({"type": "rule", "strokeWidth": 2}, of_points, coloured)
+        if self._points_have_intervals():  # Vega warns of axes of layers without data
+            layers += self._interval({"type": "rule", "strokeWidth": 2}, of_points, coloured)
         point = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1}
         look = self._coloured("color", "fill", "shape") | self._filled()
         return [*layers, *self._layer(point, of_points, look | told)]
+
+    def _points_have_intervals(self) -> bool:
+        points = self.data[~self.data["role"].isin(_ROLES)] if self.roles else self.data
+        return any(points[end].notna().any() for end in self.figure.interval or ())
 
     def bars(self) -> list[Spec]:
         """Return stacked bars, their intervals, and “!” beyond the end of flagged ones."""
