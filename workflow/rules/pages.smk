@@ -40,16 +40,14 @@ rule build_site:
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,
-        claims="data/published/claims.yaml",
-        foreseen="data/published/ntua_figure28.csv",
-        published=sorted(str(path) for path in Path("data/published").glob("*/*.csv")),
+        published=sorted(str(path) for path in Path("data/published").glob("*/*.*")),
         peers=sorted(str(path) for path in Path("data/bench").glob("peers.*")),
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=[
             *(f"models/{model}.py" for model in registry()),
             "data/datasets.yaml",
         ],
-        mkdocs="mkdocs.yml",
+        mkdocs=["mkdocs.yml", "CITATION.cff"],
         # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=layers("report", "report"),
