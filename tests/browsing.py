@@ -10,6 +10,7 @@ EVERY_SITE = pytest.mark.parametrize(
 )
 """Run a test also on the site of the committed records; see `conftest.site`."""
 
+REPOSITORY = "https://example.org/nodewise"
 CURVE = "curves/fashion-cnn/multi-worker-mirrored.html"
 ODD_CURVE = "curves/script-alert-1-script-y-z/multi-worker-mirrored.html"
 ODD_MODEL = "<script>alert(1)</script> `y` *z*"

@@ -1,9 +1,26 @@
+"use strict";
+/* The index of the search is loaded when the search is opened, not with the page. */
+(() => {
+  const { open, send } = XMLHttpRequest.prototype;
+  const addresses = new WeakMap();
+  XMLHttpRequest.prototype.open = function (method, url, ...others) {
+    addresses.set(this, String(url));
+    return open.call(this, method, url, ...others);
+  };
+  XMLHttpRequest.prototype.send = function (body) {
+    if (!addresses.get(this)?.endsWith("search_index.json")) {
+      return send.call(this, body);
+    }
+    const field = document.querySelector("[data-md-component=search]");
+    field.addEventListener("focusin", () => send.call(this, body), { once: true });
+  };
+})();
+
 /* Web workers for pages opened from a folder, where browsers refuse to start one.
  *
  * The worker's script runs in an empty, hidden frame instead. What it posts reaches the page, what
  * the page posts reaches it: as much of the interface of Worker as the search of the theme uses.
  */
-"use strict";
 if (location.protocol === "file:") {
   window.IFrameWorker = class extends EventTarget {
     constructor(url) {

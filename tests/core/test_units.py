@@ -57,8 +57,10 @@ def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (42.4, "42 s"),
-        (59.6, "1 min"),
+        (None, "–"),
+        (0.0424, "42.4 ms"),
+        (59.6, "59.6 s"),
+        (457.2, "7.62 min"),
         (3571, "1 h 0 min"),
         (3700, "1 h 2 min"),
         (2e5, "2 days 7 h"),

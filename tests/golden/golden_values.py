@@ -20,6 +20,7 @@ import pandas as pd
 from nodewise.data.sharding import shard
 from nodewise.data.synthetic import draw
 from nodewise.predict import study
+from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results import published
 from nodewise.results.calibration import read_calibrations
@@ -66,7 +67,7 @@ def fits() -> dict[str, pd.DataFrame]:
     points = tables["curve_points"]
     known = read_calibrations(config.beside_records("calibration.json"))
     steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
-    fitted = study.fit_study(points, known, steps=steps)
+    fitted = study.fitted_tables(fit_curves(points, known), steps)
     judged = study.judge_study(points, known)
     return {name: table for name, table in (fitted | judged).items() if name in FITS}
 

@@ -426,7 +426,6 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     for wrong in (
         ("--deadline", "soon"),
         ("--deadline", "0s"),
-        ("--efficiency", 2),
         ("--samples-to-target", "64:1e5"),
     ):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from test_study import fit_all, launches, tables
 
+from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy
-from nodewise.predict.study import NODES, fit_study
+from nodewise.predict.study import NODES, fitted_tables
 from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.published import ntua
 
@@ -60,14 +61,14 @@ def test_one_number_of_nodes_answers_nothing():
 
 
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
-    points = measured_points(*tables(launches()))
+    fitted = fit_curves(measured_points(*tables(launches())), draws=10)
     law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
     steps = [KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", law)]
-    rows = fit_study(points, steps=steps, draws=10)["optima"]
+    rows = fitted_tables(fitted, steps)["optima"]
     known = rows[rows["job"] == "run"]
     assert set(known["batch_per_worker"]) == {32, 128}
     other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
-    rows = fit_study(points, steps=other, draws=10)["optima"]
+    rows = fitted_tables(fitted, other)["optima"]
     assert "run" not in set(rows["job"])
 
 
@@ -76,7 +77,7 @@ def test_time_to_an_accuracy_is_asked_where_steps_are_known():
 
 def test_savings_are_the_mean_over_models_each_at_its_best_batch():
     table = ntua()
-    rows = fit_study(published_points(table), draws=40)["savings"]
+    rows = fitted_tables(fit_curves(published_points(table), draws=40))["savings"]
     mean = rows[rows["model"] == ""].set_index("nodes")
     assert mean.index.tolist() == list(range(1, 11))
     times = table.set_index(["model", "batch_per_worker", "nodes"])["step_time_s"].unstack()

@@ -202,8 +202,6 @@ def test_the_sentence_tells_gain_and_price_in_few_words():
         ("deadline", {"deadline_s": 60.0}, None),
         ("budget", {"budget": 1.2}, 4),
         ("budget", {"budget": 0.5}, None),
-        ("efficiency", {}, 8),
-        ("efficiency", {"least_efficiency": 0.9}, 2),
     ],
 )
 def test_each_objective_picks_its_row(objective, job, best):

@@ -6,8 +6,9 @@ compared with the reported number.
 
 import pytest
 
+from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.judge import LARGEST, OWN
-from nodewise.predict.study import ALL_POINTS, fit_study, judge_study
+from nodewise.predict.study import ALL_POINTS, fitted_tables, judge_study
 from nodewise.results.curve_points import published_points
 from nodewise.results.published import ntua
 
@@ -17,7 +18,7 @@ CURVE = ["model", "batch_per_worker"]
 @pytest.fixture(scope="module")
 def results():
     points = published_points(ntua())
-    return fit_study(points, draws=100) | judge_study(points, draws=100)
+    return fitted_tables(fit_curves(points, draws=100)) | judge_study(points, draws=100)
 
 
 def reported(results, scenario, law=OWN):

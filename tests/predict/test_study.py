@@ -1,4 +1,4 @@
-"""fit_study turns the tables of a study into fits, predictions and a judgement."""
+"""Tables of a study become fits, predictions and a judgement."""
 
 import itertools
 import json
@@ -23,7 +23,6 @@ from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
     OVERSUBSCRIBED,
-    fit_study,
     fitted_tables,
     judge_study,
     read_overhead,
@@ -141,7 +140,7 @@ def points_of(curves, cells, published=NO_PUBLISHED):
 
 def fit_and_judge(*tables, **options):
     points = points_of(*tables)
-    return fit_study(points, **options) | judge_study(points, **options)
+    return fitted_tables(fit_curves(points, **options)) | judge_study(points, **options)
 
 
 def coefficient(found, name, **at):
@@ -442,7 +441,7 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
     rows = [f'a,{n},64,{1 + 0.1 * n},amdahl,1e6,"0.2 core, 100 Mbit/s"' for n in (1, 2, 3)]
     (tmp_path / "curves.csv").write_text(header + "\n".join(rows))
     points = imported_points(import_curves(tmp_path / "curves.csv").curves)
-    found = fit_study(points, draws=20) | judge_study(points, draws=20)
+    found = fitted_tables(fit_curves(points, draws=20)) | judge_study(points, draws=20)
     predictions = found["predictions"]
     assert set(predictions["law"]) == {"amdahl"} and predictions["compute_s"].isna().all()
     assert predictions["error"].max() < 0.01

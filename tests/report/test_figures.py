@@ -15,8 +15,9 @@ import make_calibration
 import make_records as make
 from nodewise.core.schema import json_text
 from nodewise.report import evidence, theme
-from nodewise.report.charts import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE, Chart
+from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext, read_context
+from nodewise.report.drawing import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE
 from nodewise.report.figure import Axis, Figure
 from nodewise.report.figures import FIGURES
 from nodewise.results import published
@@ -110,7 +111,7 @@ def test_the_files_of_a_chart_are_valid_whole_and_have_its_rows_and_its_kinds(dr
         alt.Chart.from_dict(spec, validate=True)
         svg = files[f"{chart.name}.svg"]
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>") and svg.count("<path") > 4
-        assert (chart.width, chart.height) > (600, 100)
+        assert chart.size > (600, 100)
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
 
@@ -265,7 +266,7 @@ def lines_of(chart):
     rows = pd.DataFrame(chart.spec["data"]["values"])
     for layer in layers_of(chart):
         encoding = layer["encoding"]
-        if layer["mark"] == "bar" or layer["mark"]["type"] != "line" or "data" in layer:
+        if layer["mark"]["type"] != "line" or "data" in layer:
             continue
         looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
         looks += encoding.get("detail", [])
@@ -369,11 +370,7 @@ def test_no_chart_relies_on_colour_alone(every):
     for chart in every:
         for layer in layers_of(chart):
             encoding = layer["encoding"]
-            if (
-                layer["mark"] != "bar"
-                and layer["mark"]["type"] == "point"
-                and "field" in encoding["color"]
-            ):
+            if layer["mark"]["type"] == "point" and "field" in encoding["color"]:
                 assert encoding["shape"]["field"] == encoding["color"]["field"]
                 shapes = encoding["shape"]["scale"]["range"][:MOST_LINES]
                 assert len(set(shapes)) == len(shapes)

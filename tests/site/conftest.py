@@ -16,7 +16,7 @@ import make_architectures
 import make_calibration
 import make_records as make
 import projects
-from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
+from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, REPOSITORY, wait_for_charts
 from nodewise.core.schema import json_text
 from nodewise.report.site import build_site
 from nodewise.results.table_files import write_tables
@@ -64,7 +64,9 @@ def build(folder: Path) -> None:
     calibration.write_text(json_text(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
     render(folder, calibration_paths=[calibration], models_dir=models)
-    build_site(folder / "docs", folder / "site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPO_URL", REPOSITORY)
+        build_site(folder / "docs", folder / "site")
 
 
 @pytest.fixture(scope="session")

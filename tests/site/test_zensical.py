@@ -13,11 +13,14 @@ LEFT_OUT = {"404.html"}  # MkDocs and Zensical each have their own page for this
 
 def told(page):
     """Return what visitors would miss on a page: its heading, navigation, scripts and charts."""
-    heading = re.search(r"<h1[^>]*>(.*?)<a class=\"headerlink\"", page, re.DOTALL)
+    title = re.search(r"<title>(.*?)</title>", page)
+    heading = re.search(r"<h1[^>]*>(.*?)(?:<a class=\"headerlink\"|</h1>)", page, re.DOTALL)
     return {
+        "title": title and title[1],
         "heading": heading and heading[1],
         "tabs": len(re.findall(r'<li class="md-tabs__item[ "]', page)),
         "here": page.count("md-tabs__item--active"),
+        "section": re.findall(r'aria-current="true">(.*?)<', page),
         "scripts": re.findall(r'<script src="[^"]*assets/(\w+\.js)"', page),
         "charts": re.findall(r'class="nw-figure"[^>]*data-name="([^"]+)"', page),
         "footer": page.count('class="nw-footer"'),

@@ -49,7 +49,7 @@ rule build_site:
             *(f"models/{model}.py" for model in registry()),
             "data/datasets.yaml",
         ],
-        mkdocs="mkdocs.yml",
+        mkdocs=["mkdocs.yml", "CITATION.cff"],
         # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=layers("report", "report"),

@@ -33,7 +33,6 @@ from nodewise.cli.options import (
 from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
-    from nodewise.predict.answers import Answers
     from nodewise.predict.forecast import Given
 
 app = typer.Typer()
@@ -105,23 +104,27 @@ def forecast_nodes(
     """
     from dataclasses import replace
 
-    from nodewise.cli.predict_tables import answers_rows, best_machines, machines_rows, value_rows
+    from nodewise.cli import predict_tables
     from nodewise.predict import forecast
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
     from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_batches, parse_nodes
+    from nodewise.predict.published_efficiency import standing
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
         only_options(context, "cases", "as_json")
         rows = list(forecast_cases(read_cases(cases)))
-        print_json(rows) if as_json else print_table(value_rows(rows, "case"))
+        print_json(rows) if as_json else print_table(predict_tables.value_rows(rows, "case"))
         return
     counts = parse_nodes(nodes)
-    hidden = None if strategy is None else hidden_share(strategy)
     known = _given(step_time, throughput, given, model, given_devices, batch)
     training = forecast.training_of(
-        known, parameters=parameters, payload=payload, precision=precision, hidden=hidden
+        known,
+        parameters=parameters,
+        payload=payload,
+        precision=precision,
+        hidden=None if strategy is None else hidden_share(strategy),
     )
     job = job_of(
         examples or MANY_EXAMPLES,
@@ -141,8 +144,8 @@ def forecast_nodes(
         if as_json:
             print_json(rows)
         else:
-            typer.echo(best_machines(rows, job))
-            print_table(machines_rows(rows, job))
+            typer.echo(predict_tables.best_machines(rows, job))
+            print_table(predict_tables.machines_rows(rows, job))
     else:
         if device:
             raise UserError("--device: has no effect without --machines")
@@ -152,33 +155,21 @@ def forecast_nodes(
             devices_per_node, within, between, link=link, known_per_node=known.devices_per_node
         )
         per_node = cluster.devices_per_node
-        devices = forecast.devices_of(counts, per_node)
         job = replace(job, node="node" if per_node == 1 else "device")
+        devices = forecast.devices_of(counts, per_node)
         answers = forecast.forecast(cluster, training, known, devices, job, **asked)
         if as_json:
             print_json(forecast.forecast_rows(answers, per_node))
         else:
             typer.echo(answers.sentence())
-            print_table(answers_rows(answers, marks=True))
-            _print_standing(answers, per_node, within, between)
+            print_table(predict_tables.answers_rows(answers, marks=True))
+            most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
+            if found := standing(most, within=within, between=between, across=most > per_node):
+                typer.echo(found.sentence(share, most, job.node))
+                print_table(predict_tables.published_rows(found))
             print_target(job, converges_like)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
-
-
-def _print_standing(
-    answers: "Answers", per_node: int, within: str | None, between: str | None
-) -> None:
-    """Say where the forecast of the most devices stands among published trainings."""
-    from nodewise.cli.predict_tables import published_rows
-    from nodewise.predict.published_efficiency import standing
-
-    row = answers.table.iloc[-1]
-    most = int(row["nodes"])
-    found = standing(most, within=within, between=between, across=most > per_node)
-    if found is not None:
-        typer.echo(found.sentence(float(row["efficiency"]), most, answers.job.node))
-        print_table(published_rows(found))
 
 
 def _given(  # noqa: PLR0917 (the options of the command)

@@ -77,8 +77,7 @@ def fit_measurements(
     print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED]:
-        compared = standing_of_curve(curve)
-        if compared is not None:
+        if compared := standing_of_curve(curve):
             efficiency, most, found = compared
             typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
             print_table(predict_tables.published_rows(found))
@@ -222,7 +221,6 @@ def best_nodes(
     samples_to_target: SamplesToTarget = None,
     deadline: Deadline = None,
     budget: Budget = None,
-    efficiency: Annotated[float, Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[float | None, Option(help="Power of a node (or a device).")] = None,
     startup: Annotated[str, Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
     as_json: AsJson = False,
@@ -234,7 +232,7 @@ def best_nodes(
     Without --batch and --global-batch, the measured batches are used. If machines
     have several devices, numbers that fill whole machines are compared.
 
-    Objectives: knee, fastest, cheapest, deadline, budget, energy, efficiency.
+    Objectives: knee, fastest, cheapest, deadline, budget, energy.
 
     Examples: nodewise optimum fit.json --global-batch 1024
 
@@ -253,7 +251,6 @@ def best_nodes(
         budget,
         converges_like=converges_like,
         samples_to_target=samples_to_target,
-        least_efficiency=efficiency,
         watts=watts,
         startup_s=parse_duration("startup", startup),
     )
@@ -285,7 +282,6 @@ def next_measurement(
     fit: FitFile,
     *,
     nodes: NodeNumbers = "1-64",
-    startup: Annotated[str, Option(help="Start-up of a measurement: 60s, 5min.")] = "60s",
     as_json: AsJson = False,
 ) -> None:
     """Name the measurement that would narrow down the best number of nodes most.
@@ -296,10 +292,9 @@ def next_measurement(
     """
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.next_measurement import next_rows
-    from nodewise.predict.options import parse_duration, parse_nodes
+    from nodewise.predict.options import parse_nodes
 
-    setup_s = parse_duration("startup", startup)
-    rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
+    rows = next_rows(read_fit(fit), parse_nodes(nodes))
     if as_json:
         print_json(rows)
     else:

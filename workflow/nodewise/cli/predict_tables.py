@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.units import write_duration, write_number, write_plain
-from nodewise.predict.answers import TITLES, Answers, Job, write_chance, write_time
+from nodewise.predict.answers import TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.published_efficiency import Standing
 
@@ -52,7 +52,7 @@ def answers_rows(
         if row["nodes"] not in shown:
             continue
         timed = "step_s" if of_step else "time"
-        ends = (write_time(row[f"{timed}_{end}"]) for end in ("low", "high"))
+        ends = (write_duration(row[f"{timed}_{end}"]) for end in ("low", "high"))
         interval = {"90 % interval": " – ".join(ends)}
         yield {
             f"{job.node.title()}s": f"{row['nodes']:,}",

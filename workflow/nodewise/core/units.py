@@ -108,18 +108,18 @@ def write_plain(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
 
 
-def write_duration(seconds: float) -> str:
+def write_duration(seconds: float | None) -> str:
     """Format a duration in the units that people use, such as `1 h 2 min`.
 
     Example:
-        >>> [write_duration(seconds) for seconds in (0, 42.4, 61, 3700, 200_000)]
-        ['0 s', '42 s', '1 min', '1 h 2 min', '2 days 7 h']
+        >>> [write_duration(seconds) for seconds in (0, 0.0424, 457.2, 3700, 200_000)]
+        ['0 s', '42.4 ms', '7.62 min', '1 h 2 min', '2 days 7 h']
     """
-    if seconds < 59.5:
-        return f"{seconds:.0f} s"
+    if seconds is None or not 60 <= seconds < math.inf:
+        return write_number(seconds, "s")
     minutes = round(seconds / 60)
     if minutes < 60:
-        return f"{minutes} min"
+        return f"{seconds / 60:.3g} min"
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // 1440} days {minutes % 1440 // 60} h"

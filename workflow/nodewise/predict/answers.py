@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
-from nodewise.core.units import counted, write_duration, write_number, write_percent, write_plain
+from nodewise.core.units import counted, write_duration, write_percent, write_plain
 from nodewise.predict.fit import TAILS, interval_of
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Floats
@@ -29,7 +29,7 @@ HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
 KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _ALIKE = 1e-9  # relative differences below this are rounding errors
-_MINUTE_S, _HOUR_S = 60.0, 3600.0
+_HOUR_S = 3600.0
 _MOST = 1e15
 
 
@@ -47,7 +47,6 @@ class Job:
         startup_s: seconds before training starts. Times and costs include them.
         deadline_s: seconds that the job may take.
         budget: what the job may cost.
-        least_efficiency: lowest efficiency that is acceptable.
         node: word for a node.
         unknown: beginnings of the names of columns that the measurements do not tell.
 
@@ -64,13 +63,10 @@ class Job:
     startup_s: float = 0.0
     deadline_s: float | None = None
     budget: float | None = None
-    least_efficiency: float = 0.5
     node: str = "node"
     unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.least_efficiency <= 1:
-            raise UserError(f"--efficiency {self.least_efficiency:g}: must be above 0, at most 1")
         for name in ("examples", "price", "watts", "deadline_s", "budget"):
             check_amount(name.removesuffix("_s"), getattr(self, name))
 
@@ -373,7 +369,7 @@ class Answers:
     def write(self, quantity: str, at: int) -> str:
         """Return `time`, `cost` or `energy` at an index of the numbers of nodes, with its unit."""
         value, unit = float(self.table[quantity].iloc[at]), self.job.units[quantity]
-        return write_time(value) if unit == "s" else f"{write_plain(value)} {unit}"
+        return write_duration(value) if unit == "s" else f"{write_plain(value)} {unit}"
 
     def sure(self, at: int) -> str:
         """Return the chance of a number of nodes, written."""
@@ -397,20 +393,6 @@ def with_best_batch(candidates: Sequence[Answers]) -> Answers:
         for name in ("batch", "step_s", "measured", "far")
     }
     return replace(candidates[0], **chosen)
-
-
-def write_time(seconds: float | None) -> str:
-    """Format a time in seconds, from a minute on in minutes, and from an hour on in hours.
-
-    Example:
-        >>> write_time(5.12), write_time(457.2), write_time(7500)
-        ('5.12 s', '7.62 min', '2 h 5 min')
-    """
-    if seconds is None or not _MINUTE_S <= seconds < np.inf:
-        return write_number(seconds, "s")
-    if seconds < _HOUR_S:
-        return f"{seconds / _MINUTE_S:.3g} min"
-    return write_duration(seconds)
 
 
 def write_chance(chance: float) -> str:
@@ -440,11 +422,6 @@ def _knee(answers: Answers) -> Floats:
     return np.where(pays, -answers.nodes, np.inf)
 
 
-def _efficient(answers: Answers) -> Floats:
-    enough = answers.efficiency >= (1 - _ALIKE) * answers.job.least_efficiency
-    return np.where(enough, -answers.nodes, np.inf)
-
-
 QUANTITIES = ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency")
 """The quantities of the table, which have intervals."""
 STEP_TIME = {"step_s": "step_time_s", "step_s_low": "low", "step_s_high": "high"}
@@ -456,7 +433,6 @@ OBJECTIVES: Mapping[str, Callable[[Answers], Floats]] = {
     "deadline": lambda answers: np.where(_allowed(answers), answers.cost, np.inf),
     "budget": lambda answers: np.where(_allowed(answers), answers.time, np.inf),
     "energy": lambda answers: answers.energy,
-    "efficiency": _efficient,
 }
 """What the best number of nodes minimises, (1 + draws, points), from the quantities of the table.
 Infinite where a number is not allowed."""
@@ -467,5 +443,4 @@ TITLES: Mapping[str, str] = {
     "deadline": "cheapest within the deadline",
     "budget": "fastest within the budget",
     "energy": "least energy",
-    "efficiency": "still efficient",
 }

@@ -123,7 +123,11 @@ def _measured(text: str, option: str, allowed: str) -> Link:
             "nccl-tests, rccl-tests or osu_allreduce printed"
         )
     if path.suffix == ".json":
-        return {"calibrated": _calibrated(path, option)}
+        calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
+        rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
+        if rings is None:
+            raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
+        return {"calibrated": float(rings.own_time["bandwidth_bytes_per_s"])}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
@@ -132,15 +136,6 @@ def _measured(text: str, option: str, allowed: str) -> Link:
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
     # what limits a slow link limits training alike
     return {"all_reduces" if rate > _SLOW else "calibrated": rate}
-
-
-def _calibrated(path: Path, option: str) -> float:
-    """Return the bandwidth of the rings of a calibration, in the nodes' own time."""
-    calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
-    rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
-    if rings is None:
-        raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
-    return float(rings.own_time["bandwidth_bytes_per_s"])
 
 
 def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:

@@ -83,21 +83,12 @@ def explain(setup: Setup) -> dict[str, Any]:
     return found | {"sentence": _sentence(found)}
 
 
-class _Judged(NamedTuple):
-    """Draws of a cause.
-
-    Attributes:
-        compute_s: time of computing on the reference, (draws,).
-        extra: seconds of extra time by cause, (causes of `CAUSES`, draws).
-        weights: weights of the draws, (draws,).
-    """
-
-    compute_s: Floats
-    extra: Floats
-    weights: Floats
+Judged = tuple[Floats, Floats, Floats]
+"""Draws of a cause: the time of computing on the reference, (draws,); seconds of extra time by
+cause, (causes of `CAUSES`, draws); and the weights of the draws, (draws,)."""
 
 
-def _judge(steps: Steps) -> dict[str, _Judged]:
+def _judge(steps: Steps) -> dict[str, Judged]:
     """Return each possible cause; the weights of all draws sum to 1."""
     setup, frequent = steps.setup, steps.setup.frequent()
     first, *_, last = setup.posted
@@ -119,13 +110,13 @@ def _judge(steps: Steps) -> dict[str, _Judged]:
     prior = np.array(list(frequent.values()))[:, None]
     weights = draw_weights(np.array(misses), steps.draws.noise_scale, prior)
     rows = zip(frequent, drawn, weights, strict=True)
-    return {cause: _Judged(*arrays, row) for cause, arrays, row in rows}
+    return {cause: (*arrays, row) for cause, arrays, row in rows}
 
 
-def _causes(setup: Setup, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
+def _causes(setup: Setup, judged: Mapping[str, Judged]) -> Iterator[dict[str, Any]]:
     """Yield the causes, most likely first."""
-    extra = np.concatenate([one.extra for one in judged.values()], axis=1)
-    weights = np.concatenate([one.weights for one in judged.values()])
+    extra = np.concatenate([one for _, one, _ in judged.values()], axis=1)
+    weights = np.concatenate([one for _, _, one in judged.values()])
     shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
     likely = np.bincount(shares.argmax(axis=0), weights, len(CAUSES))
     for name, share, probability in sorted(
@@ -200,16 +191,16 @@ def _possible_remedies(setup: Setup) -> Iterator[_Remedy]:
             yield _Remedy(cause.remedy, None, name)
 
 
-def _remedies(steps: Steps, judged: Mapping[str, _Judged]) -> Iterator[dict[str, Any]]:
+def _remedies(steps: Steps, judged: Mapping[str, Judged]) -> Iterator[dict[str, Any]]:
     """Yield the remedies that bring something."""
     last = steps.setup.posted[-1]
     for remedy in _possible_remedies(steps.setup):
         chosen = {one: row for one, row in judged.items() if remedy.cause in ("", one)}
-        likely = sum(float(row.weights.sum()) for row in chosen.values())
+        weights = np.concatenate([[], *(row for _, _, row in chosen.values())])
+        likely = float(weights.sum())
         if likely < _LEAST_LIKELY:
             continue
-        weights = np.concatenate([row.weights for row in chosen.values()])
-        gains = [_gain(steps, one, row.compute_s, remedy) for one, row in chosen.items()]
+        gains = [_gain(steps, one, compute_s, remedy) for one, (compute_s, *_) in chosen.items()]
         gain, *ends = _quantile(np.concatenate(gains), weights, (0.5, 0.05, 0.95))
         value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
         if gain > _LEAST_GAIN:

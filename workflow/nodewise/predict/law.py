@@ -12,7 +12,7 @@ examples are processed, even if workers do not step together.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -97,11 +97,6 @@ def setting(
     return field(default=default, metadata=about)
 
 
-def symbol_of(setting: "Field[Any]") -> Symbol:
-    """Return the symbol of a setting in formulas."""
-    return positive(setting.metadata["letter"])
-
-
 @dataclass(frozen=True)
 class Law:
     """Base class of laws: the step time of one kind of training, in seconds.
@@ -151,7 +146,11 @@ class Law:
     def symbols(cls) -> dict[str, Symbol]:
         """Return the symbols of axes, coefficients and settings, by name."""
         coefficients = {p.name: p.symbol for p in cls.parameters}
-        return {**AXES, **coefficients, **{f.name: symbol_of(f) for f in fields(cls)}}
+        return {
+            **AXES,
+            **coefficients,
+            **{f.name: positive(f.metadata["letter"]) for f in fields(cls)},
+        }
 
     @classmethod
     def formulas(cls) -> dict[str, Expr]:

@@ -21,7 +21,7 @@ from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
 STEPS = 100
-"""Default seconds to start a measurement, and the number of steps it takes."""
+"""Seconds to start a measurement, and the number of steps it takes."""
 ENOUGH = 0.01
 """Regret below which no measurement is recommended, as a share of the time."""
 _FARTHEST = 4  # times the most measured nodes: beyond that a law says little
@@ -32,7 +32,7 @@ _LEAST_S = 1e-12
 Row = dict[str, Any]
 
 
-def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> list[Row]:
+def next_rows(file: FitFile, nodes: Sequence[int]) -> list[Row]:
     """Return one row per curve: what to measure next to find the fastest number of nodes.
 
     Columns: `nodes` is the number to measure, or None if no measurement is worth it. `regret` is
@@ -43,13 +43,12 @@ def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> 
     Args:
         file: the fits.
         nodes: the numbers of nodes among which the fastest is sought.
-        setup_s: seconds before a measurement begins to time steps.
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
-    return [_row(predictions, curve, nodes, setup_s) for curve in file.curves]
+    return [_row(predictions, curve, nodes) for curve in file.curves]
 
 
-def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setup_s: float) -> Row:
+def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int]) -> Row:
     counts = np.unique(candidates(curve, nodes)).astype(np.float64)
     batch = batch_of(curve, counts)
     drawn = predictions.steps(curve, counts, batch)[1:]
@@ -65,7 +64,7 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
         counts,
         drawn,
         losses,
-        counts * (setup_s + np.median(measured_s, axis=0)) / 60,
+        counts * (SETUP_S + np.median(measured_s, axis=0)) / 60,
         known=curve.nodes,
         noise=predictions.noise(curve),
         possible=whole if curve.batch_known else None,

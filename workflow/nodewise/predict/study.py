@@ -12,13 +12,7 @@ from nodewise.predict import bottleneck, judge, savings
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
-from nodewise.predict.fit_curves import (
-    CurveGroup,
-    FittedGroup,
-    curves_of,
-    fit_curves,
-    groups_to_fit,
-)
+from nodewise.predict.fit_curves import CurveGroup, FittedGroup, curves_of, groups_to_fit
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Parameter
 from nodewise.predict.options import MANY, MANY_EXAMPLES
@@ -46,17 +40,6 @@ FITTED = (
 
 Steps = Mapping[Key, StepsToAccuracy]
 _SHARED = {"experiment": "", "curve": "", "model": ""}
-
-
-def fit_study(
-    points: pd.DataFrame,
-    calibrations: Iterable[Calibration] = (),
-    *,
-    steps: Sequence[KnownSteps] = (),
-    draws: int = DRAWS,
-) -> dict[str, pd.DataFrame]:
-    """Fit all curves and return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
-    return fitted_tables(fit_curves(points, calibrations, draws=draws), steps)
 
 
 def fitted_tables(

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# file or folder -> its entry of the navigation; all others belong to the last entry
-_TABS = {
-    "index.html": "index.html",
-    "your-case.html": "your-case.html",
-    "time-to-accuracy.html": "time-to-accuracy.html",
-    **dict.fromkeys(["results", "curves", "findings.html"], "results/index.html"),
-    "studies": "studies/index.html",
-}
+from markupsafe import Markup
+
+from nodewise.report.html import slug
+
+_SECTIONS = {"curves": "results"}
+"""The sections of folders that the navigation does not list."""
+_BOOSTS = {"curves": 0.8, "records": 0.2, "changes": 0.2, "how-to-read": 0.5}
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,18 @@ class Page:
     contents: bool = True
 
     @property
-    def tab(self) -> str:
-        """The address of the navigation entry that the page belongs to."""
-        top = self.path.partition("/")[0]
-        return _TABS.get(top, "method.html")
+    def section(self) -> Markup:
+        """The name of its folder or file, by which the navigation finds the entry it belongs to."""
+        return slug(_SECTIONS.get(self._top, self._top))
+
+    @property
+    def boost(self) -> float:
+        """How much more the search weighs its words than those of other pages."""
+        return _BOOSTS.get(self._top, 1)
+
+    @property
+    def _top(self) -> str:
+        return self.path.partition("/")[0].removesuffix(".html")
 
     @property
     def source(self) -> str:

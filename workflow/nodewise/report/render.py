@@ -18,7 +18,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.folders import replaced, write_files
-from nodewise.core.schema import json_text
+from nodewise.core.schema import json_text, read_tree
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.addresses import calibration_file, record_file
@@ -53,8 +53,9 @@ def render_pages(
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     shown: dict[str, Chart] = {}
     environment = _environment(site_dir / "templates", study, shown)
+    keywords = read_tree(site_dir / "keywords.yaml")
     files |= {
-        page.source: _render(environment, study, page)
+        page.source: _render(environment, study, page, keywords.get(page.path, ""))
         for pages in PAGES.values()
         for page in pages(study)
     }
@@ -148,7 +149,9 @@ def _environment(
     return environment
 
 
-def _render(environment: jinja2.Environment, study: ReportContext, page: Page) -> str:
+def _render(
+    environment: jinja2.Environment, study: ReportContext, page: Page, keywords: str
+) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""
         relative = posixpath.relpath(target, posixpath.dirname(page.path) or ".")
@@ -160,7 +163,9 @@ def _render(environment: jinja2.Environment, study: ReportContext, page: Page) -
         study_title=study.config.title,
         stand_in=study.stand_in,
         contents=page.contents,
-        tab=Markup(page.tab),  # noqa: S704 (ours)
+        section=page.section,
+        boost=page.boost,
+        keywords=keywords,
         figures_on_page=page.figures,
         **page.context,
     )

@@ -180,12 +180,12 @@ def savings(study: ReportContext) -> pd.DataFrame:
 
 @figure(
     "models",
-    each=["all"],
+    each=[],
     plots="What a model computes for each byte that it sends",
     mark="point",
     x=Axis("flops_per_byte", "FLOP per byte of a gradient, at a batch of one", "log", "FLOP/B"),
     y=Axis("model", "", "names"),
-    title=["{model} computes {flops_per_byte} sent, {model_first} {flops_per_byte_first}"],
+    title=["{model} computes {flops_per_byte}, {model_first} {flops_per_byte_first}"],
     rank=["flops_per_byte"],
     caption="A batch of b examples raises every model by the factor b.",
     reading=(
@@ -197,7 +197,6 @@ def models(study: ReportContext) -> pd.DataFrame:
     """Return what each model computes and communicates, from its description."""
     rows = pd.DataFrame(
         {
-            "all": "models",
             "model": name,
             "kind": "counted",
             "payload_bytes": one.payload_bytes,

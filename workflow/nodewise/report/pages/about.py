@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nodewise import __version__
 from nodewise.core.intervals import DEVIATIONS, INTERVAL
+from nodewise.core.schema import read_tree
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number, write_percent
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
@@ -135,7 +136,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
             }.items()
             if there
         ],
-        "version": __version__,
+        "citation": read_tree(Path("CITATION.cff")),
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
