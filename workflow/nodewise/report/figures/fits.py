@@ -41,9 +41,8 @@ def fit(study: ReportContext) -> pd.DataFrame:
     All are relative to one node by the formula.
     """
     curves, line = study.tables["curves"], ["curve", "batch_per_worker"]
-    rows = study.overhead["predictions"].assign(held_out=False)
-    rows = fit_queries.with_launches(_rows.without_compared(curves, rows), curves)
-    rows = fit_queries.fit_roles(rows)
+    rows = _rows.without_compared(curves, study.overhead["predictions"])
+    rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
     one = rows[(rows["role"] != "observed") & (rows["nodes"] == 1)].drop_duplicates(line)
     rows = rows.merge(one[[*line, "fitted_s"]], "inner", line, suffixes=("", "_one"))
     optima = study.overhead["optima"].query("job != 'run'").drop_duplicates([*line, "nodes"])
