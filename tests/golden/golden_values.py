@@ -48,7 +48,7 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
     config = read_config(Path("config/published.yaml"))
     tables = build_tables(
         config.record_files(Path()),
-        published.ntua(),
+        published.points(),
         watts_per_core=config.watts_per_core,
         published_runs=published.runs(),
         noise_scale_paths=config.beside_records("noise_scale/*.json"),

@@ -7,8 +7,8 @@ from test_study import fit_all, launches, tables
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy
 from nodewise.predict.study import NODES, fitted_tables
+from nodewise.results import published
 from nodewise.results.curve_points import measured_points, published_points
-from nodewise.results.published import ntua
 
 EXAMPLES = 60_000
 
@@ -76,7 +76,7 @@ def test_time_to_an_accuracy_is_asked_where_steps_are_known():
 
 
 def test_savings_are_the_mean_over_models_each_at_its_best_batch():
-    table = ntua()
+    table = published.points()
     rows = fitted_tables(fit_curves(published_points(table), draws=40))["savings"]
     mean = rows[rows["model"] == ""].set_index("nodes")
     assert mean.index.tolist() == list(range(1, 11))

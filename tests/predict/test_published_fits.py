@@ -9,15 +9,15 @@ import pytest
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.study import ALL_POINTS, fitted_tables, judge_study
+from nodewise.results import published
 from nodewise.results.curve_points import published_points
-from nodewise.results.published import ntua
 
 CURVE = ["model", "batch_per_worker"]
 
 
 @pytest.fixture(scope="module")
 def results():
-    points = published_points(ntua())
+    points = published_points(published.points())
     return fitted_tables(fit_curves(points, draws=100)) | judge_study(points, draws=100)
 
 
@@ -66,6 +66,6 @@ def test_every_published_time_is_in_the_predictions(results):
     predictions = results["predictions"]
     shown = predictions[predictions["scenario"] == ALL_POINTS].dropna(subset="observed_s")
     keys = [*CURVE, "nodes"]
-    joined = shown.merge(ntua(), on=keys)
+    joined = shown.merge(published.points(), on=keys)
     assert len(joined) == 36
     assert (joined["observed_s"] == joined["step_time_s"]).all()

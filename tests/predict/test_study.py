@@ -28,10 +28,10 @@ from nodewise.predict.study import (
     read_overhead,
     write,
 )
+from nodewise.results import published
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.importers import import_curves
-from nodewise.results.published import ntua
 from nodewise.results.table_files import typed
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
@@ -397,7 +397,7 @@ def test_the_law_is_that_of_what_ran(exchange, options, law):
 
 
 def test_files_are_written_whole_and_read_back(tmp_path):
-    found = fit_all(launches(repeats=2, noise=0.05), published=ntua().head(3))
+    found = fit_all(launches(repeats=2, noise=0.05), published=published.points().head(3))
     folder = tmp_path / "results" / "overhead"
     write(found, folder)
     assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.csv" for n in OVERHEAD)
@@ -450,7 +450,7 @@ def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
 
 
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
-    points = points_of(*tables(launches(repeats=2, noise=0.05)), ntua().head(3))
+    points = points_of(*tables(launches(repeats=2, noise=0.05)), published.points().head(3))
     found = fit_curves(points, draws=20)
     write_fit(tmp_path / "fit.json", file_of(found, "curve_points.csv", "0" * 64))
     file = read_fit(tmp_path / "fit.json")

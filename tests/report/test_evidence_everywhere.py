@@ -17,6 +17,7 @@ _SHOWN = re.compile(
     r"<(table|figure|dl|script|ol)\b.*?</\1>|^\| .*$|^.*class=\"nw-number.*$",
     re.DOTALL | re.MULTILINE,
 )
+_COUNTED_LEAD = re.compile(r"<p class=\"nw-lead\"[^\n]*#evidence\">count as evidence[^\n]*")
 _VALUES = ("_s", "_per_s", "speedup", "efficiency", "accuracy", "_j")
 
 
@@ -41,7 +42,9 @@ def sentences(folder, name):
     docs = folder / name
     render(folder, docs)
     pages = docs.rglob("*.md")
-    return {page.relative_to(docs): _SHOWN.sub("", page.read_text()).split("\n") for page in pages}
+    texts = {page.relative_to(docs): _SHOWN.sub("", page.read_text()) for page in pages}
+    # A study's lead is about all points: it says how many of them do not count.
+    return {page: _COUNTED_LEAD.sub("", text).split("\n") for page, text in texts.items()}
 
 
 def without_evidence(folder):

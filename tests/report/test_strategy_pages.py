@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 import make_records as make
@@ -135,11 +136,25 @@ def test_a_misfit_diagram_is_named_in_one_line(tmp_path, source, said):
 def test_sent_bytes_stand_beside_those_of_the_formula(docs):
     bytes_ = section(page(docs, "multi_worker_mirrored"), "Bytes sent")
     rows = re.findall(r"<tr><td.*?</tr>", bytes_)
-    assert len(rows) == 8  # steps and epochs at two batches on two and three nodes
+    assert len(rows) == 2  # two and three nodes
     for row in rows:
         payload, sent, formula, ratio = map(float, re.findall(r'<data value="([^"]+)"', row))
         assert sent == pytest.approx(formula, rel=1e-3) and formula >= payload
         assert ratio == pytest.approx(1, rel=1e-3)
+
+
+def test_strategies_are_compared_by_speed_and_by_the_bytes_of_an_example(docs):
+    curves = pd.read_parquet(docs.parent / "tables/curves.parquet")
+    counts = (curves["flags"] == "") & (curves["repeats"] >= 3) & (curves["nodes"] > 1)
+    best = curves[counts & (curves["strategy"] == "multi_worker_mirrored")]["speedup"].max()
+    rows = re.findall(r"<tr><td.*?</tr>", (docs / "strategies/index.md").read_text())
+    assert len(rows) == len(STRATEGIES)
+    (ring,) = [row for row in rows if "multi-worker-mirrored.html" in row]
+    shown = list(map(float, re.findall(r'<data[^>]* value="([^"]+)"', ring)))
+    assert shown[0] == pytest.approx(best, rel=1e-4)
+    assert 2 * 7 / 8 * 100e6 in shown
+    (lead,) = re.findall(r'nw-lead"[^>]*>(.*?)</p>', page(docs, "multi_worker_mirrored"), re.DOTALL)
+    assert f"{best:#.2g} times" in Texts(lead).plain
 
 
 # --- what was measured ---

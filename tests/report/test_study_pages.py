@@ -1,43 +1,176 @@
-"""Study pages show printed numbers beside ours and keep the kinds of numbers apart."""
+"""Studies are data: their pages show printed numbers beside ours, with verdicts."""
+
+import shutil
 
 import pandas as pd
 import pytest
+import yaml
 
 import make_records as make
-from nodewise.results import published, queries
-from rendering import Texts, render
+from nodewise.core.errors import UserError
+from nodewise.report.context import read_context
+from nodewise.report.scoreboard import NOT_MEASURED, OTHER, SAME, scoreboard, summary
+from nodewise.results import published, queries, studies
+from nodewise.study.config import read_config
+from rendering import CONFIG, Texts, render
+
+SIXTH = {
+    "order": 6,
+    "title": "A sixth <study>",
+    "authors": "A. Author",
+    "year": "2026",
+    "link": "https://example.org/paper",
+    "says": "Two nodes are faster.",
+    "lead": "Two nodes train {speedup_2} times as fast as one; it printed {printed_2} times.",
+    "claims": [
+        {
+            **{"says": "Two are faster.", "where": "Table I", "compares": "Two ÷ one"},
+            **{"decided_by": "Above 1.", "rule": "more_nodes", "settings": {"study": "sixth"}},
+        }
+    ],
+}
 
 
-def test_every_study_has_a_page_with_printed_numbers_beside_ours(study):
-    pages = {path.stem: path.read_text() for path in (study / "docs/studies").glob("*.md")}
-    assert set(pages) >= {"asu", "horovod", "ntua", "strategies", "survey"}
-    for name in ("asu", "ntua", "survey"):
-        assert "<figure" in pages[name], name
-    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
-    rows = queries.published_runs_and_ours(tables, "asu").dropna(subset="training_time_s")
-    for seconds in (*rows["training_time_s"], *rows["seconds_ours"]):
-        assert f'<data value="{seconds:.6g}">' in pages["asu"]
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a copy of the folder of published studies, which is used in its place."""
+    copy = shutil.copytree(studies.FOLDER, tmp_path / "published")
+    monkeypatch.setattr(studies, "FOLDER", copy)
+    return copy
 
 
-@pytest.mark.slow
-def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
-    printed = published.ntua()
-    best = printed.sort_values("batch_per_worker").drop_duplicates("model", keep="last")
+def add(folder, seconds=(100.0, 50.0), **changes):
+    """Add a study that prints the times of single training and of MPI on two nodes."""
+    (folder / "sixth").mkdir(exist_ok=True)
+    (folder / "sixth/study.yaml").write_text(yaml.safe_dump(SIXTH | changes))
+    training = {"model": "fashion_mlp", "dataset": "fashion_mnist", "batch_per_worker": 64}
+    training |= {"epochs": 5, "training_examples": 60_000, "training_accuracy": 0.9}
+    empty = dict.fromkeys(("step_time_s", "epoch_time_s", "test_accuracy"))
+    pd.DataFrame(
+        training
+        | empty
+        | {"strategy": name, "printed_name": name, "nodes": n, "training_time_s": s}
+        for name, n, s in zip(("single", "mpi"), (1, 2), seconds, strict=True)
+    ).to_csv(folder / "sixth/trainings.csv", index=False)
+
+
+def measured(tmp_path, repeats=3):
+    """Write a study of ours: three launches of each training that the sixth study prints."""
     cells = [
-        make.cell(model=model, dataset=dataset, batch=batch, n=nodes)
-        for model, dataset, batch in best[["model", "dataset", "batch_per_worker"]].to_numpy()
-        for nodes in (1, 2, 3)
+        make.cell(strategy=name, n=n, model="fashion_mlp", study="sixth", repeat=repeat)
+        for name, n in (("single", 1), ("mpi", 2))
+        for repeat in range(repeats)
     ]
-    make.write_study(tmp_path, [make.record(cell) for cell in cells], printed, published.runs())
-    page = Texts((render(tmp_path) / "studies/ntua.md").read_text()).text
-    for number in range(16, 29):
-        assert f"igure {number}" in page, number
-    assert page.index("CIFAR-10 CNN: figure 16 and figure 17") < page.index("BERT-base: figure 24")
-    # from Table I: parameters of the CIFAR-10 CNN
-    assert "Table II" in page and "2,396,330" in page
-    savings = pd.read_csv(tmp_path / "docs/charts/ntua-savings.csv")
-    mean = savings[savings["at"].str.startswith("Mean")]
-    assert mean["series"].value_counts()["published"] == 2  # on two and on three nodes
+    return make.write_study(
+        tmp_path / "study", map(make.record, cells), published.points(), published.runs()
+    )
+
+
+def test_a_sixth_study_is_a_folder(folder, tmp_path):
+    add(folder)
+    curves = measured(tmp_path)["curves"].set_index("nodes")
+    docs = render(tmp_path / "study")
+    page = (docs / "studies/sixth.md").read_text()
+    speedup = curves.loc[2, "examples_per_s"] / curves.loc[1, "examples_per_s"]
+    for number in (speedup, 2.0, 100.0, 50.0):
+        assert f'<data value="{number:.6g}">' in page
+    text = Texts(page).text
+    assert "A. Author, 2026" in text and "https&#58;&#47;&#47;example.org&#47;paper" in page
+    assert "Two are faster." in text and "agrees" in text and SAME in text
+    assert "<study>" not in page and "A sixth <study>" in text  # escaped
+    assert 'href="sixth.html"' in (docs / "studies/index.md").read_text()
+    assert "sixth" in studies.names()
+
+
+def test_an_experiment_can_name_a_study_that_is_a_folder_and_no_other(folder, tmp_path):
+    add(folder)
+    study = yaml.safe_load(CONFIG.read_text())
+    one = next(iter(study["experiments"].values()))
+    for name in ("sixth", "seventh"):
+        one["study"] = name
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(study))
+    assert read_config(tmp_path / "sixth.yaml")
+    with pytest.raises(UserError, match="'seventh' is not allowed, must be one of asu, horovod"):
+        read_config(tmp_path / "seventh.yaml")
+
+
+def test_claims_without_evidence_are_one_line_and_the_lead_says_what_is_known(folder, tmp_path):
+    add(folder)
+    measured(tmp_path, repeats=1)
+    page = Texts((render(tmp_path / "study") / "studies/sixth.md").read_text()).text
+    assert "1 claim with too little evidence" in page
+    assert "1 point of ours does not count as evidence" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"claims": [SIXTH["claims"][0] | {"rule": "guess"}]}, "unknown rule guess"),
+        (
+            {"claims": [SIXTH["claims"][0] | {"settings": {"stduy": "a"}}]},
+            "settings of rule more_nodes: missing a required argument: 'study'",
+        ),
+        ({"link": "javascript:alert(1)"}, "study.yaml: link: "),
+        ({"authors": ""}, "study.yaml: authors: "),
+    ],
+)
+def test_a_misfit_study_is_one_clear_line(folder, tmp_path, change, told):
+    add(folder, **change)
+    measured_of = make.write_study(tmp_path / "study", [make.record(make.cell())])
+    assert len(measured_of["curves"]) == 1
+    with pytest.raises(UserError, match=told):
+        render(tmp_path / "study")
+
+
+# --- printed beside ours ---
+
+
+@pytest.fixture(scope="module")
+def rows(study):
+    return scoreboard(read_context(CONFIG, study))
+
+
+def test_a_scoreboard_has_every_printed_number_with_our_time_divided_by_it(study, rows):
+    assert rows.groupby("study").size().to_dict() == {
+        **{"ntua": len(make.published()), "asu": 2, "strategies": 4, "horovod": 3}
+    }
+    of_time = rows[rows["quantity"] == "time"]
+    ratio = of_time["seconds_ours"] / of_time["seconds_published"]
+    pd.testing.assert_series_equal(of_time["ratio"], ratio, check_names=False)
+    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
+    curves = tables["curves"].query("experiment == 'asu'").set_index(["strategy", "nodes"])
+    asu = rows[rows["study"] == "asu"].set_index("nodes")
+    assert asu.loc[2, "seconds_ours"] == pytest.approx(
+        30 * curves.loc[("mirrored", 2), "epoch_time_s"]
+    )
+    assert asu.loc[2, "printed"] == pytest.approx(109.4707 / 78.6098, 1e-5)
+    assert pd.isna(asu.loc[1, "printed"])  # one device has no speed-up
+    assert (rows[rows["study"] == "horovod"]["order"] == NOT_MEASURED).all()
+
+
+@pytest.mark.parametrize(
+    ("ours", "orders", "same"),
+    [
+        ((10.0, 6.0, 5.0), [SAME] * 3, (1, 3)),
+        ((10.0, 6.0, 7.0), [SAME, OTHER, OTHER], (0, 2)),
+        ((10.0, 6.0, None), [SAME, SAME, NOT_MEASURED], (0, 1)),
+    ],
+)
+def test_the_order_of_our_times_is_compared_pair_by_pair(monkeypatch, study, ours, orders, same):
+    context = read_context(CONFIG, study)
+    context.tables["published"] = context.tables["published"].head(3)
+    beside = queries.published_and_ours(context.tables).assign(
+        seconds_published=[9.0, 8.0, 7.0], seconds_ours=ours
+    )
+    from nodewise.report import scoreboard as module
+
+    monkeypatch.setattr(module, "published_and_ours", lambda tables: beside)
+    found = scoreboard(context)
+    found = found[found["study"] == "ntua"]
+    assert found["order"].tolist() == orders
+    numbers = summary(found)
+    assert (numbers["same_rows"], numbers["same_pairs"]) == same
+    assert numbers["printed"] == 3 and numbers["points"] == found["ratio"].notna().sum()
 
 
 def test_published_runs_are_as_printed():
@@ -46,34 +179,18 @@ def test_published_runs_are_as_printed():
     asu = runs[runs["study"] == "asu"].set_index("nodes")
     # the value that the study states
     assert asu.loc[2, "speedup"] / 2 == pytest.approx(0.6963, abs=5e-5)
-    assert asu.loc[1, "examples_per_s"] == pytest.approx(60_000 * 30 / 109.47071123)
     horovod = runs[runs["study"] == "horovod"].set_index("nodes")
     # steps of 9, 11 and 13 ms, with the same number of examples on each device
     assert horovod["speedup"].to_dict() == pytest.approx({1: 1, 2: 2 * 9 / 11, 4: 4 * 9 / 13})
-    rates = horovod["examples_per_s"]
-    # derived from the step time: times of epochs are whole seconds
-    assert rates[1] == pytest.approx(128 / 0.009)
-    assert (rates / rates[1]).to_dict() == pytest.approx(horovod["speedup"].to_dict())
-    fastest = runs[runs["study"] == "strategies"].sort_values("training_time_s").iloc[0]
-    assert fastest["strategy"] == "custom_loop"
 
 
 def test_ours_stand_beside_the_published_training_of_the_same_way(study):
     tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
     rows = queries.published_runs_and_ours(tables, "asu").set_index(["strategy", "nodes"])
     assert set(rows.index) == {("single", 1), ("mirrored", 2), ("model_parallel", 2)}
-    curves = tables["curves"].query("experiment == 'asu'").set_index(["strategy", "nodes"])
-    for at in rows.index:
-        assert rows.loc[at, "seconds_ours"] == pytest.approx(30 * curves.loc[at, "epoch_time_s"])
-        # Two epochs were measured, the study has thirty.
-        assert rows.loc[at, "label"] == "measured step time × steps"
-        assert rows.loc[at, "speed_label"] == "measured"
-    assert rows.loc[("mirrored", 2), "training_time_s"] == pytest.approx(78.6098, abs=1e-4)
+    # Two epochs were measured, the study has thirty.
+    assert (rows["label"] == "measured step time × steps").all()
+    assert (rows["speed_label"] == "measured").all()
     assert rows["training_time_s"].isna().sum() == 1
-
-
-def test_a_published_training_without_counterpart_is_kept(study):
-    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
-    rows = queries.published_runs_and_ours(tables, "horovod")
-    assert len(rows) == 3
-    assert rows["seconds_ours"].isna().all() and rows["label"].isna().all()
+    kept = queries.published_runs_and_ours(tables, "horovod")
+    assert len(kept) == 3 and kept["seconds_ours"].isna().all()

@@ -2,13 +2,15 @@
 
 import pytest
 
-from nodewise.results.published import FOLDER, ntua, read, runs
+from nodewise.results.published import points, read, runs
+from nodewise.results.studies import FOLDER, names
 
 
 def test_tables_have_all_rows_and_only_positive_numbers():
-    rows = {"ntua_table1": 5, "ntua_table2": 36, "ntua_figure28": 2, "asu_mirrored_mnist": 2}
-    rows |= {"fashion_mlp_strategies": 4, "horovod_mnist_gpus": 3}
-    assert {file.stem: len(read(file.stem)) for file in FOLDER.glob("*.csv")} == rows
+    rows = {"ntua/models": 5, "ntua/points": 36, "ntua/foreseen": 2, "asu/trainings": 2}
+    rows |= {"strategies/trainings": 4, "horovod/trainings": 3}
+    files = [f"{name}/{file.stem}" for name in names() for file in (FOLDER / name).glob("*.csv")]
+    assert {file: len(read(file)) for file in files} == rows
     for name in rows:
         numbers = read(name).select_dtypes("number")
         assert (numbers.isna() | (numbers > 0)).all(axis=None)
@@ -16,8 +18,8 @@ def test_tables_have_all_rows_and_only_positive_numbers():
 
 
 def test_every_training_of_table_2_is_at_a_batch_of_table_1():
-    batches = read("ntua_table1").set_index(["model", "dataset"])["initial_batch_sizes"].astype(str)
-    for key, rows in read("ntua_table2").groupby(["model", "dataset"]):
+    batches = read("ntua/models").set_index(["model", "dataset"])["initial_batch_sizes"].astype(str)
+    for key, rows in read("ntua/points").groupby(["model", "dataset"]):
         assert {*rows["batch_per_worker"]} <= {*map(int, batches[key].split(";"))}
         assert not rows.duplicated(["batch_per_worker", "nodes"]).any()
 
@@ -33,8 +35,8 @@ def test_rates_of_other_studies_follow_from_what_they_print():
 
 
 def test_ntua_is_the_published_table_with_whole_steps_per_epoch():
-    assert not ntua().isna().any().any()
-    table = ntua().set_index(["model", "batch_per_worker", "nodes"])
+    assert not points().isna().any().any()
+    table = points().set_index(["model", "batch_per_worker", "nodes"])
     # 5519 images in steps of 3 × 256 give 7 whole steps per epoch, for 5 epochs.
     row = table.loc[("densenet121", 256, 3)]
     assert (row["steps"], row["step_time_s"]) == (35, pytest.approx(216 / 35))

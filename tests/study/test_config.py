@@ -119,7 +119,7 @@ EMULATED = {"kind": "emulated"}
         (OPTIONS, {"x": 1}, "single.options.x: unknown; allowed: none"),
         (f"{STEPS}.strategies.single.nodes", 1, "must be a list, such as [1, 2]"),
         (f"{STEPS}.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
-        (f"{STEPS}.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
+        (f"{STEPS}.study", "other", "study: 'other' is not allowed, must be one of asu, "),
         (f"{STEPS}.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("experiments", {}, "experiments: must have at least one"),

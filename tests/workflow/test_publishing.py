@@ -13,8 +13,7 @@ from nodewise.core.files import file_sha256
 from nodewise.core.schema import read_json
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES
-from nodewise.report.claims import read_claims
-from nodewise.results import comparisons, published
+from nodewise.results import comparisons, published, studies
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.record import read_record
@@ -35,7 +34,7 @@ MOST_BYTES = 15_000_000
 def tables():
     """Return the tables of the committed records that the site shows."""
     files = read_config(Path("config/published.yaml")).record_files(Path())
-    return build_tables(files, published.ntua(), published_runs=published.runs())
+    return build_tables(files, published.points(), published_runs=published.runs())
 
 
 def test_few_published_points_carry_a_caution(tables):
@@ -57,7 +56,11 @@ def test_no_point_with_a_caution_is_in_a_comparison_that_counts(tables):
     speedups = evidence.select(evidence.check_times(speedups, tables, other="_one"))
     assert len(speedups) > 0
     assert cautious.isdisjoint({*speedups["cell_id"], *speedups["cell_id_one"]})
-    of_claims = {claim.says: counting(claim, tables) for claim in read_claims()}
+    of_claims = {
+        claim.says: counting(claim, tables)
+        for one in studies.studies().values()
+        for claim in one.claims
+    }
     assert sum(map(bool, of_claims.values())) > len(of_claims) / 2
     assert {says for says, cells in of_claims.items() if cells & cautious} == set()
 

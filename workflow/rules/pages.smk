@@ -40,9 +40,7 @@ rule build_site:
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,
-        claims="data/published/claims.yaml",
-        foreseen="data/published/ntua_figure28.csv",
-        published=sorted(str(path) for path in Path("data/published").glob("*/*.csv")),
+        published=sorted(str(path) for path in Path("data/published").glob("*/*.*")),
         peers=sorted(str(path) for path in Path("data/bench").glob("peers.*")),
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=[

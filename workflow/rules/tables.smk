@@ -14,7 +14,11 @@ rule build_tables:
         records=RECORDS,
         noise_scales=NOISE_SCALES,
         curves=STUDY.curves,
-        published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
+        published=[
+            str(path)
+            for study in sorted(Path("data/published").glob("*/study.yaml"))
+            for path in sorted(study.parent.iterdir())
+        ],
         code=layers("study", "tables"),
     output:
         # one output instead of one per table: Snakemake records all inputs for each output

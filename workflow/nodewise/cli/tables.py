@@ -34,7 +34,7 @@ def build_tables(
     check_laws(imported, "curves")
     built = tables.build_tables(
         files,
-        published.ntua(),
+        published.points(),
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
         noise_scale_paths=noise_scales or (),

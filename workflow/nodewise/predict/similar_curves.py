@@ -28,7 +28,7 @@ from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.fit import interval_of
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
-from nodewise.results.published import FOLDER
+from nodewise.results.studies import FOLDER
 
 PUBLISHED = FOLDER / "curves/scaling_curves.csv"
 NOISE = 0.05

@@ -6,46 +6,19 @@ verdict follows from the intervals of those that count as evidence (`nodewise.re
 
 import inspect
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, StringConstraints, TypeAdapter
 
-from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_yaml
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES, complete
-from nodewise.results.published import FOLDER
+from nodewise.results import studies
 from nodewise.results.queries import Tables
+from nodewise.results.studies import Claim
 
-CLAIMS = FOLDER / "claims.yaml"
-
-Verdict = Literal["agrees", "disagrees", "too little evidence"]
-Text = Annotated[str, StringConstraints(min_length=1)]
-
-
-class Claim(Frozen):
-    """A claim of a published study.
-
-    Attributes:
-        study: the study that makes the claim.
-        says: the claim in our words.
-        where: where the study says it.
-        decided_by: the rule in words.
-        rule: the name of the rule, one of `CLAIM_RULES`.
-        settings: the arguments of the rule.
-        unit: the unit of the values that the rule compares.
-    """
-
-    study: Text
-    says: Text
-    where: Text
-    decided_by: Text
-    rule: Text
-    settings: dict[str, Any] = Field(default_factory=dict)
-    unit: Literal["×", "share"] = "×"
+AGREES, CONTRADICTS = "agrees", "contradicts"
+FOLLOWS, OPEN = "follows from the study's own numbers", "too little evidence"
+VERDICTS = (AGREES, CONTRADICTS, FOLLOWS, OPEN)
 
 
 @dataclass(frozen=True)
@@ -55,6 +28,7 @@ class Judged:
     `comparisons` has the columns that `claim_rules.complete` returns.
     """
 
+    study: str
     claim: Claim
     comparisons: pd.DataFrame
 
@@ -76,18 +50,25 @@ class Judged:
         return pro, contra, len(rows) - pro - contra
 
     @property
-    def verdict(self) -> Verdict:
-        """The verdict on the claim.
+    def verdict(self) -> str:
+        """The verdict on the claim, one of `VERDICTS`.
 
-        Claims are general, so one comparison against a claim is enough to disagree.
+        Claims are general, so one comparison against a claim is enough to contradict it. Numbers of
+        the study itself never agree with it: its claim follows from them if the value does.
         """
         pro, contra, _ = self.speaking
-        return "disagrees" if contra else "agrees" if pro else "too little evidence"
+        rows = self.counting
+        if contra:
+            return CONTRADICTS
+        if len(rows) and rows["own"].all():
+            follows = rows["value"].between(rows["least"], rows["most"]).all()
+            return FOLLOWS if follows else OPEN
+        return AGREES if pro else OPEN
 
     @property
     def needs(self) -> str:
         """A sentence that says what would settle the claim; empty if it is settled."""
-        if self.verdict != "too little evidence":
+        if self.verdict != OPEN:
             return ""
         if len(self.counting):
             return "The intervals leave it open: more launches of each point are needed."
@@ -95,35 +76,30 @@ class Judged:
 
 
 def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
-    """Return every claim with the comparisons that its rule makes.
+    """Return every claim of every study with the comparisons that its rule makes.
 
     Args:
         tables: the tables of results, by name.
         overhead: the tables of the fits, by name.
 
     Raises:
-        UserError: the file of the claims is missing or invalid.
+        UserError: the file of a study is invalid, a rule is unknown, or settings are not those of
+            the rule.
     """
     return [
-        Judged(claim, complete(CLAIM_RULES[claim.rule](tables, overhead, **claim.settings)))
-        for claim in read_claims()
+        Judged(name, claim, _compare(name, claim, tables, overhead))
+        for name, study in studies.studies().items()
+        for claim in study.claims
     ]
 
 
-def read_claims(path: Path = CLAIMS) -> list[Claim]:
-    """Read and check the claims.
-
-    Raises:
-        UserError: the file is missing, a claim is invalid, its rule is unknown, or its settings are
-            not those of the rule.
-    """
-    claims = read_yaml(TypeAdapter(list[Claim]), path)
-    unknown = sorted({claim.rule for claim in claims} - set(CLAIM_RULES))
-    if unknown:
-        raise UserError(f"{path}: unknown rule {unknown[0]}; rules: {', '.join(CLAIM_RULES)}")
-    for claim in claims:
-        try:
-            inspect.signature(CLAIM_RULES[claim.rule]).bind(None, None, **claim.settings)
-        except TypeError as error:
-            raise UserError(f"{path}: settings of rule {claim.rule}: {error}") from error
-    return claims
+def _compare(name: str, claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
+    path = studies.FOLDER / name / studies.STUDY
+    if claim.rule not in CLAIM_RULES:
+        raise UserError(f"{path}: unknown rule {claim.rule}; rules: {', '.join(CLAIM_RULES)}")
+    rule = CLAIM_RULES[claim.rule]
+    try:
+        inspect.signature(rule).bind(None, None, **claim.settings)
+    except TypeError as error:
+        raise UserError(f"{path}: settings of rule {claim.rule}: {error}") from error
+    return complete(rule(tables, overhead, **claim.settings))

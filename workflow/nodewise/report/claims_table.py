@@ -1,60 +1,84 @@
-"""Make the table of the published studies' claims and our verdicts on them."""
+"""Make the tables of the published studies' claims and our verdicts on them."""
+
+from collections.abc import Sequence
 
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import Judged
+from nodewise.report.claims import OPEN, Judged
 from nodewise.report.comparison_words import kind_of
-from nodewise.report.context import ReportContext
-from nodewise.report.html import data, interval, number, text
+from nodewise.report.html import data, interval, number, slug, text
 from nodewise.report.tables import Column, Table, table
 
-_STUDY = Column("study", "Study")
 _CLAIMS = [
-    Column("claim", "What it says", wide=True),
     Column("verdict", "Verdict"),
-    Column("value", "What we found", wide=True),
-    Column("counts", "Evidence", wide=True),
-    Column("rule", "How it is decided", wide=True),
+    Column("claim", "What it says", wide=True),
+    Column("found", "What we found", wide=True),
+    Column("decided_by", "How it is decided", wide=True),
+]
+_OPEN = [
+    Column("claim", "What it says", wide=True),
+    Column("found", "What we found", wide=True),
+    Column("needs", "What it needs", wide=True),
 ]
 
 
-def claims_table(study: ReportContext, of: str | None = None) -> Table:
-    """Return a table of claims with their verdicts and the values behind these.
+def claims_table(claims: Sequence[Judged]) -> Table | None:
+    """Return the claims that have enough evidence, with what we found; None if there are none."""
+    rows = [
+        {
+            "verdict": verdict(one.verdict),
+            "claim": Markup("{} ({})").format(text(one.claim.says), text(one.claim.where)),
+            "found": found(one),
+            "decided_by": one.claim.decided_by,
+        }
+        for one in claims
+        if one.verdict != OPEN
+    ]
+    return table(rows, _CLAIMS) if rows else None
 
-    The values are those of the comparisons that count as evidence, or of all comparisons if none
-    counts. Values of different kinds, such as measured and emulated, are listed separately.
 
-    Args:
-        study: the study whose tables judge the claims.
-        of: the published study whose claims are shown; None for those of all studies.
+def open_claims(claims: Sequence[Judged]) -> Table | None:
+    """Return the claims with too little evidence; None if there are none."""
+    rows = [
+        {
+            "claim": one.claim.says,
+            "found": found(one) if len(one.counting) else "",
+            "needs": one.needs,
+        }
+        for one in claims
+        if one.verdict == OPEN
+    ]
+    return table(rows, _OPEN) if rows else None
+
+
+def verdict(words: str) -> Markup:
+    """Return a verdict in words and colour."""
+    shown = Markup('<span class="nw-verdict nw-verdict--{}">{}</span>')
+    return shown.format(slug(words), text(words))
+
+
+def found(one: Judged) -> Markup:
+    """Say what was compared for a claim, and how many comparisons speak for it and against it.
+
+    The values are those of the comparisons that count as evidence. Values of different kinds, such
+    as measured and emulated, are listed separately.
     """
-    rows = []
-    for one in study.claims:
-        if of not in (None, one.claim.study):
-            continue
-        shown = one.counting if len(one.counting) else one.comparisons
-        groups = shown.groupby(["at", "label"], sort=False)
-        values = [_compared(part, at, one.claim.unit) for (at, _), part in groups]
-        rows.append(
-            {
-                "study": one.claim.study,
-                "claim": Markup("{} ({})").format(text(one.claim.says), text(one.claim.where)),
-                "rule": one.claim.decided_by,
-                "value": Markup("<br>").join(values) or "–",
-                "verdict": one.verdict,
-                "counts": one.needs or _counts(one),
-            }
-        )
-    return table(rows, _CLAIMS if of else [_STUDY, *_CLAIMS])
-
-
-def _counts(one: Judged) -> str:
-    words = zip(one.speaking, ("for", "against", "undecided"), strict=True)
-    counts = ", ".join(f"{count} {word}" for count, word in words if count)
+    groups = one.counting.groupby(["at", "label"], sort=False)
+    values = [_compared(part, at, one.claim.unit) for (at, _), part in groups]
+    counts = zip(one.speaking, ("for", "against", "undecided"), strict=True)
     left_out = len(one.comparisons) - len(one.counting)
-    verb = "does" if left_out == 1 else "do"
-    return f"{counts}; {left_out} more {verb} not count" if left_out else counts
+    told = [f"{count} {word}" for count, word in counts if count]
+    told += [f"{left_out} not counted"] if left_out else []
+    shown = Markup('{}: {}<span class="nw-range">{}</span>')
+    return shown.format(text(one.claim.compares), Markup("; ").join(values), text(", ".join(told)))
+
+
+def value(one: Judged) -> Markup:
+    """Return the value of the comparisons that count as evidence, or the range of several."""
+    low, high = one.counting["value"].min(), one.counting["value"].max()
+    ends = [data(end, "mean") for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else Markup(" to ").join(ends)
 
 
 def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
@@ -62,15 +86,12 @@ def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
 
     `at` says in words at which points they were compared; it may be empty.
     """
-    value = number(rows["value"].median(), unit, kind_of(rows))
+    shown = number(rows["value"].median(), unit, kind_of(rows))
     if at:
-        value += text(f" {at}")
+        shown += text(f" {at}")
+    low, high = rows["value"].min(), rows["value"].max()
     if len(rows) == 1:
         low, high = rows[["low", "high"]].iloc[0]
-        return value + interval(low, high, unit) if low < high else value
-    low, high = rows["value"].min(), rows["value"].max()
-    if low != high:
-        value += Markup('<span class="nw-range">{} comparisons, {} to {}</span>').format(
-            len(rows), data(low, unit), data(high, unit)
-        )
-    return value
+        return shown + interval(low, high, unit) if low < high else shown
+    template = Markup(" ({} to {} in {} comparisons)")
+    return shown + template.format(data(low, unit), data(high, unit), len(rows))

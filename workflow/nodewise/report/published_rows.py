@@ -19,7 +19,7 @@ from nodewise.predict.cluster_links import between_nodes
 from nodewise.predict.cluster_steps import Cluster, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast_cases import case_of, read_cases
-from nodewise.results import published
+from nodewise.results import published, studies
 
 FORECAST, CONTINUED = "forecast from one point", "continued from all points but the last"
 FORECASTS_FILE = "data/published/forecast/predicted_cases.csv"
@@ -127,7 +127,7 @@ def scaling() -> pd.DataFrame:
 def _slow_forecasts() -> Iterator[dict[str, Any]]:
     """Yield forecasts of V100s, one in each machine, with a slow link between machines."""
     cluster = Cluster(1, None, between_nodes("10gbit-tcp"))
-    for row in read_cases(published.FOLDER / "forecast/cases.csv"):
+    for row in read_cases(studies.FOLDER / "forecast/cases.csv"):
         if row["n_devices"] == "1" and "V100" in row["device"] and _FAMILY.match(row["model"]):
             _, training, given = case_of(row).setup()
             drawn = forecast_throughputs(cluster, training, given.throughputs, _SLOW_DEVICES)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
@@ -23,11 +23,23 @@ from nodewise.core.cell import (
 )
 from nodewise.core.user_function import own_dataset_name
 from nodewise.models.registry import registry
+from nodewise.results import studies
 from nodewise.strategies import STRATEGIES
 
 MOST_REPEATS = 100
 
-Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
+OWN_STUDY = "nodewise"  # of experiments that repeat no published study
+
+
+def _is_a_study(name: str) -> str:
+    allowed = [*studies.names(), OWN_STUDY]
+    if name not in allowed:
+        raise ValueError(f"{name!r} is not allowed, must be one of {', '.join(allowed)}")
+    return name
+
+
+Study = Annotated[Name, AfterValidator(_is_a_study)]
+"""The name of a published study, a folder of data/published, or `OWN_STUDY`."""
 
 
 class StrategyAxes(Frozen):

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pandas as pd
 
 from nodewise.report import evidence
-from nodewise.report.claim_rules import beside, claim_rule, join
+from nodewise.report.claim_rules import beside, claim_rule
 from nodewise.results import comparisons
-from nodewise.results.queries import GROUP, Tables, plain_training, scaling_lines, with_labels
+from nodewise.results.queries import GROUP, Tables, scaling_lines, with_labels
 
 _NEAR_SHARE = 0.05  # of the time; a saved share this close to the claimed one counts as equal
 
@@ -21,28 +21,49 @@ def batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[str
     """
     rows = comparisons.on_several_nodes(tables["curves"])
     rows = rows[(rows["study"] == study) & rows["model"].isin(models)]
-    rows = evidence.check_times(rows, tables, other="_one")
-    found = []
-    for _key, line in rows.groupby([*GROUP, "cluster", "machine", "line", "label", "nodes"]):
-        known = line[line["lacks"] == ""]
-        points = known if known["batch_per_worker"].nunique() > 1 else line
-        if points["batch_per_worker"].nunique() > 1:
-            small, large = (points.sort_values("batch_per_worker").iloc[[end]] for end in (0, -1))
-            found.append(_speedups(small).assign(most=1.0, at="at the smallest batch"))
-            found.append(_speedups(large).assign(least=1.0, at="at the largest batch"))
-    return join(found)
+    rows = evidence.check_times(rows, tables, other="_one").assign(
+        known=lambda of: of["lacks"] == ""
+    )
+    line = [*GROUP, "cluster", "machine", "line", "label", "nodes"]
+    batches = rows[rows["known"]].groupby(line)["batch_per_worker"].nunique().rename("batches")
+    rows = rows.merge(batches.reset_index(), "left", line)
+    rows = rows[rows["known"] | ~(rows["batches"] > 1)].sort_values(
+        "batch_per_worker", kind="stable"
+    )
+    rows = rows[rows.groupby(line)["batch_per_worker"].transform("nunique") > 1]
+    small = rows.drop_duplicates(line).assign(most=1.0, at="at the smallest batch")
+    large = rows.drop_duplicates(line, keep="last").assign(least=1.0, at="at the largest batch")
+    rows = pd.concat([small, large]).fillna({"least": -float("inf"), "most": float("inf")})
+    return rows.assign(value=rows["speedup"], low=rows["speedup_low"], high=rows["speedup_high"])
 
 
 @claim_rule("more_nodes")
-def more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int]) -> pd.DataFrame:
-    """Check that the throughput on each of `counts` nodes exceeds that on the count before it."""
-    rows = with_labels(scaling_lines(tables["curves"]))
-    rows = rows[rows["study"] == study]
-    found = []
-    for before, after in pairwise(counts):
-        pair = _on_one_line(rows[rows["nodes"] == after], rows[rows["nodes"] == before])
-        found.append(_throughputs(pair, tables))
-    return join(found)
+def more_nodes(
+    tables: Tables,
+    _: Tables,
+    *,
+    study: str,
+    counts: Sequence[int] = (),
+    line: str | None = None,
+    less_than_linear: bool = False,
+) -> pd.DataFrame:
+    """Check that more nodes have a higher throughput.
+
+    Args:
+        tables: the tables of results.
+        study: the study that is judged.
+        counts: numbers of nodes, each compared with the one before it; without any, all numbers are
+            compared with one node.
+        line: the strategy; all if it is left out.
+        less_than_linear: whether the ratio must also be below that of the numbers of nodes.
+    """
+    rows = _without_emulated_devices(with_labels(scaling_lines(tables["curves"])))
+    rows = rows[(rows["study"] == study) & ((line is None) | (rows["line"] == line))]
+    pair = rows.merge(rows, "inner", [*comparisons.ALIKE, "line"], suffixes=("", "_other"))
+    known = [*pairwise(counts)] or [(1, nodes) for nodes in {*pair["nodes"]} - {1}]
+    steps = pd.DataFrame(known, columns=["nodes_other", "nodes"])
+    pair = _throughputs(pair.merge(steps), tables)
+    return pair.assign(most=pair["nodes"] / pair["nodes_other"]) if less_than_linear else pair
 
 
 @claim_rule("saves")
@@ -55,62 +76,35 @@ def saves(_: Tables, overhead: Tables, *, study: str, nodes: int, share: float) 
     savings = overhead["savings"]
     mean = savings[(savings["study"] == study) & (savings["model"] == "")]
     there = mean[mean["nodes"] == nodes]
-    return there.assign(
-        value=there["saved"],
-        least=share - _NEAR_SHARE,
-        most=share + _NEAR_SHARE,
-        label=there["kind"],
-        cell_id="",
-    )
-
-
-@claim_rule("below_linear")
-def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.DataFrame:
-    """Check that the speed-up is above one and below the number of devices.
-
-    Only measured points are compared. Emulated devices have a CPU quota each, but they are in one
-    process, which can use the quotas as it likes.
-    """
-    rows = with_labels(scaling_lines(tables["curves"]))
-    rows = rows[
-        (rows["kind"] == "measured") & (rows["study"] == study) & (rows["line"] == strategy)
-    ]
-    pair = _on_one_line(rows[rows["nodes"] > 1], rows[rows["nodes"] == 1])
-    return _throughputs(pair, tables).assign(most=pair["nodes"].astype("float64"))
+    limits = {"least": share - _NEAR_SHARE, "most": share + _NEAR_SHARE}
+    return there.assign(value=there["saved"], label=there["kind"], own=True, **limits)
 
 
 @claim_rule("faster")
 def faster(
-    tables: Tables, _: Tables, *, way: str, than: str, study: str | None = None
+    tables: Tables,
+    _: Tables,
+    *,
+    way: str,
+    than: str,
+    study: str | None = None,
+    by: str = "strategy",
 ) -> pd.DataFrame:
-    """Check that the throughput of a strategy exceeds that of another on the same nodes and batch.
+    """Check that a strategy has a higher throughput than another on the same nodes and batch.
 
-    Emulated devices of one process are left out, because they need no link, unlike emulated nodes.
+    `by` is the column of the table `curves` that has the names `way` and `than`.
     """
-    rows = with_labels(tables["curves"])
-    rows = rows[(rows["kind"] == "measured") | ~comparisons.on_devices(rows)]
+    rows = _without_emulated_devices(with_labels(tables["curves"]))
     rows = rows[(rows["nodes"] > 1) & (study is None or rows["study"] == study)]
-    return _throughputs(beside(rows, way, than), tables)
+    return _throughputs(beside(rows, way, than, by), tables)
 
 
-@claim_rule("faster_than_one")
-def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.DataFrame:
-    """Check that the throughput of a strategy on several nodes exceeds that of one process."""
-    rows = with_labels(tables["curves"])
-    rows = rows[rows["study"] == study]
-    one = plain_training(rows)
-    several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
-    pair = several.merge(one, "inner", comparisons.ALIKE, suffixes=("", "_other"))
-    return _throughputs(pair, tables)
+def _without_emulated_devices(rows: pd.DataFrame) -> pd.DataFrame:
+    """Leave out emulated devices of one process.
 
-
-def _on_one_line(points: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Join points with those of the same line on another number of nodes (suffix `_other`)."""
-    return points.merge(others, "inner", [*comparisons.ALIKE, "line"], suffixes=("", "_other"))
-
-
-def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(value=rows["speedup"], low=rows["speedup_low"], high=rows["speedup_high"])
+    They need no link, unlike emulated nodes, and the process can use their CPU quotas as it likes.
+    """
+    return rows[(rows["kind"] == "measured") | ~comparisons.on_devices(rows)]
 
 
 def _throughputs(pair: pd.DataFrame, tables: Tables) -> pd.DataFrame:

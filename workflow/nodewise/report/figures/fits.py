@@ -42,9 +42,8 @@ def fit(study: ReportContext) -> pd.DataFrame:
     """
     overhead = study.overhead
     curves = study.tables["curves"]
-    rows = _rows.without_compared(curves, fit_queries.with_trials(overhead))
+    rows = _rows.without_compared(curves, overhead["predictions"])
     rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
-    rows = rows[rows["role"] != "held out"]
     observed = rows["role"] == "observed"
     lines = ["curve", "batch_per_worker"]
     one = rows[~observed & (rows["nodes"] == 1)].drop_duplicates(lines)
@@ -149,11 +148,11 @@ def savings(study: ReportContext) -> pd.DataFrame:
     """Return the share of the training time that more nodes save, by model and as a mean."""
     rows = queries.improvements(study.tables)
     law = fit_queries.mean_savings(study.overhead["savings"])
-    claims = published.read("ntua_figure28")  # what the study foresaw, by nodes
-    foreseen = claims.dropna(subset="time_saved").set_index("nodes")["time_saved"]
-    law = law.assign(foreseen=law["nodes"].map(foreseen), series=_FORMULA)
+    claims = published.of_studies("foreseen").rename(columns={"time_saved": "foreseen"})
+    foreseen = claims.dropna(subset="foreseen")[["study", "nodes", "foreseen"]]
+    law = law.merge(foreseen, "left", ["study", "nodes"]).assign(series=_FORMULA)
     seen = law.dropna(subset="foreseen")
-    shown = law[law["nodes"].isin([*rows["nodes"], *foreseen.index])]
+    shown = law[law["nodes"].isin([*rows["nodes"], *foreseen["nodes"]])]
     theirs = seen.assign(
         saved=seen["foreseen"],
         low=None,

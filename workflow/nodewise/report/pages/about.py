@@ -166,7 +166,7 @@ def _range(mean: float, deviation: float) -> dict[str, float]:
 
 def _forecasts_judged() -> pd.DataFrame:
     """Return how far forecasts of left-out publishers were off, for links with enough points."""
-    rows = pd.read_csv(published.FOLDER / "forecast/judged.csv")
+    rows = published.read("forecast/judged")
     return rows[rows["points"] >= _ENOUGH_POINTS]
 
 

@@ -4,30 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from nodewise.models.registry import registry
 from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
-from nodewise.report.html import number
+from nodewise.report.html import number, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.tables import (
-    BATCH,
-    EXAMPLES,
-    EXPERIMENT,
-    FLAGS,
-    KIND,
-    LAUNCHES,
-    MACHINE,
-    NODE,
-    NODES,
-    STEP_TIME,
-    STRATEGY,
-    Column,
-    table,
-)
+from nodewise.report.pages._scaling import largest_and_smallest_batch
+from nodewise.report.tables import Column, Table, table
 from nodewise.results.model_description import Architecture, Memory
-from nodewise.results.queries import with_labels
 
 COUNTED = "counted"
 LITTLE_BACKWARD = 1.5  # operations of training ÷ forward pass; 2 to 3 if all layers are trained
@@ -40,6 +27,12 @@ _SIZES = [
     Column("flops_per_example", "Forward, per example", "FLOP", COUNTED),
     Column("training_flops_per_example", "Training, per example", "FLOP", COUNTED),
     Column("flops_per_payload_byte", "Training, per byte at batch 1", "FLOP/B", COUNTED),
+]
+_COMPARED = [
+    Column("title", "Model"),
+    *(one for one in _SIZES if one.name not in ("total", "flops_per_example")),
+    Column("input", "Input"),
+    Column("dataset", "Dataset"),
 ]
 _MEMORY = [
     Column("weights_bytes", "Weights", "B", COUNTED),
@@ -56,50 +49,33 @@ _PEAKS = [
 ]
 _LAYERS = [
     Column("name", "Layer"),
+    Column("parameters", "Parameters", "", COUNTED),
+    Column("flops", "Forward, per example", "FLOP", COUNTED),
+    Column("training_flops", "Training, per example", "FLOP", COUNTED),
     Column("kind", "Kind"),
     Column("detail", "Settings"),
     Column("shape", "Output"),
-    Column("parameters", "Parameters", "", COUNTED),
     Column("state", "Trained or frozen"),
-    Column("flops", "Forward, per example", "FLOP", COUNTED),
-    Column("training_flops", "Training, per example", "FLOP", COUNTED),
     Column("inputs", "Inputs"),
 ]
 _RATIOS = [
     Column("batch", "Batch per worker"),
-    Column("flops", "Training step of a worker", "FLOP", COUNTED),
-    Column("payload", "Payload", "B", COUNTED),
     Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
-]
-_MEASURED = [
-    STRATEGY,
-    EXPERIMENT,
-    BATCH,
-    NODES,
-    NODE,
-    MACHINE,
-    KIND,
-    LAUNCHES,
-    STEP_TIME,
-    EXAMPLES,
-    FLAGS,
+    Column("flops", "Training step of a worker", "FLOP", COUNTED),
 ]
 
 
 @page("models")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page for each described model, and the page that compares them."""
-    paths = {name: model_page(name) for name in study.architectures}
     for name, architecture in study.architectures.items():
-        context = _model(study, name, architecture, paths[name])
-        yield Page(paths[name], "models/model.md.j2", study.model_title(name), context)
-    doors = [
-        {"page": paths[name], "title": study.model_title(name), "about": architecture.about[0]}
-        for name, architecture in study.architectures.items()
-    ]
+        context = _model(study, name, architecture)
+        yield Page(model_page(name), "models/model.md.j2", study.model_title(name), context)
+    described = sorted(study.architectures.values(), key=lambda one: one.payload_bytes)
     context = {
-        "doors": doors,
-        "table": table(_compared(study), _COMPARED) if doors else None,
+        "smallest": described[0] if described else None,
+        "largest": described[-1] if described else None,
+        "table": _compared(study) if described else None,
         "figures": study.pick("models"),
     }
     yield Page(
@@ -109,32 +85,24 @@ def pages(study: ReportContext) -> Iterator[Page]:
     )
 
 
-_COMPARED = [
-    Column("title", "Model"),
-    Column("dataset", "Dataset"),
-    Column("input", "Input"),
-    *_SIZES,
-]
-
-
-def _compared(study: ReportContext) -> pd.DataFrame:
-    return pd.DataFrame(
+def _compared(study: ReportContext) -> Table:
+    """Return the models side by side, the one that computes most per byte first."""
+    link = Markup('<a href="{}">{}</a>')
+    rows = pd.DataFrame(
         {
-            "title": study.model_title(name),
+            "title": link.format(model_page(name).split("/")[-1], text(study.model_title(name))),
             "dataset": study.dataset_title(_dataset(study, name)),
             "input": input_in_words(one),
             **{column.name: getattr(one, column.name) for column in _SIZES},
         }
         for name, one in study.architectures.items()
     )
+    return table(rows.sort_values("flops_per_payload_byte", ascending=False), _COMPARED)
 
 
-def _model(
-    study: ReportContext, name: str, architecture: Architecture, page: str
-) -> dict[str, Any]:
+def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[str, Any]:
     dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
-    curves = study.tables["curves"]
-    curves = with_labels(curves[curves["model"] == name])
+    rows = study.compared
     cells = study.tables["cells"].query("model == @name")
     trained = cells["batch_per_worker"]
     batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
@@ -144,8 +112,10 @@ def _model(
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
         "results": study.results_pages.get((name, dataset)),
+        "ends": largest_and_smallest_batch(rows[rows["model"] == name]),
         "input": input_in_words(architecture),
         "sizes": _facts(architecture, _SIZES),
+        "trainable": number(architecture.trainable, "", COUNTED),
         "memory": _facts(memory, _MEMORY) if memory else [],
         "peaks": table(_peaks(memory), _PEAKS) if memory else None,
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
@@ -155,7 +125,6 @@ def _model(
         "frozen": number(frozen, "", COUNTED) if frozen else None,
         "little_backward": backward is not None and backward < LITTLE_BACKWARD,
         "uncounted": sorted({kind for layer in architecture.layers for kind in layer.uncounted}),
-        "measured": table(study.with_links(curves, page), _MEASURED) if len(curves) else None,
         "layers": table(_layers(architecture), _LAYERS),
         "file": f"models/{name}.json",
     }
@@ -195,11 +164,10 @@ def _peaks(memory: Memory) -> pd.DataFrame:
 
 
 def _ratios(architecture: Architecture, batches: Sequence[int]) -> pd.DataFrame:
-    """Return the operations (FLOP) of a worker in a step and its payload in bytes, by batch."""
+    """Return the operations of a worker in a step, in all and per byte of its payload, by batch."""
     rows = pd.DataFrame({"batch": batches})
     return rows.assign(
         flops=rows["batch"] * architecture.training_flops_per_example,
-        payload=architecture.payload_bytes,
         ratio=rows["batch"] * architecture.flops_per_payload_byte,
     )
 

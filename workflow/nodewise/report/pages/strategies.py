@@ -1,7 +1,6 @@
 """Make the pages of strategies: one for each, and the page that compares them."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -12,19 +11,16 @@ from markupsafe import Markup
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Job
 from nodewise.report.addresses import strategy_page
-from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
+from nodewise.report.html import text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
-    BATCH,
     BYTES_SENT,
-    EXPERIMENT,
-    FLAGS,
     KIND,
     LAUNCH,
     MODEL,
-    NODE,
     NODES,
     STRATEGY,
     Column,
@@ -32,13 +28,14 @@ from nodewise.report.tables import (
     table,
 )
 from nodewise.report.titles import title_of_variant
-from nodewise.results import comparisons
-from nodewise.results.columns import PARTS
 from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 
 PAGE = "page.md"
 COUNTED = "counted"
+EXAMPLE = Job(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
+"""For the bytes of the page that compares strategies: eight nodes, a gradient as ResNet-50's."""
+
 _SVG = "{http://www.w3.org/2000/svg}"
 _NOTED = {
     "bubble_share": "Idle or communicating share of a step (includes the bubble)",
@@ -48,35 +45,29 @@ _NOTED = {
     "mean_step_s": "Step time, averaged over the ranks (MPI reduce)",
     "bytes_counted": "Size of the compressed gradients",
 }
-
 # the columns that distinguish the points of a study
 _AT = [
     *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
     "whole_epochs",
 ]
-_OPTIONS = Column("chosen", "Options", wide=True)
-_POINT = [
-    MODEL,
-    EXPERIMENT,
-    STRATEGY,
-    _OPTIONS,
-    NODE,
-    BATCH,
-    NODES,
-    KIND,
-]
-_SPLIT = [
-    *_POINT,
-    Column("step_time_s", "Step time", "s", kind_from="label"),
-    *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
-    FLAGS,
-]
 _BYTES = [
-    *_POINT,
+    MODEL,
+    STRATEGY,
+    NODES,
     Column("payload_bytes", "Payload", "B", COUNTED),
     BYTES_SENT,
     Column("formula_bytes", "By the formula", "B", COUNTED),
     Column("ratio", "Sent ÷ formula", "×", kind_from="label"),
+    KIND,
+]
+_LISTED = [
+    Column("title", "Strategy"),
+    Column("best", "At best", "×", kind_from="label"),
+    Column("worst", "At worst", "×", kind_from="label"),
+    Column("sends", "Sends", "B", COUNTED),
+    Column("waits", "Waits for the others"),
+    Column("needs", "Needs", wide=True),
+    KIND,
 ]
 
 
@@ -84,33 +75,38 @@ _BYTES = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per strategy, and the page that compares them."""
     listed = []
-    at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
-    strategies = pd.Series([study.trained_with[one] for one in at], study.cells.index, "str")
     for name, entry in STRATEGIES.items():
-        cells = study.cells[strategies == name]
-        called = cells.groupby("strategy")["cell_id"].agg(["first", "size"])
-        links = [
+        cells = study.cells[study.cells["trained_with"] == name]
+        ends = extremes(study.compared[study.compared["cell_id"].isin(cells["cell_id"])])
+        address = strategy_page(name)
+        link = Markup('<a href="{}">{}</a>').format(Path(address).name, text(entry.title))
+        options = entry.options().model_dump()
+        job = Job(EXAMPLE.nodes, EXAMPLE.payload_bytes, options, EXAMPLE.steps_per_epoch)
+        listed.append(
             {
-                "name": one,
-                "variant": title_of_variant(study.records[cell].cell),
-                "cells": int(count),
+                "title": link,
+                "best": ends[0]["speedup"] if ends else None,
+                "worst": ends[-1]["speedup"] if ends else None,
+                "label": ends[0]["label"] if ends else None,
+                "sends": entry.exchange_of(options).traffic(job).bytes_sent,
+                "waits": entry.exchange.waits,
+                "needs": entry.needs,
             }
-            for one, cell, count in called.itertuples()
-        ]
-        path, shared = (
-            strategy_page(name),
-            {"exchange": entry.exchange, "needs": entry.needs, "links": links},
         )
-        listed.append(shared | {"name": name, "page": path, "title": entry.title})
-        context = shared | _strategy(study, name, cells)
-        figures = bool(context["figures"])
+        context = _strategy(study, name, cells, ends)
         described = (entry.folder / PAGE).is_file()
         template = f"{name}/{PAGE}" if described else "strategies/strategy.md.j2"
-        yield Page(path, template, entry.title, context, figures, contents=False)
-    yield Page(
-        *("strategies/index.html", "strategies/index.md.j2", "Strategies", {"listed": listed}),
-        contents=False,
-    )
+        yield Page(address, template, entry.title, context, figures=True, contents=False)
+    rows = pd.DataFrame(listed).sort_values("best", ascending=False, kind="stable")
+    context = {
+        "table": table(rows, _LISTED),
+        "example": EXAMPLE,
+        "measured": int(rows["best"].notna().sum()),
+        "somewhere": int((rows["best"] > 1).sum()),
+        "everywhere": int((rows["worst"] > 1).sum()),
+    }
+    path = "strategies/index.html"
+    yield Page(path, "strategies/index.md.j2", "Strategies", context, contents=False)
 
 
 class Diagram(NamedTuple):
@@ -143,64 +139,41 @@ def read_diagrams(folder: Path) -> list[Diagram]:
     return found
 
 
-def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str, Any]:
-    curves = _curves(study, cells)
-    split = comparisons.split(curves)
-    several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
-    figures = _figures(study, cells)
+def _strategy(
+    study: ReportContext, name: str, cells: pd.DataFrame, ends: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the template variables of a strategy that was trained in `cells`."""
+    strategy = STRATEGIES[name]
+    variants = cells.groupby("strategy")["cell_id"].agg(["first", "size"])
+    sent = _bytes(study, name, cells)
+    of = {one: ends[0][one] for one in ("experiment", "model", "line")} if ends else {}
     return {
         "name": name,
-        "cells": len(cells),
-        "diagrams": read_diagrams(STRATEGIES[name].folder),
-        "nodes": STRATEGIES[name].nodes,
+        "short_title": strategy.short_title,
+        "ends": study.with_titles(pd.DataFrame(ends)).to_dict("records"),
+        "figures": first_figure(study, "strategies", "speedup", **of) if ends else [],
+        "parts": first_figure(study, "parts", **of) if ends else [],
+        "diagrams": read_diagrams(strategy.folder),
+        "exchange": strategy.exchange,
+        "needs": strategy.needs,
+        "nodes": strategy.nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it
-            for option, field in STRATEGIES[name].options.model_fields.items()
+            for option, field in strategy.options.model_fields.items()
         ],
-        "figures": figures[:3],
-        "more": figures[3:],
-        "split": _table(study, split, _SPLIT) if len(split) else None,
-        "bytes": _table(study, several, _bytes_columns(several)) if len(several) else None,
-        "bytes_known": bool(several["formula_bytes"].notna().any()),
+        "bytes": table(study.with_titles(sent), _BYTES) if len(sent) else None,
         "observations": list(_observations(study, cells)),
+        "links": [
+            {"name": one, "variant": title_of_variant(study.records[cell].cell), "cells": int(size)}
+            for one, cell, size in variants.itertuples()
+        ],
     }
 
 
-def _curves(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return all points of the experiments and strategies of these cells."""
-    at = ["experiment", "strategy"]
-    return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
+def _bytes(study: ReportContext, name: str, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return what a node sends per step, as measured and by the formula, by model and nodes.
 
-
-def _table(study: ReportContext, rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    """Return a table of points; the column of options is left out if no point has any."""
-    titled = study.with_titles(rows).assign(chosen=rows["options"].map(_options_in_words))
-    some = (titled["chosen"] != "").any()
-    shown = columns if some else [one for one in columns if one is not _OPTIONS]
-    return table(titled, shown)
-
-
-def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
-    """Return the columns for `rows`, without those of the formula if it is unknown for all."""
-    return _BYTES if rows["formula_bytes"].notna().any() else _BYTES[:-2]
-
-
-def _options_in_words(options: str) -> str:
-    """Return the options of a cell in words; options that are not set are left out."""
-    chosen = json.loads(options or "{}")
-    return ", ".join(
-        f"{name} {str(value).lower()}"
-        for name, value in chosen.items()
-        if value not in (None, False)
-    )
-
-
-def _with_formula(
-    study: ReportContext, name: str, cells: pd.DataFrame, curves: pd.DataFrame
-) -> pd.DataFrame:
-    """Add the bytes that a node sends by the formula, and the ratio of the measured bytes to them.
-
-    The columns are `formula_bytes` and `ratio`; they are NaN where the formula is unknown.
+    The columns `formula_bytes` and `ratio` are NaN where the formula needs more than is known.
     """
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
@@ -210,39 +183,26 @@ def _with_formula(
         job = Job(cell.nodes, payload, cell.options, int(steps))
         sent.append(STRATEGIES[name].exchange_of(cell.options).traffic(job).bytes_sent)
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
-    rows = curves.merge(formula, "left", _AT)
+    curves = with_labels(study.tables["curves"].query("nodes > 1"))
+    rows = curves.merge(formula, "inner", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
-    return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
-
-
-def _figures(study: ReportContext, cells: pd.DataFrame) -> list[Chart]:
-    """Return the figures of the parts of a step for all lines of these cells.
-
-    Cells and figures are matched by the names that the study gives to strategies.
-    """
-    ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
-    charts = [study.pick("parts", experiment=one, line=line) for one, line in sorted(ours)]
-    return list({chart.name: chart for of in charts for chart in of}.values())
+    rows = rows.assign(ratio=rows["bytes_sent_per_step"] / something)
+    # other batches send as much
+    return rows.drop_duplicates(["model", "strategy", "nodes", "payload_bytes", "formula_bytes"])
 
 
 def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a table for each quantity that the strategy observed."""
     noted = study.tables["observations"].merge(cells, "inner", "cell_id")
     for name, rows in noted.groupby("observation"):
-        shown = _table(study, rows, _observed(_unit(str(name))))
-        yield {"title": _in_words(str(name)), "table": shown}
+        yield {"title": _in_words(str(name)), "table": _observed(study, rows, _unit(str(name)))}
 
 
-def _observed(unit: str) -> list[Column]:
-    return [
-        *_POINT,
-        LAUNCH,
-        Column("values", "Values"),
-        Column("mean", "Mean", unit, kind_from="label"),
-        Column("median", "Median", unit, kind_from="label"),
-        Column("p90", "90th percentile", unit, kind_from="label"),
-        Column("largest", "Largest", unit, kind_from="label"),
-    ]
+def _observed(study: ReportContext, rows: pd.DataFrame, unit: str) -> Table:
+    summaries = {"mean": "Mean", "median": "Median", "p90": "90th percentile", "largest": "Largest"}
+    numbers = [Column(name, title, unit, kind_from="label") for name, title in summaries.items()]
+    shown = [MODEL, STRATEGY, NODES, *numbers, LAUNCH, Column("values", "Values"), KIND]
+    return table(study.with_titles(rows), shown)
 
 
 def _in_words(observation: str) -> str:

@@ -23,7 +23,7 @@ from nodewise.report.html import badge, data, number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MODEL, Column, table
-from nodewise.results import published
+from nodewise.results import published, studies
 
 PAGE = "time-to-accuracy.html"
 _ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
@@ -86,7 +86,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
 def _example() -> dict[str, Any]:
     """Return time and cost to the target of a published cluster on more and more devices."""
     rows = [
-        row for row in read_cases(published.FOLDER / "forecast/cases.csv") if row["case"] == _CASE
+        row for row in read_cases(studies.FOLDER / "forecast/cases.csv") if row["case"] == _CASE
     ]
     cluster, training, given = case_of(rows[0]).setup()
     points = {int(row["n_devices"]): float(row["throughput_samples_per_s"]) for row in rows}
