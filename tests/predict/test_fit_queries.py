@@ -1,12 +1,10 @@
 """The rows of the tables of fits that charts and pages show."""
 
 import pandas as pd
-import pytest
 
 import make_records as make
 from mistakes import user_error
 from nodewise.predict import fit_queries
-from nodewise.predict.judge import EACH, LARGEST
 from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED, read_overhead
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
@@ -40,20 +38,6 @@ def predictions(fitted, observed, crowded=()):
     return table("predictions", rows)
 
 
-def trials(*tried):
-    """Return trials of the curve, given (nodes, scenario, whether of the curve's own law)."""
-    rows = [
-        {"batch_per_worker": 64, "nodes": n, "scenario": scenario, "own": own}
-        | {"observed_s": 2.0, "predicted_s": 2.2, "error": 0.1}
-        for n, scenario, own in tried
-    ]
-    return table("trials", rows)
-
-
-def shown(predicted, *tried):
-    return fit_queries.with_trials({"predictions": predicted, "trials": trials(*tried)})
-
-
 def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
     """A link has a separate fit for each set of settings of a law."""
     fits = pd.DataFrame(
@@ -73,38 +57,11 @@ def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
 
 def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     rows = predictions({1: 1.0, 2: 1.5, 3: 1.6, 4: 1.7}, {1: 1.0, 2: 1.4, 3: 3.0}, crowded=(3,))
-    roles = fit_queries.fit_roles(shown(rows)).set_index("nodes")
+    roles = fit_queries.fit_roles(rows.assign(flags="")).set_index("nodes")
     line = roles["role"].isin(["fitted", "predicted"])
     assert roles.loc[line, "role"].tolist() == ["fitted"] * 2 + ["predicted"] * 2
     points = roles[roles["role"] == "observed"]
     assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
-    # A point with more workers than cores does not test the law.
-    assert "held out" not in set(roles["role"])
-
-
-def test_only_the_largest_node_count_left_out_of_a_strategy_s_own_law_is_drawn():
-    rows = predictions({1: 1.0, 2: 1.5, 3: 1.6}, {1: 1.0, 2: 1.4, 3: 2.0})
-    tried = [(3, LARGEST, True), (3, LARGEST, False), (2, EACH, True), (3, EACH, True)]
-    roles = fit_queries.fit_roles(shown(rows, *tried))
-    held = roles[roles["role"] == "held out"]
-    assert held["nodes"].tolist() == [3] and held["fitted_s"].tolist() == [2.2]
-
-
-def test_speed_ups_are_of_like_against_like_and_only_those_of_lines_have_intervals():
-    rows = shown(predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5}))
-    rows = rows.assign(points_kind="measured", cell_id="", repeats=1, flags="")
-    optima = table(
-        "optima",
-        [
-            {"job": job, "batch_per_worker": 64.0, "nodes": 2, "kind": "fitted"}
-            | {"speedup": 1.25, "speedup_low": 1.0, "speedup_high": 1.4}
-            for job in ("epoch", "run")
-        ],
-    )
-    reached = fit_queries.reach(rows, optima).set_index(["role", "nodes"])
-    assert reached.loc[("fitted", 2), ["speedup", "low", "high"]].tolist() == [1.25, 1.0, 1.4]
-    assert reached.loc[("observed", 2), "speedup"] == pytest.approx(2 * 1.2 / 1.5)
-    assert len(reached) == 3
 
 
 def test_the_mean_of_savings_begins_at_two_nodes():
@@ -114,9 +71,7 @@ def test_the_mean_of_savings_begins_at_two_nodes():
 
 
 def test_nothing_fitted_shows_nothing():
-    none = shown(table("predictions", []))
-    assert fit_queries.fit_roles(none).empty
-    assert fit_queries.reach(none.assign(points_kind=""), table("optima", [])).empty
+    assert fit_queries.fit_roles(table("predictions", []).assign(flags="")).empty
 
 
 def test_fits_that_are_missing_or_misfit_are_one_line(tmp_path):

@@ -20,7 +20,7 @@ LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
 _LEFT, _GAP = 74, 12  # pixels left of panels and between them, as in charts.js
 
 Spec = dict[str, Any]
-_NAME_LETTERS = 24  # most letters of a line of a name beside an axis
+_NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
 _ROLES = {"fitted": [1, 0], "predicted": [5, 4]}  # of lines, with their dashes
 _IS_LINE = f"indexof({[*_ROLES]}, datum.role) >= 0"
@@ -44,12 +44,18 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
     if not facet and figure.mark != "bar" and _count(data, colour) > MOST_LINES:
         colour, facet = "", colour
     panels = _panels(data, facet) if _count(data, facet) > 1 else {}
-    names = _count(data, figure.y.field) if figure.y.scale == "names" else 0
-    height = 26 * names + 10 if names else 170 if panels else theme.HEIGHT
+    names = _lines_of(data[figure.y.field]) if figure.y.scale == "names" else {}
+    height = sum(max(26, 15 * len(name)) for name in names.values()) or theme.HEIGHT
     layers = _Layers(figure, data, colour)
-    plot = {"height": height, "layer": layers.bars() if figure.mark == "bar" else layers.lines()}
-    letters = max((len(str(value)) for value in data[colour]), default=0) if colour else 0
+    plot: Spec = {
+        "width": "container",
+        "height": height if names or not panels else theme.PANEL,
+        "layer": layers.bars() if figure.mark == "bar" else layers.lines(),
+    }
+    legend = _lines_of(data[colour], _LEGEND_LETTERS) if colour else {}
+    letters = max((len(line) for lines in legend.values() for line in lines), default=0)
     if panels:
+        del plot["width"]
         plot = {
             "facet": {
                 "field": "panel",
@@ -107,6 +113,11 @@ def _ordered(values: "pd.Series[Any]") -> list[Any]:
     return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
+def _lines_of(values: "pd.Series[Any]", letters: int = _NAME_LETTERS) -> dict[str, list[str]]:
+    """Return each distinct value as text, broken into lines; names are never cut off."""
+    return {str(name): wrap(str(name), letters) or [""] for name in _ordered(values)}
+
+
 def _values(figure: Figure, data: pd.DataFrame) -> list[Spec]:
     """Return the columns that marks and tooltips need, with floats of five digits."""
     needed = {figure.x.field, figure.y.field, figure.colour}
@@ -136,11 +147,12 @@ class _Layers:
     def lines(self) -> list[Spec]:
         """Return the layers of a figure of lines or points, the points uppermost."""
         of_lines, of_points = ([_IS_LINE], [f"!({_IS_LINE})"]) if self.roles else ([], [])
+        points = ~self.data["role"].isin(_ROLES) if self.roles else pd.Series(True, self.data.index)
         coloured, told = self._coloured("color"), {"tooltip": self._tooltip()}
         layers = self._guide()
         if self.roles:
             area = {"type": "area", "opacity": 0.13}
-            layers += self._interval(area, of_lines, coloured | self._apart())
+            layers += self._interval(area, ~points, of_lines, coloured | self._apart())
         if self.roles or self.figure.mark == "line":
             line = {"type": "line", "strokeWidth": 1.8, "opacity": 0.8}
             layers += self._layer(line, of_lines, coloured | self._dashes() | self._apart() | told)
@@ -148,10 +160,11 @@ class _Layers:
             ends = {"x": _number(self.figure.x.field) | {"aggregate": "min"}}
             ends["x2"] = {"field": self.figure.x.field, "aggregate": "max"}
             layers += self._layer({"type": "rule", "opacity": 0.5}, [], ends)
-        layers += self._interval({"type": "rule", "strokeWidth": 2}, of_points, coloured)
+        rule = {"type": "rule", "strokeWidth": 2}
+        layers += self._interval(rule, points, of_points, coloured)
         point = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1}
         look = self._coloured("color", "fill", "shape") | self._filled()
-        return [*layers, *self._layer(point, of_points, look | told)]
+        return layers + (self._layer(point, of_points, look | told) if points.any() else [])
 
     def bars(self) -> list[Spec]:
         """Return stacked bars, their intervals, and “!” beyond the end of flagged ones."""
@@ -165,8 +178,9 @@ class _Layers:
         layers = self._layer({"type": "bar"}, [rank], stacked | look)
         one = f"datum.{self.colour} == {json.dumps(order[0])}"  # each bar has one interval
         line = {"type": "rule", "style": "interval", "strokeWidth": 1.5}
-        layers += self._interval(line, [one], {})
-        if self.figure.interval and "flags" in self.data:
+        every = pd.Series(True, self.data.index)
+        layers += self._interval(line, every, [one], {})
+        if self.figure.interval and "flags" in self.data and self.data["flags"].any():
             end = f"max(datum.{self.figure.interval[1]}, datum.whole)"
             text = {"type": "text", "text": "!", "fontSize": 13, "fontWeight": "bold"}
             text |= {"align": "left", "dx": 4} if self.along == "x" else {"dy": -8}
@@ -179,11 +193,13 @@ class _Layers:
         transform = [{"filter": step} if isinstance(step, str) else step for step in steps]
         return [{"mark": mark, "transform": transform, "encoding": self.places | encoding}]
 
-    def _interval(self, mark: Spec, steps: Sequence[str], encoding: Spec) -> list[Spec]:
-        """Return a layer of the intervals, if the figure has any."""
-        if not self.figure.interval:
+    def _interval(
+        self, mark: Spec, rows: "pd.Series[bool]", steps: Sequence[str], encoding: Spec
+    ) -> list[Spec]:
+        """Return a layer of the intervals of some rows, if they have any."""
+        low, high = self.figure.interval or ("", "")
+        if not low or self.data.loc[rows, low].isna().all():
             return []
-        low, high = self.figure.interval
         ends = {self.along: _number(low), f"{self.along}2": {"field": high}}
         return self._layer(mark, [*steps, f"isValid(datum.{low})"], ends | encoding)
 
@@ -211,12 +227,9 @@ class _Layers:
 
     def _names(self, axis: Axis, values: "pd.Series[Any]") -> Spec:
         """Return the encoding of an axis of names, which are broken into lines."""
-        names = _ordered(values)
-        lines = {name: wrap(name, _NAME_LETTERS, break_long_words=False) for name in names}
-        labels = {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0}
-        labels |= {"labelLineHeight": 13, "ticks": False}
-        title = axis.title or None
-        return _name(axis.field) | {"title": title, "sort": names, "axis": labels}
+        labels = _broken(_lines_of(values)) | {"labelLineHeight": 13, "ticks": False}
+        shown = {"title": axis.title or None, "sort": _ordered(values), "axis": labels}
+        return _name(axis.field) | shown
 
     def _accuracies(self, values: "pd.Series[Any]") -> list[float]:
         """Return the ends of an axis of accuracies: those of all values, at least 0.05 apart."""
@@ -237,10 +250,11 @@ class _Layers:
             name: [look[i % len(look)] for i in range(len(values))] for name, look in looks.items()
         }
         names = any(isinstance(value, str) for value in values)
+        lines = _lines_of(self.data[self.colour], _LEGEND_LETTERS)
         shared = _name(self.colour) | {
             "sort": values,
             "title": None if names else title_of_column(self.colour),
-            "legend": {"symbolOpacity": 1, "labelLimit": 0},
+            "legend": {"symbolOpacity": 1} | (_broken(lines) if names else {}),
         }
         colours = theme.colours(self.colour, values)
         return {
@@ -306,6 +320,11 @@ def _number(field: str) -> Spec:
 
 def _name(field: str) -> Spec:
     return {"field": field, "type": "nominal"}
+
+
+def _broken(lines: dict[str, list[str]]) -> Spec:
+    """Return the settings of an axis or a legend that shows names in lines."""
+    return {"labelExpr": f"({json.dumps(lines)})[datum.label]", "labelLimit": 0}
 
 
 def _is_number(values: "pd.Series[Any]") -> bool:

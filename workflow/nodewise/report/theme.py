@@ -62,7 +62,7 @@ _NODES = {
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
 DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [1.5, 2.5]]
 
-WIDTH, HEIGHT = 720, 300
+WIDTH, HEIGHT, PANEL = 720, 300, 170
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 

@@ -42,9 +42,8 @@ def fit(study: ReportContext) -> pd.DataFrame:
     """
     overhead = study.overhead
     curves = study.tables["curves"]
-    rows = _rows.without_compared(curves, fit_queries.with_trials(overhead))
+    rows = _rows.without_compared(curves, overhead["predictions"])
     rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
-    rows = rows[rows["role"] != "held out"]
     observed = rows["role"] == "observed"
     lines = ["curve", "batch_per_worker"]
     one = rows[~observed & (rows["nodes"] == 1)].drop_duplicates(lines)
