@@ -59,14 +59,14 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
                 const table = cell?.closest('table');
                 const places = cell
                   ? [cell.parentElement, table.rows[0].cells[cell.cellIndex], table.caption]
-                  : [data.closest('p, li, dd, dt, caption, summary, h1, h2, h3, .nw-headline')];
+                  : [data.closest('p, li, dd, dt, caption, summary, h1, h2, h3')];
                 return !places.some((one) => one?.querySelector('.nw-kind'));
               }).map((data) => data.textContent)"""
         )
         high[path] = page.evaluate(
             """() => [...document.querySelectorAll('.nw-table tr')]
               .map((row) => [Math.round(row.getBoundingClientRect().height), row.textContent])
-              .filter(([height]) => height > 600)"""
+              .filter(([height]) => height > 700)"""
         )
         aside[path] = page.evaluate(
             """() => [...document.querySelectorAll('.nw-stack')].map((one) => one.parentElement)

@@ -72,6 +72,7 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
     mark="point",
     colour="range",
     facet="how",
+    free=True,
     guide="one",
     caption="Above the dashed line, training was slower than predicted.",
     reading=(
