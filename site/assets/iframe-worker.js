@@ -1,56 +1,50 @@
 "use strict";
 /* The index of the search is loaded when the search is opened, not with the page. */
-(() => {
-  const { open, send } = XMLHttpRequest.prototype;
-  const addresses = new WeakMap();
-  XMLHttpRequest.prototype.open = function (method, url, ...others) {
-    addresses.set(this, String(url));
-    return open.call(this, method, url, ...others);
-  };
-  XMLHttpRequest.prototype.send = function (body) {
-    if (!addresses.get(this)?.endsWith("search_index.json")) {
-      return send.call(this, body);
-    }
-    const field = document.querySelector("[data-md-component=search]");
-    field.addEventListener("focusin", () => send.call(this, body), { once: true });
-  };
-})();
+const openRequest = XMLHttpRequest.prototype.open;
+XMLHttpRequest.prototype.open = function (method, url, ...others) {
+  openRequest.call(this, method, url, ...others);
+  if (String(url).endsWith("search_index.json")) {
+    const search = document.querySelector("[data-md-component=search]");
+    const send = this.send.bind(this);
+    this.send = () => search.addEventListener("focusin", () => send(), { once: true });
+  }
+};
 
-/* Web workers for pages opened from a folder, where browsers refuse to start one.
- *
- * The worker's script runs in an empty, hidden frame instead. What it posts reaches the page, what
- * the page posts reaches it: as much of the interface of Worker as the search of the theme uses.
- */
-if (location.protocol === "file:") {
-  window.IFrameWorker = class extends EventTarget {
-    constructor(url) {
-      super();
+/* So is its worker. For pages opened from a folder, where browsers refuse to start workers, the script
+ * of the worker runs in an empty, hidden frame, and what either side posts reaches the other. */
+const Thread = window.Worker;
+window.Worker = window.IFrameWorker = class extends EventTarget {
+  constructor(url, options) {
+    super();
+    this.start = async () => {
+      const tell = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
+      if (location.protocol !== "file:") {
+        const thread = new Thread(url, options);
+        thread.onmessage = ({ data }) => tell(data);
+        return thread;
+      }
       const frame = document.createElement("iframe");
       frame.hidden = true;
       frame.title = "search";
       document.body.append(frame);
       frame.contentDocument.open(); // Firefox would replace an untouched empty page later
       frame.contentDocument.close();
-      this.inside = frame.contentWindow;
-      this.inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
-      this.inside.importScripts = (...urls) => Promise.all(urls.map((one) => this.load(one)));
-      this.ready = this.load(new URL(url, location));
-    }
+      const inside = frame.contentWindow;
+      const load = (src) =>
+        new Promise((onload, onerror) => {
+          const script = inside.document.createElement("script");
+          inside.document.head.append(Object.assign(script, { src: String(src), onload, onerror }));
+        });
+      inside.postMessage = tell;
+      inside.importScripts = (...scripts) => Promise.all(scripts.map(load));
+      await load(new URL(url, location));
+      const message = (data) => new inside.MessageEvent("message", { data });
+      return { postMessage: (data) => inside.dispatchEvent(message(data)) };
+    };
+  }
 
-    load(url) {
-      return new Promise((resolve, reject) => {
-        const script = this.inside.document.createElement("script");
-        script.src = url;
-        script.onload = resolve;
-        script.onerror = reject;
-        this.inside.document.head.append(script);
-      });
-    }
-
-    async postMessage(data) {
-      await this.ready;
-      this.inside.dispatchEvent(new this.inside.MessageEvent("message", { data }));
-    }
-  };
-  window.Worker = window.IFrameWorker;
-}
+  async postMessage(data) {
+    this.started ??= this.start();
+    (await this.started).postMessage(data);
+  }
+};

@@ -1,23 +1,16 @@
 "use strict";
 /* The theme puts the button that copies an example into a landmark without a name: many on a page. */
 addEventListener("load", () => {
-  for (const bar of document.querySelectorAll(".md-code__nav")) {
-    bar.setAttribute("role", "presentation");
-  }
+  document.querySelectorAll(".md-code__nav").forEach((bar) => bar.setAttribute("role", "presentation"));
 });
 
 /* Filters a list, such as that of cells; what is chosen stands in the address, so that it can be shared. */
-(() => {
-  const form = document.querySelector(".nw-filter");
-  if (!form) {
-    return;
-  }
-  const rows = [...document.querySelectorAll("[data-cell], .nw-every tbody tr")];
+for (const form of document.querySelectorAll(".nw-filter")) {
+  const rows = [...document.querySelectorAll("[data-cell], [data-curve]")];
   const count = form.querySelector("output");
   const wanted = new URLSearchParams(location.search);
-
-  const names = document.querySelectorAll("[data-cell] .nw-name");
-  const titles = new Map([...names].map((name) => [name.value, name.textContent]));
+  const names = [...document.querySelectorAll("[data-cell] .nw-name")];
+  const titles = new Map(names.map((name) => [name.value, name.textContent]));
 
   for (const select of form.querySelectorAll("select")) {
     const values = [...new Set(rows.map((row) => row.dataset[select.name]))];
@@ -27,26 +20,23 @@ addEventListener("load", () => {
   }
   form.elements.text.value = wanted.get("text") ?? "";
 
-  function filter() {
+  const filter = () => {
     const chosen = [...new FormData(form)].filter(([, value]) => value !== "");
-    let shown = 0;
+    const fits = (row, name, value) =>
+      name === "text"
+        ? row.textContent.toLowerCase().includes(value.toLowerCase())
+        : row.dataset[name] === value;
     for (const row of rows) {
-      row.hidden = !chosen.every(([name, value]) =>
-        name === "text"
-          ? row.textContent.toLowerCase().includes(value.toLowerCase())
-          : row.dataset[name] === value,
-      );
-      shown += row.hidden ? 0 : 1;
+      row.hidden = !chosen.every(([name, value]) => fits(row, name, value));
     }
+    const shown = rows.filter((row) => !row.hidden).length;
     count.value = `${shown} of ${rows.length} ${count.dataset.of}`;
     const query = new URLSearchParams(chosen).toString();
-    const address = query ? `?${query}` : location.pathname;
-    history.replaceState(null, "", address + location.hash);
-  }
-
+    history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
+  };
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(filter));
   form.hidden = false;
   filter();
-})();
+}

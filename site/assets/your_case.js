@@ -8,9 +8,8 @@
   const HALF = 0.5; // of a device: what a further one must add to pay, as in predict/answers.py
   const THROUGHPUT =
     "This counts examples: a larger global batch may need more of them (“Converges like”).";
-  const MORE = "More were not compared.";
   const HEIGHT = 300; // pixels of the chart
-  const JOB = ["most", "examples", "price", "like"]; // fields that do not change a step
+  const JOB = ["most", "examples", "price"]; // fields that do not change a step
   const control = (name) => form.elements.namedItem(name);
   const value = (name) => control(name).value;
   const number = (name) => Number(value(name));
@@ -21,7 +20,6 @@
   const [two, three, exact] = [digits(2), digits(3), digits(15)];
   const plain = (number) => exact(number).replaceAll(",", "");
   const percent = (share) => `${two(100 * share)} %`;
-  const devices = (n) => `${exact(n)} ${n === 1 ? "device" : "devices"}`;
 
   function duration(seconds) {
     const units = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 120], ["min", 60, 7200]];
@@ -160,15 +158,17 @@
     const fastest = rows.reduce((a, b) => (b.time < a.time ? b : a));
     const does = law ? "reach the target" : "train";
     const faster = (row) =>
-      `${devices(row.n)} ${does} ${two(row.speedup)} times as fast as one (${range(row)})`;
+      `${exact(row.n)} devices ${does} ${two(row.speedup)} times as fast as one (${range(row)})`;
     const what = law
       ? `Training to the target of ${law.title}`
       : `Training on ${exact(number("examples"))} examples`;
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
-    const lines = best.n > 1 ? [`${faster(best)}.`] : ["One device is the best value."];
+    const alone = next ? "One device is the best value." : "This is one device alone.";
+    const less = `With ${exact(next?.n)}, each further one adds less than half of one.`;
+    const lines = [best.n > 1 ? `${faster(best)}.` : alone];
     const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
     lines.push(`${what} takes ${duration(best.time)}${instead}.`);
-    lines.push(next ? `With ${exact(next.n)}, each further one adds less than half of one.` : MORE);
+    lines.push(next ? less : "More were not compared.");
     if (fastest !== best) {
       lines.push(`Fastest of these: ${faster(fastest)}.`);
     }
@@ -188,7 +188,7 @@
     );
     const lines = [];
     if (each.length) {
-      const off = each.join(", of ");
+      const off = [...each, ...(law ? [`${three(1 + data.law_off)} in examples`] : [])].join(", ");
       lines.push(`Ranges: nine in ten tested forecasts were off by at most a factor of ${off}.`);
     }
     if (rows.at(-1).n > data.checked) {

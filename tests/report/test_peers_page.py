@@ -53,10 +53,18 @@ def test_the_page_shows_the_medians_of_the_published_launches():
     launches = read_json(peers.Results, FILE)
     columns = ["way", "peer", "what", "median", "low", "high", "rounds"]
     written = pd.read_csv(FILE.with_suffix(".csv")).fillna({"peer": ""})[columns]
-    pd.testing.assert_frame_equal(written, peers.medians(launches)[columns], check_dtype=False)
-    (page,) = pages(SimpleNamespace(model_title=str, strategy_title=str))
+    found = peers.medians(launches)[columns]
+    pd.testing.assert_frame_equal(written, found, check_dtype=False)
+    (page,) = pages(SimpleNamespace(model_title=str, strategy_title=str, pick=lambda *_: []))
     assert page.context["launches"] == len(launches.runs)
     assert page.context["cluster"] == "0.2 core, 100 Mbit/s"
+    added = found[(found["what"] == "added") & (found["peer"] != "")]["median"]
+    verdict = {"typical": added.median(), "least": added.min(), "most": added.max()}
+    for name, value in verdict.items():
+        assert page.context["verdict"][name] == f"{value:.2g}×"
+    assert page.context["verdict"]["count"] == len(added)
+    assert "Comparisons: 6" in page.context["added"].caption  # two models on 2, 3 and 8 nodes
+    assert len(page.context["added"].rows) == 3 * 2  # strategies, and whom they are compared with
 
 
 def test_a_ratio_is_taken_within_a_round():

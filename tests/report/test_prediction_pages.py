@@ -7,7 +7,7 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
-from nodewise.predict.judge import EACH
+from nodewise.predict.judge import EACH, judge
 from nodewise.predict.study import read_overhead
 from nodewise.report.fitted_curves import answers
 from nodewise.results.importers import import_for_study
@@ -63,7 +63,7 @@ def test_speed_up_price_and_time_to_accuracy_are_those_on_the_most_measured_node
 
 def test_the_page_begins_with_the_errors_of_held_out_points(study):
     page = text_of(study, "predictions.md")
-    judged = read_overhead(study / "overhead")["judgement"]
+    judged = judge(read_overhead(study / "overhead")["trials"])
     first = judged[judged["own"] & (judged["scenario"] == EACH)].iloc[0]
     errors = [write_percent(first[name]).replace("\u00a0", " ") for name in ERRORS]
     at = [page.index(error) for error in errors]
@@ -79,7 +79,7 @@ def test_every_curve_is_linked_and_has_the_errors_of_every_law(study):
         assert f"{{ #{source} }}" in html
     trials = tables["trials"][tables["trials"]["scenario"] == EACH]
     medians = trials.groupby(["curve", "batch_per_worker", "law"])["error"].median()
-    assert len(medians) and all(f' value="{error:.6g}">' in html for error in medians)
+    assert len(medians) and all(f'<data value="{error:.6g}"' in html for error in medians)
 
 
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):

@@ -77,14 +77,16 @@ def html(site) -> list[str]:
 
 @pytest.fixture(scope="session")
 def opened(site, html) -> list[str]:
-    """Return the pages that a browser opens one by one; of the published site only the largest.
+    """Return the pages that a browser opens one by one; of the published site only the first
+    and the largest.
 
     The others use the same templates, and opening all of them would take ten minutes.
     """
     # Its addresses are relative to the root of a server.
     pages = [path for path in html if path != "404.html"]
     if site.parent.name.startswith("published"):
-        return sorted(pages, key=lambda path: -(site / path).stat().st_size)[:LARGEST]
+        largest = sorted(pages, key=lambda path: -(site / path).stat().st_size)[:LARGEST]
+        return ["index.html", *(path for path in largest if path != "index.html")]
     return pages
 
 

@@ -13,9 +13,9 @@ from browsing import blank_charts, unfold_charts, wait_for_charts
 pytestmark = pytest.mark.slow
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
-TIME = "ntua-fashion_cnn-fashion_mnist-time"
-LOSS = "ntua_epochs-fashion_cnn-fashion_mnist-measured-loss-by-epoch"
-POINTS = f"[id='{TIME}'] .nw-live .mark-symbol.role-mark path"
+ACCURACY = "ntua-fashion_cnn-fashion_mnist-accuracy"
+SPEEDUP = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured-speedup"
+POINTS = f"[id='{ACCURACY}'] .nw-live .mark-symbol.role-mark path"
 
 
 def chosen(page):
@@ -61,10 +61,10 @@ def test_no_chart_is_blank_on_screens_or_on_paper_and_every_one_can_be_saved(wat
 def test_a_chart_without_marks_is_found(watched):
     page = watched.open(RESULTS)
     assert blank_charts(page) == []
-    page.locator(f"[id='{TIME}'] .nw-live .role-mark").evaluate_all(
+    page.locator(f"[id='{ACCURACY}'] .nw-live .role-mark").evaluate_all(
         "(marks) => marks.forEach((one) => one.remove())"
     )
-    assert blank_charts(page) == [TIME]
+    assert blank_charts(page) == [ACCURACY]
 
 
 # --- downloads ---
@@ -73,10 +73,10 @@ def test_a_chart_without_marks_is_found(watched):
 def test_a_chart_is_saved_as_it_is_drawn_in_twice_the_pixels(watched):
     page = watched.open(RESULTS)
     wait_for_charts(page)
-    card = page.locator(f"[id='{TIME}']")
+    card = page.locator(f"[id='{ACCURACY}']")
     with page.expect_download() as saving:
         card.get_by_role("button", name="PNG").click()
-    assert saving.value.suggested_filename == f"{TIME}.png"
+    assert saving.value.suggested_filename == f"{ACCURACY}.png"
     picture = Path(saving.value.path()).read_bytes()
     assert picture.startswith(b"\x89PNG")
     drawn = card.locator(".nw-live svg").first.bounding_box()
@@ -111,10 +111,10 @@ def test_a_click_on_a_point_opens_the_page_of_its_curve(watched):
 
 def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
     page = watched.open(RESULTS)
-    page.locator(f"[id='{LOSS}']").get_by_role("link", name="Its records").press("Enter")
+    page.locator(f"[id='{SPEEDUP}']").get_by_role("link", name="Its records").press("Enter")
     page.wait_for_url("**/records.html*")
     shown = page.locator("[data-cell]:not([hidden])")
-    asked = {"experiment": "ntua_epochs", "model": "fashion_cnn"}
+    asked = {"experiment": "ntua_steps", "model": "fashion_cnn"}
     assert shown.count() > 0
     for name, value in asked.items():
         found = shown.evaluate_all("(rows, name) => rows.map((row) => row.dataset[name])", name)
@@ -139,7 +139,7 @@ def test_paper_is_light_even_if_the_screen_is_dark(watched):
 @pytest.mark.parametrize("watched", [{}, {"java_script_enabled": False}], indirect=True)
 def test_charts_that_are_folded_are_on_paper(watched, site):
     page = watched.page
-    page.goto(f"{site.as_uri()}/{RESULTS}")
+    page.goto(f"{site.as_uri()}/studies/ntua.html")
     folds = page.locator(".nw-more")
 
     def heights():

@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 import prose
-from browsing import CURVE, EVERY_SITE, ODD_MODEL, REPOSITORY
+from browsing import CURVE, EVERY_SITE, ODD_MODEL, REPOSITORY, scroll_through
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
 
 HOME_BYTES, PAGE_BYTES = 400_000, 1_000_000
 """Bytes that a page may load before it is used, uncompressed."""
+MOST_SHIFTED = 0.1  # what Chromium calls a good score of cumulative layout shift
 SEARCH_BYTES = 300_000
 PAGES_OF_THE_SITE = 105
 LEFT_OUT = {"404.html"}  # Its addresses are relative to the root of a server.
@@ -207,6 +208,27 @@ def test_every_page_works_below_any_prefix_of_a_server_is_light_and_asks_no_othe
     assert (site / "search/search_index.json").stat().st_size <= SEARCH_BYTES
 
 
+SHIFTS = """window.shifts = [];
+  new PerformanceObserver((list) => shifts.push(...list.getEntries().map((one) => one.value)))
+    .observe({ type: "layout-shift", buffered: true });"""
+
+
+@pytest.mark.slow
+@EVERY_SITE
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_page_shifts_while_its_charts_are_drawn(browser, served, opened, width):
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    context.add_init_script(SHIFTS)
+    page, moved = context.new_page(), {}
+    for path in [one for one in opened if "/" not in one or one.startswith("results/")][:12]:
+        page.goto(f"{served}/{path}", wait_until="networkidle")
+        scroll_through(page)
+        moved[path] = page.evaluate("shifts.reduce((all, one) => all + one, 0)")
+    assert "index.html" in moved
+    assert {path: shift for path, shift in moved.items() if shift > MOST_SHIFTED} == {}
+    context.close()
+
+
 @pytest.mark.slow
 def test_a_page_with_charts_loads_vega_once_it_is_used_and_other_pages_never(browser, served):
     page, asked = browser.new_page(), []
@@ -299,11 +321,11 @@ def test_the_search_finds_the_right_page_first(watched, site):
 
 
 @pytest.mark.slow
-def test_the_index_is_loaded_when_the_search_is_opened(browser, served):
+def test_the_search_loads_its_worker_and_index_when_it_is_opened(browser, served):
     page, asked = browser.new_page(), []
     page.on("request", lambda request: asked.append(request.url.rsplit("/")[-1]))
     page.goto(f"{served}/glossary.html", wait_until="networkidle")
-    assert "search_index.json" not in asked
+    assert not [name for name in asked if "search" in name]
     assert found_first(page, "Fashion CNN").endswith("results/fashion-mnist/fashion-cnn.html")
     assert "search_index.json" in asked
     page.close()

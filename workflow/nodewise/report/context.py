@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -127,13 +126,12 @@ class ReportContext:
         return judge_claims(self.tables, self.overhead)
 
     @cached_property
-    def experiment_titles(self) -> dict[str, str]:
-        """The titles of experiments, by name."""
+    def _experiment_titles(self) -> dict[str, str]:
         return experiment_titles(self.config)
 
     def experiment_title(self, name: str) -> str:
         """Return the title of an experiment, or its name if no configuration has it."""
-        return self.experiment_titles.get(name, name)
+        return self._experiment_titles.get(name, name)
 
     @property
     def words(self) -> Words:
@@ -164,17 +162,18 @@ class ReportContext:
         Only the first occurrence of a strategy is a link. `page` is the address of the page that
         shows the rows; links are relative to it.
         """
-        folder, linked = posixpath.dirname(page) or ".", set()
-        titles: list[Markup] = []
-        for experiment, name in zip(rows["experiment"], rows["strategy"], strict=True):
-            title = text(self.strategy_title(name))
+        folder, link = posixpath.dirname(page) or ".", Markup('<a href="{}">{}</a>')
+        titled = self.with_titles(rows)
+
+        def linked(experiment: str, name: str, title: str) -> Markup | str:
             strategy = self.trained_with.get((experiment, name), name)
-            if strategy in STRATEGIES and name not in linked:
-                address = posixpath.relpath(strategy_page(strategy), folder)
-                title = Markup('<a href="{}">{}</a>').format(address, title)
-            linked.add(name)
-            titles.append(title)
-        return self.with_titles(rows).assign(strategy=titles)
+            address = posixpath.relpath(strategy_page(strategy), folder)
+            return link.format(address, text(title)) if strategy in STRATEGIES else title
+
+        firsts = ~rows["strategy"].duplicated()
+        cells = zip(rows["experiment"], rows["strategy"], titled["strategy"], firsts, strict=True)
+        titles = [linked(*of) if first else of[-1] for *of, first in cells]
+        return titled.assign(strategy=titles)
 
     @cached_property
     def trained_with(self) -> dict[tuple[str, str], str]:
@@ -253,23 +252,6 @@ class ReportContext:
             self.records[cell].provenance.cpu if cell in self.records else ""
             for cell in rows["cell_id"]
         ]
-
-    def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
-        """Describe a point on several nodes in words: its model, nodes, strategy and batch.
-
-        For emulated nodes the description includes their cores and link, because another link makes
-        another point. With `batch=False` the batch is left out.
-        """
-        line = self.strategy_title(row["line"] if "line" in row else row["strategy"])
-        model = text(self.model_title(row["model"]))
-        nodes = f"{row['nodes']} nodes"
-        if row["label"].startswith("emulated"):
-            nodes += f" of {row['cluster']}"
-        point = Markup("{} on {} with {}").format(model, text(nodes), text(line))
-        if not batch:
-            return point
-        examples = Markup(" and {} examples per worker")
-        return point + examples.format(row["batch_per_worker"])
 
 
 def read_context(

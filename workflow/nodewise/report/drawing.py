@@ -62,6 +62,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
                 "type": "nominal",
                 "sort": [*panels.values()],
                 "title": None,
+                "header": _broken(_lines_of(pd.Series([*panels.values()]))),
             },
             "columns": min(len(panels), 2 if names else 3),
             "spacing": {"row": 20, "column": _GAP},
@@ -324,7 +325,7 @@ def _name(field: str) -> Spec:
 
 def _broken(lines: dict[str, list[str]]) -> Spec:
     """Return the settings of an axis or a legend that shows names in lines."""
-    return {"labelExpr": f"({json.dumps(lines)})[datum.label]", "labelLimit": 0}
+    return {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0}
 
 
 def _is_number(values: "pd.Series[Any]") -> bool:

@@ -4,7 +4,6 @@ import html
 import json
 import re
 from functools import cache, lru_cache
-from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -71,16 +70,6 @@ def _data(value: float | None, unit: str, attributes: str) -> Markup:
         return Markup("–")
     written = text(write_number(float(value), unit).replace(" ", "\u00a0"))
     return Markup(f'<data value="{value:.6g}"{attributes}>{written}</data>')  # noqa: S704 (safe)
-
-
-def between_launches(row: "pd.Series[Any]") -> Markup:
-    """Return the interval of a point's speed-up, or say that the point was launched once.
-
-    The interval reflects the launches of both the point and its one node.
-    """
-    if pd.isna(row["speedup_low"]):
-        return Markup(", launched once")
-    return interval(row["speedup_low"], row["speedup_high"], "×")
 
 
 def interval(low: float, high: float, unit: str) -> Markup:

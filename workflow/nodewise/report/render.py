@@ -24,11 +24,11 @@ from nodewise.report import html
 from nodewise.report.addresses import calibration_file, record_file
 from nodewise.report.charts import Chart, shared_files
 from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
-from nodewise.report.pages.peers import FILE as PEERS
 from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES

@@ -69,7 +69,6 @@ LAUNCHES = Column("repeats", "Launches")
 LAUNCH = Column("repeat", "Launch")
 FLAGS = Column("flags", "Caution", wide=True)
 EXAMPLES = Column("examples_per_s", "Examples/s", "/s", kind_from="label")
-EXAMPLES_INTERVAL = replace(EXAMPLES, low="examples_per_s_low", high="examples_per_s_high")
 STEP_TIME = Column(
     *("step_time_s", "Step time", "s"),
     kind_from="label",
@@ -78,17 +77,10 @@ STEP_TIME = Column(
 )
 SPEEDUP = Column("speedup", "Speed-up", "×", kind_from="label")
 AGAINST_ONE = replace(SPEEDUP, title="Against one node", low="speedup_low", high="speedup_high")
-EFFICIENCY = Column("efficiency", "Efficiency", "share", kind_from="label")
 BYTES_SENT = Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label")
 
 POINT = [MODEL, STRATEGY, BATCH, NODES, EXPERIMENT]
-RATE = [
-    LAUNCHES,
-    EXAMPLES_INTERVAL,
-    Column("against_one", "Against one node", "×", kind_from="label"),
-]
 CAUTION = [KIND, FLAGS]
-EVIDENCE = [*CAUTION, Column("missing", "Needed to count as evidence", wide=True)]
 
 
 @dataclass(frozen=True)

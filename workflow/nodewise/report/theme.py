@@ -33,12 +33,14 @@ PART_COLOURS = {
     "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
-# A number has the same colour in every chart. Numbers between two entries get a mixed colour.
-# Dark and light colours alternate, so that neighbours differ in greyscale. No batch has the colour
-# of a number of nodes.
-_BATCHES = {
-    1: "#28797e",
-    8: "#4f6e9c",
+# A batch or a number of nodes has the same colour in every chart. Numbers between two entries get a
+# mixed colour. Dark and light colours alternate, so that neighbours differ in greyscale.
+_NUMBERS = {
+    1: "#616c7a",
+    2: "#0f9bbd",
+    3: "#08795e",
+    4: "#57a122",
+    8: "#756c0f",
     16: "#5e90de",
     32: "#3961dd",
     64: "#a67dda",
@@ -47,16 +49,6 @@ _BATCHES = {
     512: "#ae4f0c",
     1024: "#b9880a",
     65536: "#6f6a1a",
-}
-_NODES = {
-    1: "#616c7a",
-    2: "#0f9bbd",
-    3: "#08795e",
-    4: "#57a122",
-    8: "#756c0f",
-    16: "#b18b27",
-    64: "#96602c",
-    1024: "#c87d3c",
 }
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
 DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [1.5, 2.5]]
@@ -73,14 +65,11 @@ def colours(field: str, values: Sequence[Any]) -> list[str]:
     chart. Of other names, those that begin with a kind other than ours have the colour of the kind.
     """
     if field in ("batch_per_worker", "nodes"):
-        stops = _BATCHES if field == "batch_per_worker" else _NODES
-        return [_of(int(value), stops) for value in values]
+        return [_of_number(int(value)) for value in values]
     if field == "part":
         return [PART_COLOURS[value] for value in values]
     if field == "kind":
         return [KIND_COLOURS[base_kind(value)] for value in values]
-    if values and all(isinstance(value, int | float) for value in values):
-        return _ramp(len(values))
     palette = iter(_PALETTE * len(values))
     theirs = tuple(KINDS.keys() - {"measured", "emulated", "emulated soft"})
     return [
@@ -90,25 +79,12 @@ def colours(field: str, values: Sequence[Any]) -> list[str]:
     ]
 
 
-def _ramp(count: int) -> list[str]:
-    """Return `count` colours along a ramp, for ordered values other than batches and nodes."""
-    ramp = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
-    places = [(len(ramp) - 1) * index / max(count - 1, 1) for index in range(count)]
-    lows = [min(int(place), len(ramp) - 2) for place in places]
-    ends = zip(places, lows, strict=True)
-    return [_mixed(ramp[low], ramp[low + 1], place - low) for place, low in ends]
-
-
-def _of(value: int, stops: dict[int, str]) -> str:
-    """Return the colour of `value`, interpolated between the nearest stops on a log scale."""
-    low = max((stop for stop in stops if stop <= value), default=min(stops))
-    high = min((stop for stop in stops if stop > value), default=low)
+def _of_number(value: int) -> str:
+    """Return the colour of `value`, mixed from the nearest entries on a log scale."""
+    low = max(stop for stop in _NUMBERS if stop <= value)
+    high = min((stop for stop in _NUMBERS if stop > value), default=low)
     share = math.log(value / low) / math.log(high / low) if low < value < high else 0
-    return _mixed(stops[low], stops[high], share)
-
-
-def _mixed(one: str, other: str, share: float) -> str:
-    ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in (one, other)]
+    ends = [[int(_NUMBERS[end][i : i + 2], 16) for i in (1, 3, 5)] for end in (low, high)]
     mixed = [round(a + (b - a) * share) for a, b in zip(*ends, strict=True)]
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 

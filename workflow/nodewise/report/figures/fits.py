@@ -40,41 +40,30 @@ def fit(study: ReportContext) -> pd.DataFrame:
 
     All are relative to one node by the formula.
     """
-    overhead = study.overhead
-    curves = study.tables["curves"]
-    rows = _rows.without_compared(curves, overhead["predictions"])
+    curves, line = study.tables["curves"], ["curve", "batch_per_worker"]
+    rows = _rows.without_compared(curves, study.overhead["predictions"])
     rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
-    observed = rows["role"] == "observed"
-    lines = ["curve", "batch_per_worker"]
-    one = rows[~observed & (rows["nodes"] == 1)].drop_duplicates(lines)
-    rows = rows.merge(one[[*lines, "fitted_s"]], "inner", lines, suffixes=("", "_one"))
+    one = rows[(rows["role"] != "observed") & (rows["nodes"] == 1)].drop_duplicates(line)
+    rows = rows.merge(one[[*line, "fitted_s"]], "inner", line, suffixes=("", "_one"))
+    optima = study.overhead["optima"].query("job != 'run'").drop_duplicates([*line, "nodes"])
+    ends = optima[[*line, "nodes", "speedup_low", "speedup_high"]]
+    rows = rows.merge(ends.astype({"batch_per_worker": "int64"}), "left", [*line, "nodes"])
     observed = rows["role"] == "observed"
     seconds = rows["observed_s"].where(observed, rows["fitted_s"])
-    optima = overhead["optima"][overhead["optima"]["job"] != "run"]
-    ends = {"speedup_low": "low", "speedup_high": "high"}
-    ends_of = (
-        optima[["curve", *POINT, *ends]].rename(columns=ends).drop_duplicates(["curve", *POINT])
-    )
-    rows = rows.assign(seconds=seconds, speedup=rows["nodes"] * rows["fitted_s_one"] / seconds)
-    rows = rows.merge(ends_of.astype({"batch_per_worker": "int64"}), "left", ["curve", *POINT])
-    observed = rows["role"] == "observed"
-    kinds = {
-        curve: kind_label(source, origin)
-        for curve, source, origin in rows.drop_duplicates("curve")[
-            ["curve", "source", "data_origin"]
-        ].to_numpy()
-    }
+    kinds = [kind_label(*of) for of in rows[["source", "data_origin"]].to_numpy()]
+    measured = rows[observed].groupby("curve")["nodes"].max()
     rows = rows.assign(
-        kind=rows["curve"].map(kinds).where(observed, rows["role"]),
-        low=rows["low"].mask(observed),
-        high=rows["high"].mask(observed),
+        kind=rows["role"].where(~observed, kinds),
+        seconds=seconds,
+        speedup=rows["nodes"] * rows["fitted_s_one"] / seconds,
+        low=rows["speedup_low"].mask(observed),
+        high=rows["speedup_high"].mask(observed),
+        ahead=rows["nodes"] / rows["curve"].map(measured),
     )
-    last = rows[rows["role"] == "fitted"].sort_values("nodes").drop_duplicates(lines, keep="last")
-    predicted = rows.loc[rows["role"] == "predicted", lines].drop_duplicates()
-    joint = last.merge(predicted, "inner", lines).assign(role="predicted")
-    rows = pd.concat([rows, joint], ignore_index=True).sort_values([*lines, "nodes"], kind="stable")
-    measured = rows[rows["role"] == "observed"].groupby("curve")["nodes"].max()
-    rows["ahead"] = rows["nodes"] / rows["curve"].map(measured)
+    last = rows[rows["role"] == "fitted"].sort_values("nodes").drop_duplicates(line, keep="last")
+    ahead = rows.loc[rows["role"] == "predicted", line].drop_duplicates()
+    joint = last.merge(ahead, "inner", line).assign(role="predicted")  # it begins there
+    rows = pd.concat([rows, joint], ignore_index=True).sort_values([*line, "nodes"], kind="stable")
     shown = ["kind", "role", *POINT, "ahead", "speedup", "low", "high", "seconds", *LAUNCHES]
     return rows[[*fit_queries.CURVE, *shown]]
 

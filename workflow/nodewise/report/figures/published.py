@@ -46,8 +46,8 @@ _DRAWS = 400
     reading=(
         "Points are published: the speed of n devices over n times that of one, the median of each "
         "publisher. Lines are the medians of forecasts that start from one device and have not "
-        "seen the publisher. Nobody published 10 Gbit/s between machines: there, forecasts of "
-        "V100s with one in each machine are drawn."
+        "seen the publisher. Nobody published the slowest link: there, forecasts of V100s with one "
+        "in each machine are drawn."
     ),
 )
 def real_scaling(study: ReportContext) -> pd.DataFrame:
@@ -72,11 +72,13 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
     mark="point",
     colour="range",
     facet="how",
+    free=True,
     guide="one",
     caption="Above the dashed line, training was slower than predicted.",
     reading=(
         "Each point is one test: a forecast from one point of a published training, or the hidden "
-        "last point of a published curve, predicted from the others. At 1 it was exact."
+        "last point of a published curve, predicted from the others. On the dashed line it was "
+        "exact."
     ),
 )
 def tested(study: ReportContext) -> pd.DataFrame:

@@ -42,4 +42,5 @@ def scoreboard(study: ReportContext) -> pd.DataFrame:
     rows = rows.dropna(subset="ratio")
     values = ["printed", "ours", "ratio", "low_of_all", "high_of_all", "median"]
     shown = [*values, "points", "printed_points", "kind", "order", *LAUNCHES]
-    return rows[["study", "row", "strategy", "nodes", "quantity", *shown]]
+    # a study without results has none of these columns
+    return rows.reindex(columns=["study", "row", "strategy", "nodes", "quantity", *shown])

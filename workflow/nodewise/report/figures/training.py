@@ -1,28 +1,20 @@
 """Figures of whole trainings: speed-up, time and accuracy by nodes, and accuracy by epoch."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pandas as pd
 
-from nodewise.core.cell import node_in_words
 from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import _rows, figure
 from nodewise.results import queries
-from nodewise.results.columns import SINGLE
 from nodewise.results.queries import LAUNCHES, TIMED_STEP
 
 _NODES = Axis("nodes", "Nodes")
 _SERIES = ["experiment", "kind", "cluster", "machine", "line", "batch_per_worker"]
-# columns that may distinguish our lines, those with the shortest names first
-_DISTINCTIONS: list[list[str]] = [
-    [],
-    ["cluster"],
-    ["line"],
-    ["cluster", "line"],
-    ["experiment"],
-    ["experiment", "line"],
-]
 
 
 @figure(
@@ -137,33 +129,13 @@ def _with_printed(
     at = [*_rows.MODEL, "batch_per_worker", "nodes"]
     rows = rows.merge(rows.loc[theirs, [*at, *names]].rename(columns=names), "left", at)
     lacks = rows["lacks"].where(~theirs, "evidence of ours").where(rows["nodes"] > 1, "nodes")
-    ours = pd.concat(
-        [_named(study, part) for _, part in rows[~theirs].groupby([*_rows.MODEL])]
-        or [pd.Series(dtype="str")]
-    )
-    rows = rows.assign(series=ours.reindex(rows.index, fill_value="published"), lacks=lacks)
+    ours = rows["kind"].where(theirs, "")
+    for _, part in rows[~theirs].groupby([*_rows.MODEL]):
+        ours.update(_line_names(study, part, ["experiment", "line"]).replace("", "measured here"))
+    rows = rows.assign(series=ours, lacks=lacks)
     shown = ["series", "kind", "experiment", "cluster", "machine", "line"]
     shown += ["batch_per_worker", "nodes", "epochs", *values, *LAUNCHES, "lacks"]
     return rows[[*_rows.MODEL, *shown, f"{value}_one", *names.values()]]
-
-
-def _named(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
-    """Return the name of each row's line: what distinguishes it from the other lines of ours."""
-    point = ["kind", "batch_per_worker", "nodes"]
-    distinct = next(
-        (names for names in _DISTINCTIONS if not rows.duplicated([*point, *names]).any()),
-        _DISTINCTIONS[-1],
-    )
-    titles = {
-        "cluster": node_in_words,
-        "line": study.strategy_title,
-        "experiment": study.experiment_title,
-    }
-    named = [
-        ", ".join(titles[n](of) for n, of in zip(distinct, row, strict=True)) or "measured here"
-        for row in rows[distinct].to_numpy()
-    ]
-    return pd.Series(named, rows.index, dtype="str")
 
 
 @figure(
@@ -201,25 +173,27 @@ def epochs(study: ReportContext) -> pd.DataFrame:
         repeats=("cell_id", "nunique"),
         cell_id=("cell_id", "first"),
     ).reset_index()
-    lines = [_line_names(study, part) for _, part in rows.groupby(each)]
-    rows = rows.assign(line_of=pd.concat(lines) if lines else "")
+    telling = ["strategy", "nodes", "batch_per_worker"]
+    names = [_line_names(study, part, telling) for _, part in rows.groupby(each)]
+    rows = rows.assign(line_of=pd.concat([pd.Series(dtype="str"), *names]))
     several = rows["repeats"] > 1
     ends = {end: rows[end].where(several) for end in ("least", "most")}
     enough = rows["repeats"] >= evidence.LAUNCHES
     return rows.assign(**ends, lacks=enough.map({True: "", False: "launches"}))
 
 
-def _line_names(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
-    """Return the line of each row: strategy, nodes and batch, without what all rows share."""
-    point = ["strategy", "nodes", "batch_per_worker"]
-    several = {name: rows[name].nunique() > 1 for name in point}
-    several["strategy"] = len(set(rows["strategy"]) - {SINGLE}) > 1
-    if several["strategy"]:  # a single process is always on one node
-        several["nodes"] = rows.loc[rows["strategy"] != SINGLE, "nodes"].nunique() > 1
-    names = []
-    for strategy, nodes, batch in rows[point].to_numpy():
-        named = [study.strategy_title(strategy)] * several["strategy"]
-        named += [counted(nodes, "node")] * several["nodes"]
-        named += [f"batch {batch}"] * several["batch_per_worker"]
-        names.append(", ".join(named))
+def _line_names(
+    study: ReportContext, rows: pd.DataFrame, columns: Sequence[str]
+) -> "pd.Series[str]":
+    """Return the name of each row's line: its values of the `columns` that differ, in words."""
+    words: dict[str, Callable[[Any], str]] = {
+        "experiment": study.experiment_title,
+        "line": study.strategy_title,
+        "strategy": study.strategy_title,
+        "nodes": lambda nodes: counted(nodes, "node"),
+        "batch_per_worker": "batch {}".format,
+    }
+    telling = [name for name in columns if rows[name].nunique() > 1]
+    parts = rows[telling].to_numpy()
+    names = [", ".join(words[n](of) for n, of in zip(telling, row, strict=True)) for row in parts]
     return pd.Series(names, rows.index, dtype="str")

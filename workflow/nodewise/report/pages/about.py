@@ -13,10 +13,10 @@ from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_nu
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.pages.peers import FILE as PEERS
 from nodewise.report.tables import MACHINE, Column, table
 from nodewise.results import published, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table

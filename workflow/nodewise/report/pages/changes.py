@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 import pandas as pd
-from markupsafe import Markup
 
 from nodewise.report.context import ReportContext
-from nodewise.report.html import data, number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, EXPERIMENT, KIND, MODEL, NODES, STRATEGY, Column, table
@@ -42,8 +40,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
     in_both = rows[rows["ratio"].notna()]
     context = {
         "runs": study.config.changes,
-        "middle_half": [data(value, "×") for value in in_both["ratio"].quantile([0.25, 0.75])],
-        "median": data(in_both["ratio"].median(), "×"),
+        "middle_half": list(in_both["ratio"].quantile([0.25, 0.75])),
+        "median": in_both["ratio"].median(),
         "machine": _machine(in_both),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
@@ -54,15 +52,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
 
 
-def _machine(rows: pd.DataFrame) -> dict[str, Markup | bool]:
+def _machine(rows: pd.DataFrame) -> dict[str, float]:
     """Return the median reference steps of both runs and their ratio; empty if one is unknown."""
     old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
-    if pd.isna(old) or pd.isna(new):
-        return {}
-    kind = "measured"
-    return {
-        "old": number(old, "s", kind),
-        "new": number(new, "s", kind),
-        "ratio": number(new / old, "×", kind),
-        "slower": bool(new > old),
-    }
+    return {} if pd.isna(old) or pd.isna(new) else {"old": old, "new": new, "ratio": new / old}

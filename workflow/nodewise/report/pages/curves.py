@@ -82,8 +82,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         title = f"{study.model_title(first['model'])}, {STRATEGIES[strategy].short_title}"
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), one) for one in measured]
-        for section in sections[1:]:  # the parts of the best measured curve stand for all
-            section["figures"] = [one for one in section["figures"] if one.figure != "parts"]
+        _show_once(sections)
         titles = {one["anchor"]: one["title"] for one in sections}
         titles = disambiguate(titles, {one["anchor"]: one["nodes"] for one in sections})
         context = {
@@ -100,6 +99,15 @@ def pages(study: ReportContext) -> Iterator[Page]:
         context = {"ends": [], "one_node": None, "sections": sections}
         context |= {"strategy_page": None, "results": None}
         yield Page(path, "curve.md.j2", title, context, figures=True)
+
+
+def _show_once(sections: list[dict[str, Any]]) -> None:
+    """Keep the first of equal charts; the parts of the best measured curve stand for all."""
+    shown: set[str] = set()
+    for number, section in enumerate(sections):
+        figures = [one for one in section["figures"] if not (number and one.figure == "parts")]
+        section["figures"] = [one for one in figures if one.name not in shown]
+        shown |= {one.name for one in figures}
 
 
 def _of_page(study: ReportContext, points: pd.DataFrame, path: object) -> pd.DataFrame:
@@ -125,7 +133,8 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves.labels]
     title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": name}
-    fits = [one for key in keys for one in study.pick("fit", curve=key)]
+    charts = [one for key in keys for one in study.pick("fit", curve=key)]
+    charts = charts or first_figure(study, "speedup", "strategies", **of)
     return {
         "title": title if name in STRATEGIES else f"{title}: {study.strategy_title(name)}",
         "anchor": slug(" ".join(first[_SECTION])),
@@ -134,7 +143,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, _POINTS) if len(points) else None,
-        "figures": [*(fits or first_figure(study, "speedup", **of)), *study.pick("parts", **of)],
+        "figures": [*charts, *study.pick("parts", **of)],
         "fitted": [fitted_curve(curves, key) for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "records": _records(cells, path),

@@ -64,7 +64,6 @@ def _batch(study: ReportContext) -> Answer | None:
         "large": _point(study, large),
         "grows": line["speedup"].is_monotonic_increasing,
         "clear": bool(large["speedup_low"] > small["speedup_high"]),
-        "figures": _figure(study, large, "speedup"),
     }
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pandas as pd
 
+from nodewise.core.cell import node_in_words
 from nodewise.core.units import write_duration
-from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages.time_to_accuracy import SHOWN, published_batches
 from nodewise.report.published_rows import SLOW, link_title, scaling
 from nodewise.report.tables import Column, table
 from nodewise.results import comparisons, published
@@ -26,6 +27,7 @@ _BUT_LINK = [
     "batch_per_worker",
     "nodes",
 ]
+_CHART = ["experiment", "model", "line"]
 _SHOWN = ["ResNet-50", "BERT-base"]  # models in the first sentence
 _DEVICES = 8  # Eight, in the template
 _ENOUGH = 20  # points of a link between machines, to be listed
@@ -37,21 +39,22 @@ _JUDGED = [
     Column("p90", "Nine in ten are within", "share", "error"),
     Column("covered", "Inside the stated range", "share", "error"),
 ]
-_PLACES = {"all": "any of these", "within a node": "links within one machine"}
+_PLACES = {"all": "any of these", "within a node": "NVLink or PCIe, in one machine"}
 
 
 @page("home")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
-    figures, ours = study.pick("real_scaling"), _study(study)
+    figures, batches = study.pick("real_scaling"), [*published_batches()]
     context = {
         "models": [_model(name) for name in _SHOWN],
         "duration": write_duration,
         "figures": figures,
         "judged": table(_judged(), _JUDGED),
-        "known": len(published_laws()),
-        "samples": [_samples(name) for name in ("resnet", "bert")],
-        "study": ours,
+        "known": len(batches),
+        "samples": [row for row in batches if row["benchmark"] in SHOWN],
+        "study": _study(study),
+        "two": lambda value: f"{value:#.2g}".rstrip("."),
         "links": _links(study),
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
     }
@@ -76,17 +79,8 @@ def _judged() -> pd.DataFrame:
     """Return how far forecasts were off: of all links, within machines, and between machines."""
     rows = published.read("forecast/judged")
     between = rows["link"].str.contains("gbit") & (rows["points"] >= _ENOUGH)
-    rows = rows[between | rows["link"].isin(_PLACES)].iloc[::-1]
+    rows = rows[between | rows["link"].isin(_PLACES)].sort_values("median")
     return rows.assign(link=[_PLACES.get(link) or link_title(link) for link in rows["link"]])
-
-
-def _samples(benchmark: str) -> dict[str, Any]:
-    """Return how many times as many examples a model needs at its largest published batch."""
-    runs = reference_runs()
-    runs = runs[runs["benchmark"] == benchmark]
-    ends = [int(runs["global_batch"].min()), int(runs["global_batch"].max())]
-    few, many = published_laws()[benchmark].examples(ends)[0]
-    return {"name": runs["model"].iloc[0], "ends": ends, "more": many / few}
 
 
 def _counted(study: ReportContext) -> pd.DataFrame:
@@ -117,15 +111,13 @@ def _study(study: ReportContext) -> dict[str, Any] | None:
     first = last.iloc[-1]
     return {
         "model": study.model_title(first["model"]),
-        "cluster": first["cluster"],
+        "cluster": node_in_words(first["cluster"]),
         "machine": first["machine"],
         "nodes": int(first["nodes"]),
         "kind": first["label"],
         "points": last.iloc[[-1, 0][: len(last)]].to_dict("records"),
         "target": _to_target(study, first),
-        "figures": study.pick("speedup", **{n: first[n] for n in ("experiment", "model", "line")})[
-            :1
-        ],
+        "figures": study.pick("speedup", **{axis: first[axis] for axis in _CHART})[:1],
     }
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import write_percent
 from nodewise.predict.fit_queries import CURVE
-from nodewise.predict.judge import EACH
+from nodewise.predict.judge import EACH, judge
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_efficiency import standing_of_curve
@@ -78,8 +78,9 @@ def pages(study: ReportContext) -> Iterator[Page]:
     known = study.overhead["predictions"]["source"]
     curves = Curves(study)
     sources = [_source(curves, name) for name in _TITLES if (known == name).any()]
-    judgement = study.overhead["judgement"]
+    judgement = judge(study.overhead["trials"])  # without trials that the pages leave out
     context = {
+        "tested": study.pick("trials")[:1],
         "judged": _judged_first(judgement),
         "counts": _counts([answer for source in sources for answer in source["all"]]),
         "sources": sources,

@@ -13,12 +13,10 @@ from nodewise.report.html import text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.published_rows import (
-    CONTINUED,
     CONTINUED_FILE,
     FORECASTS_FILE,
     continued,
     forecasts,
-    link_title,
 )
 from nodewise.report.tables import Column, table
 from nodewise.results import published
@@ -48,26 +46,25 @@ _RULES = ["same efficiency", "last slope", "half the last slope", "straight line
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page."""
     curves, cases = continued(), forecasts()
-    most = cases.sort_values("devices")
-    ends = most.drop_duplicates(["case", "given_value"], keep="last")
+    ends = cases.sort_values("devices").drop_duplicates(["case", "given_value"], keep="last")
     every = pd.concat([curves, ends]).sort_values("off", ascending=False)
     tests = pd.concat([curves, cases]).sort_values("off", ascending=False)
     misses = tests.drop_duplicates(["publisher", "model"]).head(_MISSES)
-    judged = published.read("forecast/judged")
-    figures = study.pick("tested") if study else []
+    judged = published.read("forecast/judged").set_index("link").loc["all"]
+    following = published.read("curves/next_measurements")
+    figures = study.pick("tested")
     context = {
         "percent": write_percent,
         "curves": {"file": CONTINUED_FILE, "count": len(curves), **_errors(curves)},
-        "cases": {"file": FORECASTS_FILE, **judged[judged["link"] == "all"].iloc[0]},
+        "cases": {"file": FORECASTS_FILE, **judged},
         "figures": figures,
         "misses": table(_rows(misses), _ROWS),
         "slower": int((misses["ratio"] > 1).sum()),
         "missed": len(misses),
-        "links": [table(rows, _LINKS) for rows in (_of_forecasts(judged), _of_curves(curves))],
+        "links": [table(_by_link(rows), _LINKS) for rows in (cases, curves)],
         "rule": _best_rule(curves),
-        "next": _next(),
+        "next": {"count": len(following), **following.mean(numeric_only=True)},
         "every": table(_rows(every), _ROWS),
-        "continued": int((every["how"] == CONTINUED).sum()),
     }
     yield Page("tested.html", "tested.md.j2", "Tested on published curves", context, bool(figures))
 
@@ -77,20 +74,10 @@ def _errors(rows: pd.DataFrame) -> dict[str, Any]:
     return {"points": len(rows), "median": half, "p90": most, "covered": rows["inside"].mean()}
 
 
-def _of_forecasts(judged: pd.DataFrame) -> pd.DataFrame:
-    rows = judged[(judged["points"] >= _FEW) & ~judged["link"].isin(["all", "within a node"])]
-    return rows.assign(link=rows["link"].map(_with_generation)).sort_values("median")
-
-
-def _with_generation(name: str) -> str:
-    """Return the title of a kind of link, with the generation at its end: `pcie3` is PCIe 3."""
-    generation = next((letter for letter in name.partition("-")[0][-1] if letter.isdigit()), "")
-    return f"{link_title(name)} {'' if 'gbit' in name else generation}".strip()
-
-
-def _of_curves(curves: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = [{"link": link} | _errors(part) for link, part in curves.groupby("link")]
-    return sorted(rows, key=lambda row: row["median"])
+def _by_link(tests: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the errors for each kind of link of which there are enough tests."""
+    rows = [{"link": link} | _errors(part) for link, part in tests.groupby("link")]
+    return sorted((row for row in rows if row["points"] >= _FEW), key=lambda row: row["median"])
 
 
 def _best_rule(curves: pd.DataFrame) -> dict[str, Any]:
@@ -98,12 +85,6 @@ def _best_rule(curves: pd.DataFrame) -> dict[str, Any]:
     wrong = curves[_RULES].abs().apply(np.expm1)
     name = str(wrong.median().idxmin())
     return {"name": name, "median": wrong[name].median(), "p90": wrong[name].quantile(0.9)}
-
-
-def _next() -> dict[str, Any]:
-    """Return how many measurements two ways to search for the best number of devices take."""
-    rows = published.read("curves/next_measurements")
-    return {"count": len(rows), **rows.mean(numeric_only=True)}
 
 
 def _rows(tests: pd.DataFrame) -> list[dict[str, Any]]:

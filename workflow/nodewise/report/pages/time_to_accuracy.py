@@ -1,12 +1,10 @@
 """Make the page Time to accuracy: how many more examples a larger global batch needs."""
 
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from nodewise.core.units import write_percent, write_plain
 from nodewise.predict.answers import Job
@@ -19,7 +17,6 @@ from nodewise.predict.published_convergence import (
 )
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE, SOURCE
 from nodewise.report.context import ReportContext
-from nodewise.report.html import badge, data, number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import MODEL, Column, table
@@ -27,16 +24,23 @@ from nodewise.results import published, studies
 
 PAGE = "time-to-accuracy.html"
 _ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
-_SHOWN = ["resnet", "bert"]  # benchmarks of the first sentence
+SHOWN = {"resnet": "ResNet-50", "bert": "BERT-large"}
+"""Benchmarks that first sentences tell of, and their short names."""
 _CASE, _BENCHMARK, _PRICE = "dlperf-150", "resnet", 3.0  # the example; $ an hour and device
 _DEVICES = [8, 32, 128, 512]
 _STEPS = [
     MODEL,
     Column("basis", "Estimated from"),
-    Column("critical", "Critical batch size"),
+    Column(
+        *("critical_batch", "Critical batch size", ""),
+        kind_from="kind",
+        low="critical_batch_low",
+        high="critical_batch_high",
+    ),
+    Column("kind", "Kind"),
     Column("batches", "Global batches"),
-    Column("more", "Examples at the largest batch, against the smallest", "×", "fitted"),
-    Column("exponent", "Learning rate grows as the batch to the power of"),
+    Column("more", "Examples: largest against smallest batch", "×", "fitted"),
+    Column("exponent", "Exponent of the learning rate"),
     Column("missing", "Missing data", wide=True),
 ]
 _JUDGED = [
@@ -62,7 +66,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page."""
     own = study.with_titles(study.overhead["steps_to_accuracy"])
     unknown = {"batches": "–", "more": None, "exponent": "–"}
-    known = [*_published()]
+    known = [*published_batches()]
     rows: list[dict[Any, Any]] = [*known]
     rows += [unknown | row for row in own.to_dict("records")]
     judged = published.read("convergence/judged").sort_values("median", ascending=False)
@@ -70,10 +74,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
     context = {
         "percent": write_percent,
         "rounded": lambda value: write_plain(float(f"{value:.2g}")),
-        "shown": [row for name in _SHOWN for row in known if row["benchmark"] == name],
+        "shown": [row for row in known if row["benchmark"] in SHOWN],
         "ends": [known[0], known[-1]],
         "figures": figures,
-        "steps": table([row | {"critical": _critical(row)} for row in rows], _STEPS),
+        "steps": table(rows, _STEPS),
         "apart": _apart(own),
         "source": SOURCE,
         "judged": table(judged, _JUDGED),
@@ -85,9 +89,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 def _example() -> dict[str, Any]:
     """Return time and cost to the target of a published cluster on more and more devices."""
-    rows = [
-        row for row in read_cases(studies.FOLDER / "forecast/cases.csv") if row["case"] == _CASE
-    ]
+    cases = read_cases(studies.FOLDER / "forecast/cases.csv")
+    rows = [row for row in cases if row["case"] == _CASE]
     cluster, training, given = case_of(rows[0]).setup()
     points = {int(row["n_devices"]): float(row["throughput_samples_per_s"]) for row in rows}
     job = Job(price=_PRICE, currency="$", steps=published_laws()[_BENCHMARK], node="device")
@@ -107,18 +110,18 @@ def _example() -> dict[str, Any]:
     }
 
 
-def _published() -> Iterator[dict[str, Any]]:
+def published_batches() -> Iterator[dict[Any, Any]]:
     """Yield the critical batches of published models, the smallest first."""
     runs = reference_runs()
     for name, law in sorted(published_laws().items(), key=lambda one: one[1].critical_batch):
         mine = runs[runs["benchmark"] == name]
-        ends = np.array([mine["global_batch"].min(), mine["global_batch"].max()])
+        ends = [int(mine["global_batch"].min()), int(mine["global_batch"].max())]
         few, many = law.examples(ends)[0]
         low, high = law.critical_batch_interval
         yield {
             "benchmark": name,
             "model": f"{mine['model'].iloc[0]} ({name})",
-            "title": mine["model"].iloc[0],
+            "title": SHOWN.get(str(name)) or mine["model"].iloc[0],
             "basis": f"{len(mine)} reference runs",
             "kind": "fitted",
             "critical_batch": law.critical_batch,
@@ -132,36 +135,17 @@ def _published() -> Iterator[dict[str, Any]]:
         }
 
 
-def _exponent(name: str) -> Markup:
-    known = rate_exponent(name)
-    if known is None:
-        return Markup("–")
-    value, error, count = known
-    template = Markup('{} ± {} {}<span class="nw-range">{} batches</span>')
-    return template.format(data(value, "mean"), data(error, "mean"), badge("fitted"), count)
-
-
-def _critical(row: dict[Any, Any]) -> Markup:
-    if row["missing"]:
-        return Markup("–")
-    ends = [row[f"critical_batch{end}"] for end in ("", "_low", "_high")]
-    value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
-    template = Markup('{} {}<span class="nw-range">{} to {}</span>')
-    return template.format(value, badge(row["kind"]), low, high)
+def _exponent(benchmark: str) -> str:
+    known = rate_exponent(benchmark)
+    return "{:.2f} ± {:.2f} ({} batches)".format(*known) if known else "–"
 
 
 def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the models for which the two estimates of the critical batch disagree.
-
-    One estimate is from runs, the other from the noise scale. They disagree if they are more than
-    `_ALIKE` times apart.
-    """
-    known = steps[np.isfinite(steps["critical_batch"])]
-    batches = known.pivot_table(
-        "critical_batch", ["model", "dataset", "data_origin"], "basis", sort=False
-    )
-    if not {BY_NOISE, BY_EPOCHS} <= set(batches):
+    """Return the models whose critical batches from runs and from the noise scale disagree."""
+    known = steps[np.isfinite(steps["critical_batch"])].set_index("model")
+    by = {basis: rows["critical_batch"] for basis, rows in known.groupby("basis")}
+    if not {BY_NOISE, BY_EPOCHS} <= set(by):
         return []
-    ratios = batches[BY_EPOCHS] / batches[BY_NOISE]
-    apart = ratios[np.abs(np.log(ratios)) > np.log(_ALIKE)]
-    return [{"model": of[0], "ratio": number(ratio, "×", "fitted")} for of, ratio in apart.items()]
+    ratios = (by[BY_EPOCHS] / by[BY_NOISE]).dropna()
+    apart = ratios[np.log(ratios).abs() > np.log(_ALIKE)]
+    return [{"model": model, "ratio": ratio} for model, ratio in apart.items()]

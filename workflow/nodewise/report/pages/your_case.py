@@ -27,7 +27,7 @@ BETWEEN += [f"{rate}gbit-rdma" for rate in (25, 40, 100, 200, 400, "8x400")] + [
 """The same between machines."""
 _TITLES = {"nvlink": "NVLink ", " -": " ", "pcie": "PCIe ", "8x": "8 × ", "gbit": " Gbit/s"}
 _TITLES |= {"-tcp": " Ethernet (TCP)", "-rdma": " RDMA", "-no-p2p": " without peer-to-peer"}
-_TITLES |= {"unknown": "not known", "rate": "another rate"}
+_TITLES |= {"unknown": "not known", "rate": "another rate", "all": "all links"}
 _SMALLER = {"resnet50": " at 32×32 pixels", "bert_base": ", last layer and head only"}
 FIRST = "ResNet-50, fp32, batch 64: 8 × V100"
 JOB: dict[str, Any] = {"machines": [1, 2, 4, 8], "examples": 1_281_167, "price": 3}
@@ -69,8 +69,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "card": cluster_links.CARD,
         "clusters": {name: mean for name, (mean, _) in known["clusters"].items()},
     }
-    groups = sorted({one["group"] for one in presets}, reverse=True)
-    context = {"known": data, "job": JOB, "groups": groups} | _choosing.context(study)
+    context = {"known": data, "job": JOB} | _choosing.context(study)
     yield Page("your-case.html", "your_case.md.j2", "Your case", context | _first_answer(data))
 
 
@@ -139,10 +138,7 @@ def published_presets() -> Iterator[dict[str, Any]]:
 def own_presets(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a preset of each of our models on emulated nodes, in the time of a full core.
 
-    It is of the curve with the most nodes, at its largest batch.
-
-    Args:
-        points: the table `curve_points`.
+    It is of the curve of `curve_points` with the most nodes, at its largest batch.
     """
     points = points[points["rate_mbit"].notna() & points["model"].isin([*registry()])]
     for _, rows in points.sort_values(["nodes", "batch_per_worker"]).groupby("model"):
