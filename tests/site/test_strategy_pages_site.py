@@ -15,8 +15,8 @@ NARROW = {"viewport": {"width": 360, "height": 800}}
 
 def test_strategies_are_reached_from_the_top_and_compared(watched):
     page = watched.open("index.html")
-    page.locator(".md-tabs__link", has_text="Method and data").click()
-    page.locator(".nw-door", has_text="Strategies").click()
+    page.locator(".md-tabs__link", has_text="Results").click()
+    page.locator(".nw-tabs a", has_text="Strategies").click()
     page.wait_for_url("**/strategies/index.html")
     assert page.locator(".nw-table tbody tr").count() == len(STRATEGIES)
     page.get_by_role("link", name=STRATEGIES["multi_worker_mirrored"].title).click()

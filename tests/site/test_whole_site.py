@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import prose
-from browsing import CURVE, EVERY_SITE, ODD_MODEL, REPOSITORY, scroll_through
+from browsing import CURVE, EVERY_SITE, ODD_MODEL, REPOSITORY, wait_for_charts
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
 
@@ -222,7 +222,10 @@ def test_no_page_shifts_while_its_charts_are_drawn(browser, served, opened, widt
     page, moved = context.new_page(), {}
     for path in [one for one in opened if "/" not in one or one.startswith("results/")][:12]:
         page.goto(f"{served}/{path}", wait_until="networkidle")
-        scroll_through(page)
+        wait_for_charts(page)
+        for _ in range(page.evaluate("document.documentElement.scrollHeight") // 500):
+            page.mouse.wheel(0, 500)  # as a reader scrolls
+            page.wait_for_timeout(100)
         moved[path] = page.evaluate("shifts.reduce((all, one) => all + one, 0)")
     assert "index.html" in moved
     assert {path: shift for path, shift in moved.items() if shift > MOST_SHIFTED} == {}

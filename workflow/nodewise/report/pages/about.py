@@ -9,7 +9,7 @@ import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS, INTERVAL
 from nodewise.core.schema import read_tree
-from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number, write_percent
+from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_percent
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
@@ -31,30 +31,15 @@ _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")
 _ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
 _WITHOUT_ONEDNN = "AMD EPYC"
 
-_SHORT = 10  # digits of a commit or checksum that are shown
-
-_MACHINES = [
-    Column("cpu", "Processor"),
-    Column("cores", "Cores"),
-    Column("memory", "Memory"),
-    Column("kernel", "Kernel"),
-    Column("cells", "Cells"),
-    Column("experiment", "Experiments", wide=True),
-]
+_MACHINES = [Column("cpu", "Processor"), Column("cores", "Cores"), Column("cells", "Cells")]
 _RUNS = [
     Column("study", "Study"),
     MACHINE,
     Column("dates", "Measured"),
-    Column("time", "Time of all cells"),
-    Column("experiments", "Experiments"),
     Column("points", "Points"),
     Column("launches", "Launches"),
     Column("left_out", "Left out"),
-    Column("commits", "Commit"),
-    Column("calibration", "Calibration, SHA-256"),
 ]
-
-
 _ENOUGH_POINTS = 20
 _CONSTANTS = [
     Column("name", "Constant", wide=True),
@@ -66,12 +51,11 @@ _JUDGED = [
     Column("link", "Slowest link"),
     Column("points", "Points"),
     Column("publishers", "Publishers"),
-    Column("median", "Median error", "share", kind="predicted"),
-    Column("mean_log", "Mean log error", "share", kind="predicted"),
-    Column("p90", "90 % of errors below", "share", kind="predicted"),
-    Column("perfect_median", "Median error of perfect scaling", "share", kind="predicted"),
-    Column("covered", "90 % intervals hold", "share", kind="predicted"),
-    Column("width", "Half width", "share", kind="predicted"),
+    Column("median", "Median error", "share", kind="error"),
+    Column("p90", "90 % of errors below", "share", kind="error"),
+    Column("perfect_median", "Median error of perfect scaling", "share", kind="error"),
+    Column("covered", "90 % intervals hold", "share", kind="error"),
+    Column("width", "Half width", "share", kind="error"),
 ]
 _CONSTANT_NAMES = {
     "nvlink": "share of NVLink achieved",
@@ -83,7 +67,10 @@ _CONSTANT_NAMES = {
     "all_reduces": "share of measured bandwidths achieved in training",
     "devices_differ": "added per doubling of devices in a node (u)",
     "nodes_differ": "added per doubling of nodes (v)",
+    "hidden": "share hidden behind computing (h)",
+    "batch_fixed": "share of computing that does not depend on the batch (f)",
 }
+_LOGITS = {"hidden", "batch_fixed"}
 
 
 @page("about")
@@ -146,16 +133,12 @@ def _forecast_constants() -> pd.DataFrame:
     """Return the constants of clusters: the typical value and the range of 90 % of clusters."""
     known = cluster_links.constants()["clusters"]
     rows: list[dict[str, Any]] = []
-    for name, title in _CONSTANT_NAMES.items():  # no link is faster than its nominal rate
-        ends = {end: min(value, 1.0) for end, value in _range(*known[name]).items()}
-        rows.append({"name": title, **ends})
-    shares = {
-        "hidden": "share hidden behind computing (h)",
-        "batch_fixed": "share of computing that does not depend on the batch (f)",
-    }
-    for name, title in shares.items():  # logits
-        ends = {end: 1 / (1 + 1 / value) for end, value in _range(*known[name]).items()}
-        rows.append({"name": title, **ends})
+    for name, title in _CONSTANT_NAMES.items():
+        ends = _range(*known[name])
+        if name in _LOGITS:
+            ends = {end: 1 / (1 + 1 / value) for end, value in ends.items()}
+        # no link is faster than its nominal rate
+        rows.append({"name": title} | {end: min(value, 1.0) for end, value in ends.items()})
     return pd.DataFrame(rows)
 
 
@@ -205,23 +188,10 @@ def _spread_of_launches(study: ReportContext) -> dict[str, Any] | None:
 
 
 def _machines(study: ReportContext) -> pd.DataFrame:
-    """Return one row per machine that measured cells, with its experiments."""
-    made = [
-        {
-            "cpu": record.provenance.cpu,
-            "cores": record.provenance.cores,
-            "memory": write_number(record.provenance.memory_bytes, "B"),
-            "kernel": record.provenance.kernel,
-            "experiment": study.experiment_title(record.cell.experiment),
-        }
-        for record in study.records.values()
-    ]
-    columns = ["cpu", "cores", "memory", "kernel", "experiment"]
-    found = pd.DataFrame(made, columns=columns).groupby(["cpu", "cores"], as_index=False)
-    return found.agg(
-        **{name: (name, _each) for name in ("memory", "kernel", "experiment")},
-        cells=("experiment", "size"),
-    )
+    """Return one row per machine that measured cells."""
+    made = [(one.provenance.cpu, one.provenance.cores) for one in study.records.values()]
+    machines = pd.DataFrame(made, columns=["cpu", "cores"])
+    return machines.groupby(["cpu", "cores"]).size().reset_index(name="cells")
 
 
 def _runs(manifests: Sequence[Manifest]) -> pd.DataFrame:
@@ -230,26 +200,17 @@ def _runs(manifests: Sequence[Manifest]) -> pd.DataFrame:
         {
             "study": one.study,
             "machine": one.machine,
-            "dates": _days(one),
-            "time": write_number(one.measured_s, "s"),
-            "experiments": len(one.experiments),
+            "dates": " to ".join(
+                dict.fromkeys(
+                    str(time.date()) for time in (one.first_started_at, one.last_finished_at)
+                )
+            ),
             "points": sum(of.points for of in one.experiments),
             "launches": sum(of.launches for of in one.experiments),
             "left_out": len(one.left_out),
-            "commits": ", ".join(commit[:_SHORT] for commit in one.commits),
-            "calibration": (one.calibration_sha256 or "none")[:_SHORT],
         }
         for one in manifests
     )
-
-
-def _days(manifest: Manifest) -> str:
-    first, last = manifest.first_started_at.date(), manifest.last_finished_at.date()
-    return f"{first}" if first == last else f"{first} to {last}"
-
-
-def _each(values: "pd.Series[str]") -> str:
-    return "; ".join(sorted(set(values)))
 
 
 def _tables(study: ReportContext) -> list[dict[str, Any]]:
