@@ -6,9 +6,11 @@ from typing import Any
 import pandas as pd
 
 from nodewise.report import evidence
+from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages._scaling import first_figure
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.queries import Tables, with_labels
@@ -151,12 +153,10 @@ def _point(study: ReportContext, row: "pd.Series[Any]") -> Answer:
     return {**titles, "page": study.curve_pages[row["cell_id"]]}
 
 
-def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Any]:
+def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Chart]:
     """Return the first figure of these names that shows a point, in a list; or an empty list."""
     of = {name: str(row[name]) for name in ("experiment", "model", "dataset")}
-    line = str(row["line"] if "line" in row else row["strategy"])
-    shown = [one for one in study.pick(*names, **of) if one.of.get("line", line) == line]
-    return shown[:1]
+    return first_figure(study, *names, **of, line=str(row.get("line", row["strategy"])))
 
 
 def accuracies_beside_one(tables: Tables) -> pd.DataFrame:

@@ -18,7 +18,6 @@ from nodewise.results.model_description import Architecture, Memory
 
 COUNTED = "counted"
 LITTLE_BACKWARD = 1.5  # operations of training ÷ forward pass; 2 to 3 if all layers are trained
-USUAL_BATCHES = (32, 64, 128, 256, 512)  # for models that the study does not train
 
 _SIZES = [
     Column("trainable", "Trainable parameters", "", COUNTED),
@@ -57,11 +56,6 @@ _LAYERS = [
     Column("shape", "Output"),
     Column("state", "Trained or frozen"),
     Column("inputs", "Inputs"),
-]
-_RATIOS = [
-    Column("batch", "Batch per worker"),
-    Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
-    Column("flops", "Training step of a worker", "FLOP", COUNTED),
 ]
 
 
@@ -103,9 +97,6 @@ def _compared(study: ReportContext) -> Table:
 def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[str, Any]:
     dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
     rows = study.compared
-    cells = study.tables["cells"].query("model == @name")
-    trained = cells["batch_per_worker"]
-    batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
     backward, memory = _training_to_forward(architecture), architecture.memory
     return {
         "name": name,
@@ -120,7 +111,6 @@ def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[
         "peaks": table(_peaks(memory), _PEAKS) if memory else None,
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(backward, "×", COUNTED) if backward else None,
-        "ratios": table(_ratios(architecture, batches), _RATIOS),
         "payload": number(architecture.payload_bytes, "B", COUNTED),
         "frozen": number(frozen, "", COUNTED) if frozen else None,
         "little_backward": backward is not None and backward < LITTLE_BACKWARD,
@@ -161,15 +151,6 @@ def _peaks(memory: Memory) -> pd.DataFrame:
     rows = pd.DataFrame({"batch": list(measured), "measured": list(measured.values())})
     formula = [memory.peak_bytes(batch) for batch in measured]
     return rows.assign(formula=formula, ratio=lambda rows: rows["formula"] / rows["measured"])
-
-
-def _ratios(architecture: Architecture, batches: Sequence[int]) -> pd.DataFrame:
-    """Return the operations of a worker in a step, in all and per byte of its payload, by batch."""
-    rows = pd.DataFrame({"batch": batches})
-    return rows.assign(
-        flops=rows["batch"] * architecture.training_flops_per_example,
-        ratio=rows["batch"] * architecture.flops_per_payload_byte,
-    )
 
 
 def _layers(architecture: Architecture) -> pd.DataFrame:

@@ -19,12 +19,10 @@ from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
     BYTES_SENT,
     KIND,
-    LAUNCH,
     MODEL,
     NODES,
     STRATEGY,
     Column,
-    Table,
     table,
 )
 from nodewise.report.titles import title_of_variant
@@ -37,14 +35,6 @@ EXAMPLE = Job(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
 """For the bytes of the page that compares strategies: eight nodes, a gradient as ResNet-50's."""
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_NOTED = {
-    "bubble_share": "Idle or communicating share of a step (includes the bubble)",
-    "staleness": "Staleness: updates between reading the weights and applying their gradient",
-    "lead": "Lead: steps that a worker is ahead of the slowest",
-    "held_s": "Held: how long a worker that was ahead had to wait",
-    "mean_step_s": "Step time, averaged over the ranks (MPI reduce)",
-    "bytes_counted": "Size of the compressed gradients",
-}
 # the columns that distinguish the points of a study
 _AT = [
     *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
@@ -162,7 +152,6 @@ def _strategy(
             for option, field in strategy.options.model_fields.items()
         ],
         "bytes": table(study.with_titles(sent), _BYTES) if len(sent) else None,
-        "observations": list(_observations(study, cells)),
         "links": [
             {"name": one, "variant": title_of_variant(study.records[cell].cell), "cells": int(size)}
             for one, cell, size in variants.itertuples()
@@ -189,34 +178,3 @@ def _bytes(study: ReportContext, name: str, cells: pd.DataFrame) -> pd.DataFrame
     rows = rows.assign(ratio=rows["bytes_sent_per_step"] / something)
     # other batches send as much
     return rows.drop_duplicates(["model", "strategy", "nodes", "payload_bytes", "formula_bytes"])
-
-
-def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a table for each quantity that the strategy observed."""
-    noted = study.tables["observations"].merge(cells, "inner", "cell_id")
-    for name, rows in noted.groupby("observation"):
-        yield {"title": _in_words(str(name)), "table": _observed(study, rows, _unit(str(name)))}
-
-
-def _observed(study: ReportContext, rows: pd.DataFrame, unit: str) -> Table:
-    summaries = {"mean": "Mean", "median": "Median", "p90": "90th percentile", "largest": "Largest"}
-    numbers = [Column(name, title, unit, kind_from="label") for name, title in summaries.items()]
-    shown = [MODEL, STRATEGY, NODES, *numbers, LAUNCH, Column("values", "Values"), KIND]
-    return table(study.with_titles(rows), shown)
-
-
-def _in_words(observation: str) -> str:
-    """Return the title of an observation: that in `_NOTED`, or its name without the suffix `_s`."""
-    return _NOTED.get(observation) or observation.removesuffix("_s").replace("_", " ").capitalize()
-
-
-def _unit(observation: str) -> str:
-    """Return the unit of an observation, which follows from its name.
-
-    It is seconds, bytes or a share; otherwise the observation is a count.
-    """
-    if observation.endswith("_s"):
-        return "s"
-    if observation.endswith("_share"):
-        return "share"
-    return "B" if observation.startswith("bytes_") else "mean"
