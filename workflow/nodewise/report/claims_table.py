@@ -6,7 +6,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.report.claims import OPEN, Judged
-from nodewise.report.comparison_words import kind_of
 from nodewise.report.html import data, interval, number, slug, text
 from nodewise.report.tables import Column, Table, table
 
@@ -86,7 +85,7 @@ def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
 
     `at` says in words at which points they were compared; it may be empty.
     """
-    shown = number(rows["value"].median(), unit, kind_of(rows))
+    shown = number(rows["value"].median(), unit, str(rows["label"].mode().iloc[0]))
     if at:
         shown += text(f" {at}")
     low, high = rows["value"].min(), rows["value"].max()
