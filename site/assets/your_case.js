@@ -215,7 +215,7 @@
       ["Step", ({ step }) => duration(step)],
       ["Examples/s", ({ rate }) => three(rate)],
       ["Speed-up", ({ speedup }) => `${two(speedup)}×`, (row) => (row.n > 1 ? range(row) : "")],
-      measured && ["Measured", seen],
+      measured && ["Published", seen],
       ["Efficiency", ({ efficiency }) => percent(efficiency)],
       law && ["Examples", ({ examples }) => three(examples)],
       [law ? "Time to target" : "Time", ({ time }) => duration(time)],

@@ -8,11 +8,9 @@ import pytest
 
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.judge import LARGEST, OWN
-from nodewise.predict.study import ALL_POINTS, fitted_tables, judge_study
+from nodewise.predict.study import fitted_tables, judge_study
 from nodewise.results import published
 from nodewise.results.curve_points import published_points
-
-CURVE = ["model", "batch_per_worker"]
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +36,6 @@ def test_three_nodes_are_predicted_from_one_and_two(results):
     assert counts["covered"] >= 0.75
 
 
-def test_no_baseline_does_better(results):
-    rows = results["judgement"]
-    rows = rows[rows["scenario"] == LARGEST]
-    own = rows[rows["own"]].iloc[0]
-    baselines = rows[~rows["own"]]
-    assert len(baselines) == 2
-    assert (baselines["median_error"] > own["median_error"]).all()
-    assert (baselines["mean_error"] > own["mean_error"]).all()
-
-
 def test_natural_images_is_found_and_explained(results):
     """Its input grows with the global batch: reading others' examples costs most, not the link."""
     table = results["diagnosis"]
@@ -60,12 +48,3 @@ def test_natural_images_is_found_and_explained(results):
     assert low > 0  # It is certainly above 0.
     others = fits.loc["input_per_example_s"].drop("densenet121")
     assert (others["low"] == 0).all()
-
-
-def test_every_published_time_is_in_the_predictions(results):
-    predictions = results["predictions"]
-    shown = predictions[predictions["scenario"] == ALL_POINTS].dropna(subset="observed_s")
-    keys = [*CURVE, "nodes"]
-    joined = shown.merge(published.points(), on=keys)
-    assert len(joined) == 36
-    assert (joined["observed_s"] == joined["step_time_s"]).all()

@@ -79,27 +79,6 @@ def test_a_chance_where_nothing_was_measured_is_less_sure_the_farther_it_is(run)
     assert chances[0] > 0.95 > chances[1] > chances[2]
 
 
-def test_objectives_include_start_up_and_the_price(run):
-    options = (
-        "optimum",
-        "--nodes",
-        "1,8,16",
-        "--examples",
-        50_000,
-        "--price",
-        2,
-        "--deadline",
-        "2h",
-    )
-    (row,) = run(weak("a", (1, 2, 4, 8, 16)), *options)
-    (slow,) = run(weak("a", (1, 2, 4, 8, 16)), *options, "--startup", "10min")
-    assert row["nodes"][0]["time"] == pytest.approx(500)
-    assert slow["nodes"][0]["time"] == pytest.approx(1100)
-    cost = 8 * 2 * (600 + 50_000 / (100 * 8**0.9)) / 3600
-    assert slow["nodes"][1]["cost"] == pytest.approx(cost, rel=0.01)
-    assert best(slow, "deadline")["nodes"] == 1
-
-
 def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run):
     counts = "64:256000,512:512000,1024:716800"
     ask = ("optimum", "--nodes", "1,2,4,8", "--samples-to-target", counts)

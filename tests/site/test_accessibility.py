@@ -13,7 +13,7 @@ RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
 OF_COLOUR = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
-FOLDERS = ("curves", "models", "predictions", "results", "strategies", "studies")
+FOLDERS = ("curves", "models", "results", "strategies", "studies")
 # All visible elements that can get the focus; the button to the top appears only while scrolling.
 CONTROLS = """() => [...document.querySelectorAll(
   'a[href], button, input, select, textarea, summary, [tabindex]')].filter((one) =>

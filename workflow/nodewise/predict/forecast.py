@@ -80,7 +80,13 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
         UserError: the file cannot be read, has several curves, or its record failed.
     """
     if path.suffix == ".json" and path.name != "trainer_state.json":
-        return _given_by_record(path)
+        cell = build_tables([path])["cells"].iloc[0]
+        if cell["status"] != "ok":
+            raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
+        nodes, size, cautions = int(cell["nodes"]), int(cell["batch_per_worker"]), cell["flags"]
+        throughputs = {nodes: nodes * size / float(cell["step_time_s"])}
+        parameters = float(cell["payload_bytes"]) / 4
+        return Given(throughputs, size, parameters, cautions, DISTURBED if cautions else 0.0)
     rows = read_rows(path)
     if "unit" not in rows and "nodes" not in rows:
         rows = convert([path], {"devices": devices, "batch": batch})
@@ -104,16 +110,6 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
         curve.payload_bytes / 4 if curve.payload_bytes else None,
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
     )
-
-
-def _given_by_record(path: Path) -> Given:
-    cell = build_tables([path])["cells"].iloc[0]
-    if cell["status"] != "ok":
-        raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
-    nodes, batch, cautions = int(cell["nodes"]), float(cell["batch_per_worker"]), str(cell["flags"])
-    throughputs = {nodes: nodes * batch / float(cell["step_time_s"])}
-    parameters = float(cell["payload_bytes"]) / 4
-    return Given(throughputs, batch, parameters, cautions, DISTURBED if cautions else 0.0)
 
 
 def training_of(

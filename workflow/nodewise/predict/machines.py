@@ -102,7 +102,12 @@ def compare_machines(
     """
     rows = []
     for machine in machines:
-        speed, deviation = _speed(machine, device)
+        speed, deviation = machine.speed or 1.0, 0.0
+        if machine.speed is None and machine.device is not None:
+            if device is None:
+                raise UserError(f"machine {machine.name}: needs --device, the measured device")
+            if device_family(device) != device_family(machine.device):
+                speed, deviation = published_speed(machine.device, device)
         try:
             cluster = cluster_of(machine.devices, machine.within, machine.between)
         except UserError as error:
@@ -127,16 +132,6 @@ def compare_machines(
     goal = "time" if job.budget and not job.deadline_s else "cost"
     best = min(kept, key=itemgetter(goal), default=None)
     return sorted((row | {"best": row is best} for row in rows), key=itemgetter("cost"))
-
-
-def _speed(machine: Machine, device: str | None) -> tuple[float, float]:
-    if machine.speed is not None or machine.device is None:
-        return machine.speed or 1.0, 0.0
-    if device is None:
-        raise UserError(f"machine {machine.name}: needs --device, the device that was measured")
-    if device_family(device) == device_family(machine.device):
-        return 1.0, 0.0
-    return published_speed(machine.device, device)
 
 
 def published_speed(device: str, other: str) -> tuple[float, float]:

@@ -203,7 +203,11 @@ class SimilarCurves:
             kind, value[i], unit = guess(line, float(n), float(machines))
             drawn[:, i] = value[i]
             if unit:
-                middle, *errors = self._quantiles(kind, line.publisher, np.array([0.5, *shares]))
+                known, publishers, weights = self._errors[kind]
+                weights = np.where(publishers == line.publisher, OWN * weights, weights)
+                middle, *errors = np.quantile(
+                    known, [0.5, *shares], weights=weights, method="inverted_cdf"
+                )
                 value[i] += middle * unit if "between" not in kind else 0.0
                 # no device is faster than measured, and none is slower among fewer devices
                 before = "before" in kind
@@ -213,12 +217,6 @@ class SimilarCurves:
                 drawn[:, i] = value[i] + _WIDER * unit * (np.array(errors) - middle)
                 drawn[:, i] = np.clip(drawn[:, i], least - NOISE, most + NOISE)
         return value, drawn + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
-
-    def _quantiles(self, kind: str, publisher: str, shares: Floats) -> Floats:
-        """Return weighted quantiles of the errors of this kind, (shares,)."""
-        errors, publishers, weights = self._errors[kind]
-        weights = np.where(publishers == publisher, OWN * weights, weights)
-        return np.asarray(np.quantile(errors, shares, weights=weights, method="inverted_cdf"))
 
 
 @cache
