@@ -44,7 +44,9 @@ LONGEST = 15_000  # height of a page in pixels on a telephone
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
-    """A number's kind is a badge in its paragraph, in the one before it or after its list, in its row, its column or the caption of its table.
+    """Kinds stand in a number's paragraph, the one before it or after its list, or in its table.
+
+    In a table, that is its row, the head of its column or the caption.
 
     Counts and error rates need none. A row of a table is not higher than most of a screen.
 
