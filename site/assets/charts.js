@@ -10,12 +10,8 @@
   const SIGNS = ["pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown"];
   const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
-  const LETTER = 7.2; // pixels of a letter; all these numbers are as in charts.py
-  const LEFT = 74;
+  const LETTER = 7.2; // pixels of a letter; this and the next one are as in drawing.py
   const GAP = 12;
-  const NAMES = 150; // pixels left of the plot where names stand there
-  const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
-  const LOWER = 0.75; // where there is little room
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
   const dark = () => document.body.dataset.mdColorScheme === "slate";
 
@@ -36,9 +32,8 @@
   /** Return the specification as this page shows it: themed, and as wide as there is. */
   function shown(specification, width) {
     const spec = structuredClone(specification);
-    const { panels, letters } = spec.usermeta;
+    const { panels, letters, left, least } = spec.usermeta;
     const { layer } = spec.spec ?? spec;
-    const names = layer[0].encoding.y?.type === "nominal";
     for (const { mark } of layer) {
       if (["point", "bar"].includes(mark.type)) {
         mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
@@ -50,12 +45,12 @@
     spec.title.text = wrap(spec.title.text, width, 9.6);
     spec.title.subtitle = wrap(spec.title.subtitle, width, LETTER);
     if (panels) {
-      spec.columns = Math.min(spec.columns, Math.max(1, Math.floor(width / (names ? 300 : 160))));
-      spec.spec.width = Math.floor((width - LEFT) / spec.columns) - GAP;
-    } else if (width < NARROW && !names) {
-      spec.height *= LOWER;
+      spec.columns = Math.min(spec.columns, Math.max(1, Math.floor((width - left) / least)));
+      spec.spec.width = Math.floor((width - left) / spec.columns) - GAP;
+    } else if (width < NARROW && layer.every(({ encoding }) => encoding.y?.type !== "nominal")) {
+      spec.height *= 0.75;
     }
-    const room = panels ? spec.spec.width : width - (names ? NAMES : LEFT);
+    const room = panels ? spec.spec.width : width - left;
     for (const { encoding } of layer) {
       if (encoding.x?.title) {
         encoding.x.title = wrap(encoding.x.title, room, LETTER);
@@ -91,7 +86,7 @@
 
   /** Return what pointing at a mark tells: no row without a value, and where a click leads. */
   function told(values, escape) {
-    const { [CELL]: cell, ...rows } = values;
+    const { Cell: cell, ...rows } = values;
     const filled = Object.entries(rows).filter(([, value]) => !NOTHING.includes(value));
     const cells = (row) =>
       `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;

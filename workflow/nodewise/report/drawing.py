@@ -17,7 +17,7 @@ MOST_LINES = 6
 NOT_FROM_ZERO = ", not from 0"
 """Ending of the title of a value axis that is linear and does not begin at 0."""
 LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
-_LEFT, _GAP = 74, 12  # pixels left of panels and between them, as in charts.js
+_GAP = 12  # pixels between panels, as in charts.js
 
 Spec = dict[str, Any]
 _NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
@@ -34,7 +34,8 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
 
     It is as wide as its container. Small multiples have a width of their own instead, which pages
     set, as they set the columns; `usermeta` says what they need to know for this: the number of
-    `panels`, and the most `letters` of a text in a legend.
+    `panels`, their `least` width, the pixels `left` of them, and the most `letters` of a line of a
+    legend.
 
     Args:
         figure: the figure.
@@ -53,7 +54,13 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         "layer": layers.bars() if figure.mark == "bar" else layers.lines(),
     }
     legend = _lines_of(data[colour], _LEGEND_LETTERS) if colour else {}
-    letters = max((len(line) for lines in legend.values() for line in lines), default=0)
+    about = {
+        "figure": figure.name,
+        "panels": len(panels),
+        "least": 200 if names else 110,
+        "left": int(_longest(names) * LETTER) + 15 if names else 74,
+        "letters": _longest(legend),
+    }
     if panels:
         del plot["width"]
         plot = {
@@ -73,7 +80,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
     return {
         "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
         "config": theme.vega_config(dark=False),
-        "usermeta": {"figure": figure.name, "panels": len(panels), "letters": letters},
+        "usermeta": about,
         "data": {"values": _values(figure, data)},
         **plot,
     }
@@ -91,9 +98,9 @@ def at_width(spec: Spec, width: int) -> Spec:
     config["legend"] = config["legend"] | {"columns": columns}
     alone = spec | {"title": title, "config": config}
     if "spec" in spec:
-        of_panel = int((width - _LEFT) / spec["columns"]) - _GAP
+        of_panel = int((width - spec["usermeta"]["left"]) / spec["columns"]) - _GAP
         return alone | {"spec": spec["spec"] | {"width": of_panel}}
-    return alone | {"width": width}
+    return alone | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 def _count(data: pd.DataFrame, column: str) -> int:
@@ -117,6 +124,10 @@ def _ordered(values: "pd.Series[Any]") -> list[Any]:
 def _lines_of(values: "pd.Series[Any]", letters: int = _NAME_LETTERS) -> dict[str, list[str]]:
     """Return each distinct value as text, broken into lines; names are never cut off."""
     return {str(name): wrap(str(name), letters) or [""] for name in _ordered(values)}
+
+
+def _longest(lines: dict[str, list[str]]) -> int:
+    return max((len(line) for of in lines.values() for line in of), default=0)
 
 
 def _values(figure: Figure, data: pd.DataFrame) -> list[Spec]:
@@ -180,7 +191,7 @@ class _Layers:
         one = f"datum.{self.colour} == {json.dumps(order[0])}"  # each bar has one interval
         line = {"type": "rule", "style": "interval", "strokeWidth": 1.5}
         every = pd.Series(True, self.data.index)
-        layers += self._interval(line, every, [one], {})
+        layers += [of | {"name": "intervals"} for of in self._interval(line, every, [one], {})]
         if self.figure.interval and "flags" in self.data and self.data["flags"].any():
             end = f"max(datum.{self.figure.interval[1]}, datum.whole)"
             text = {"type": "text", "text": "!", "fontSize": 13, "fontWeight": "bold"}

@@ -8,17 +8,15 @@
 - Bytes: each point must have the study's batch. Bytes are counted, so one launch is enough.
 """
 
-from collections.abc import Mapping, Sequence
-
 import pandas as pd
 
 from nodewise.results.comparisons import never_wait
 from nodewise.results.queries import Tables
 
-LAUNCHES = 3
 CURRENT_SINCE = pd.Timestamp("2026-11-22T23:00Z")
 """Cells that started earlier are superseded: workers gave freed memory back, and convolutions did
 without oneDNN on some processors. Their points still count within their own study."""
+LAUNCHES = 3
 SETTLED = 0.01
 """A training has settled if its accuracy changed by less than this in the last third of epochs.
 
@@ -34,8 +32,6 @@ NEEDS = {
 }
 """What a comparison may lack, and what is needed so that it counts."""
 
-_STUDIED = ["study", "model"]
-
 
 def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None) -> pd.DataFrame:
     """Add the column `lacks`: what times, or comparisons of two times, lack to count as evidence.
@@ -49,12 +45,11 @@ def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None)
     Returns:
         The rows. `lacks` has keys of `NEEDS`, separated by spaces; it is empty for rows that count.
     """
-    flags = rows[_of_each("flags", other)].fillna("")
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
-        rest=(flags != "").any(axis=1),
-        batch=_other_batch(rows, tables),
+        rest=(rows[_of_each("flags", other)].fillna("") != "").any(axis=1),
+        batch=~_is_of_study(rows, tables, "batch_per_worker", if_none=True),
     )
 
 
@@ -73,20 +68,22 @@ def check_accuracies(
     Returns:
         The rows. `lacks` has keys of `NEEDS`, separated by spaces; it is empty for rows that count.
     """
-    cells = rows[_of_each("cell_id", other)]
+    cells, curves = rows[_of_each("cell_id", other)], tables["curves"]
     settled = cells.isin(_settled(tables["epochs"])).all(axis=1)
+    late_by_chance = curves.loc[never_wait(curves) & (curves["flags"] != ""), "cell_id"]
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
-        rest=cells.isin(_late_by_chance(tables["curves"])).any(axis=1),
-        batch=_other_batch(rows, tables),
-        epochs=~(settled | _is_of_study(rows, tables, "epochs")),
+        rest=cells.isin([*late_by_chance]).any(axis=1),
+        batch=~_is_of_study(rows, tables, "batch_per_worker", if_none=True),
+        epochs=~(settled | _is_of_study(rows, tables, "epochs", if_none=False)),
     )
 
 
 def check_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Add the column `lacks`: what comparisons of bytes lack to count as evidence."""
-    return _with_lacks(rows, batch=_other_batch(rows, tables))
+    batch = ~_is_of_study(rows, tables, "batch_per_worker", if_none=True)
+    return _with_lacks(rows, batch=batch)
 
 
 def select(rows: pd.DataFrame) -> pd.DataFrame:
@@ -123,49 +120,25 @@ def _of_each(column: str, other: str | None) -> list[str]:
 
 
 def _few_launches(rows: pd.DataFrame, other: str | None) -> "pd.Series[bool]":
-    return rows[_of_each("repeats", other)].min(axis=1) < LAUNCHES
+    # a point that was not measured has no number of launches
+    return ~(rows[_of_each("repeats", other)].min(axis=1) >= LAUNCHES)
 
 
-def _other_batch(rows: pd.DataFrame, tables: Tables) -> "pd.Series[bool]":
-    """Return which rows have a batch that the study did not publish for their model.
+def _is_of_study(
+    rows: pd.DataFrame, tables: Tables, axis: str, *, if_none: bool
+) -> "pd.Series[bool]":
+    """Return which rows have a value of `axis` that the study published for their model.
 
-    Rows of models for which the study published no batch are False.
+    `if_none` is the result for models for which the study published none.
     """
-    printed = _printed(tables, "batch_per_worker")
-    known = pd.Series(
-        [key in printed for key in rows[_STUDIED].itertuples(index=False, name=None)], rows.index
-    )
-    return known & ~_is_of_study(rows, tables, "batch_per_worker")
-
-
-def _is_of_study(rows: pd.DataFrame, tables: Tables, axis: str) -> "pd.Series[bool]":
-    printed = _printed(tables, axis)
-    of = zip(rows["study"], rows["model"], rows[axis], strict=True)
-    return pd.Series(
-        [value in printed.get((study, model), ()) for study, model, value in of],
-        rows.index,
-        dtype="bool",
-    )
-
-
-def _printed(tables: Tables, axis: str) -> Mapping[tuple[str, str], Sequence[int]]:
-    """Return the values of `axis` that the studies published, by study and model."""
-    columns = [*_STUDIED, axis]
-    rows = pd.concat([tables[name][columns] for name in ("published", "published_runs")])
-    known = rows.dropna().drop_duplicates()
-    return {
-        (str(study), str(model)): [int(value) for value in of[axis]]
-        for (study, model), of in known.groupby(_STUDIED)
-    }
-
-
-def _late_by_chance(curves: pd.DataFrame) -> set[str]:
-    """Return the cells of points that have a caution and whose workers do not wait for each other.
-
-    The staleness of their gradients depends on times, which the caution makes doubtful.
-    """
-    cautious = curves[never_wait(curves) & (curves["flags"] != "")]
-    return set(cautious["cell_id"])
+    key = ["study", "model"]
+    known = pd.concat([tables[name][[*key, axis]] for name in ("published", "published_runs")])
+    printed = known.dropna().groupby(key)[axis].agg(set)
+    found = [
+        value in printed[study, model] if (study, model) in printed.index else if_none
+        for study, model, value in zip(*(rows[name] for name in (*key, axis)), strict=True)
+    ]
+    return pd.Series(found, rows.index, dtype="bool")
 
 
 def _settled(epochs: pd.DataFrame) -> set[str]:

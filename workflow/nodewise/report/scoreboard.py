@@ -56,6 +56,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
     measured every training; `same_rows`, those in the printed order; `pairs`, the number of pairs
     of trainings of one group that we measured; `same_pairs`, those in the printed order; and
     `printed_N` and `speedup_N`, the speed-ups on N nodes where one training on N nodes is printed.
+    Numbers that are not known are left out.
     """
     known = rows.dropna(subset="ratio")
     groups = [of for _, of in rows.groupby("row") if of["seconds_ours"].notna().all()]
@@ -65,19 +66,16 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
         for one, other in combinations(of.to_dict("records"), 2)
     ]
     found = {
-        **{
-            "printed": int(rows["printed"].notna().sum()),
-            "points": len(known),
-            "median": known["ratio"].median(),
-        },
-        **{"low": known["ratio"].min(), "high": known["ratio"].max(), "rows": len(groups)},
+        **{"printed": int(rows["printed"].count()), "points": len(known)},
+        **{"low": known["ratio"].min(), "high": known["ratio"].max()},
+        **{"median": known["ratio"].median(), "rows": len(groups) or None},
         "same_rows": sum(bool((of["order"] == SAME).all()) for of in groups),
-        **{"pairs": len(pairs), "same_pairs": sum(pairs)},
+        **{"pairs": len(pairs) or None, "same_pairs": sum(pairs)},
     }
     once = rows[rows["speedup_ours"].notna()].drop_duplicates("nodes", keep=False)
     for nodes, theirs, ours in once[["nodes", "speedup_published", "speedup_ours"]].to_numpy():
         found |= {f"printed_{nodes:.0f}": theirs, f"speedup_{nodes:.0f}": ours}
-    return found
+    return {name: number for name, number in found.items() if pd.notna(number)}
 
 
 def _same_order(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
@@ -113,12 +111,13 @@ def _trainings(study: ReportContext, name: str) -> pd.DataFrame:
     printed batch, then the fewest cautions, then the fewest projections.
     """
     rows = published_runs_and_ours(study.tables, name).dropna(subset="training_time_s")
-    batch = rows["batch_per_worker_published"]
+    batch, whole = rows["batch_per_worker_published"], rows["whole_epochs"].eq(True)
     rows = rows.assign(
         seconds_published=rows["training_time_s"],
         speedup_ours=rows["speedup"],
         accuracy_published=rows["training_accuracy"],
-        accuracy_ours=rows["train_accuracy"].where(rows["whole_epochs"].eq(True)),
+        accuracy_ours=rows["train_accuracy"].where(whole),
+        accuracy_label=rows["accuracy_label"].where(whole),
         other_batch=batch.notna() & (batch != rows["batch_per_worker"]),
         caution=rows["flags"] != "",
         projected=rows["label"] != rows["speed_label"],

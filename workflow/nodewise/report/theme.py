@@ -33,6 +33,7 @@ PART_COLOURS = {
     "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
+ORDER_COLOURS = {"printed order": "#1b7f4b", "another order": "#b3341f", "not measured": NEUTRAL}
 # A batch or a number of nodes has the same colour in every chart. Numbers between two entries get a
 # mixed colour. Dark and light colours alternate, so that neighbours differ in greyscale.
 _NUMBERS = {
@@ -66,6 +67,8 @@ def colours(field: str, values: Sequence[Any]) -> list[str]:
     """
     if field in ("batch_per_worker", "nodes"):
         return [_of_number(int(value)) for value in values]
+    if field == "order":
+        return [ORDER_COLOURS[value] for value in values]
     if field == "part":
         return [PART_COLOURS[value] for value in values]
     if field == "kind":

@@ -5,7 +5,6 @@ import pandas as pd
 from nodewise.core.intervals import students_t
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
-from nodewise.results.cautions import OVERSUBSCRIBED
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.comparisons import ALIKE
 from nodewise.results.queries import Tables, plain_training, with_labels
@@ -22,8 +21,7 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
     """
     rows = _trainings(tables)
     rows = rows[rows["study"] == study]
-    crowded = rows["flags"].str.contains(OVERSUBSCRIBED, regex=False)
-    several = rows[(rows["nodes"] > 1) & ~crowded & (rows["speedup"] > 1)]
+    several = rows[(rows["nodes"] > 1) & ~rows["oversubscribed"] & (rows["speedup"] > 1)]
     pair = several.merge(plain_training(rows), "inner", [*ALIKE, "epochs"], suffixes=("", "_other"))
     pair = evidence.check_accuracies(pair, tables, other="_other")
     pair = pair.assign(
@@ -64,17 +62,10 @@ def _trainings(tables: Tables) -> pd.DataFrame:
 
 
 def _compared(pair: pd.DataFrame, name: str, loss: float) -> pd.DataFrame:
-    """Return the ratios of the accuracies of pairs of points.
+    """Return the ratios of the `train` or `test` accuracies of pairs of points.
 
-    Args:
-        pair: pairs of points; columns of the second one have the suffix `_other`.
-        name: `train` or `test`.
-        loss: by how much the accuracy may be below the other one.
-
-    Returns:
-        The pairs with `value`, the ratio; `low` and `high`, its 90 % interval by Student's t over
-        the launches; and `least`, which the ratio exceeds if the accuracy is less than `loss` below
-        the other one.
+    The 90 % interval is Student's t over the launches. The ratio exceeds `least` if the accuracy is
+    less than `loss` below the other one.
     """
     score, error = f"{name}_accuracy", f"{name}_error"
     one = pair[f"{score}_other"]

@@ -9,6 +9,8 @@ from nodewise.report.scoreboard import scoreboard as printed_and_ours
 from nodewise.report.scoreboard import summary
 from nodewise.results.queries import LAUNCHES
 
+_OF_ALL = ("low", "high", "median", "points", "printed")  # of `summary`
+
 
 @figure(
     "scoreboard",
@@ -21,10 +23,10 @@ from nodewise.results.queries import LAUNCHES
     guide="one",
     title=[
         "Our numbers are {low_of_all} to {high_of_all} the printed ones "
-        "({points} of {printed_points} points, median {median})",
+        "({points_of_all} of {printed_of_all} points, median {median_of_all})",
     ],
     rank=["ratio"],
-    units=dict.fromkeys(("low_of_all", "high_of_all", "median"), "×"),
+    units=dict.fromkeys(("low_of_all", "high_of_all", "median_of_all"), "×"),
     caption="Dashed: as printed.",
     reading=(
         "All points are shown, also those that do not count as evidence. A point is in the printed "
@@ -35,12 +37,9 @@ def scoreboard(study: ReportContext) -> pd.DataFrame:
     """Return our numbers divided by the printed ones."""
     rows = printed_and_ours(study)
     for name, of in rows.groupby("study"):
-        told = summary(of)
-        about = {"low_of_all": told["low"], "high_of_all": told["high"], "median": told["median"]}
-        about |= {"points": told["points"], "printed_points": told["printed"]}
-        rows.loc[rows["study"] == name, [*about]] = [*about.values()]
-    rows = rows.dropna(subset="ratio")
-    values = ["printed", "ours", "ratio", "low_of_all", "high_of_all", "median"]
-    shown = [*values, "points", "printed_points", "kind", "order", *LAUNCHES]
-    # a study without results has none of these columns
-    return rows.reindex(columns=["study", "row", "strategy", "nodes", "quantity", *shown])
+        of_all = summary(of)
+        for column in _OF_ALL:
+            rows.loc[rows["study"] == name, f"{column}_of_all"] = of_all.get(column, float("nan"))
+    shown = ["study", "row", "strategy", "nodes", "quantity", "printed", "ours", "ratio"]
+    shown += ["kind", "order", *LAUNCHES, *(f"{column}_of_all" for column in _OF_ALL)]
+    return rows.dropna(subset="ratio").reindex(columns=shown)

@@ -1,20 +1,18 @@
 """Make the pages of published studies that are repeated: one for each, and the list of them.
 
-Studies are data (`nodewise.results.published`), so all pages have one template.
+Studies are data (`nodewise.results.studies`), so all pages have one template.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.exchanges import EXCHANGES
 from nodewise.report.claims import VERDICTS, Judged
-from nodewise.report.claims_table import claims_table, open_claims, value, verdict
+from nodewise.report.claims_table import claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import data, text
 from nodewise.report.page import Page
@@ -37,8 +35,6 @@ from nodewise.results import comparisons, published, studies
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.queries import with_labels
 
-_FIGURES = ("scoreboard", "time", "accuracy", "savings")
-_OF_EXPERIMENTS = ("strategies", "parts", "speedup", "epochs")
 _PRINTED = [
     Column("row", "Training"),
     STRATEGY,
@@ -60,11 +56,9 @@ _PRINTED = [
 ]
 _MODELS = [
     MODEL,
-    Column("dataset", "Dataset"),
-    Column("input_shape", "Input"),
-    Column("training_examples", "Training examples", "", "published"),
     Column("epochs", "Epochs", "", "published"),
     Column("batches", "Batches per worker"),
+    Column("training_examples", "Training examples", "", "published"),
     Column("trainable_weights", "Trainable parameters", "", "published"),
     Column("trainable", "Ours", "", "counted"),
     Column("total_weights", "All parameters", "", "published"),
@@ -72,7 +66,6 @@ _MODELS = [
 ]
 _OURS = [
     *POINT,
-    Column("setting", "Setting", wide=True),
     EXAMPLES,
     AGAINST_ONE,
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
@@ -92,33 +85,31 @@ _COUNTS = [
 @page("studies")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
-    rows = scoreboard(study)
-    listed = []
+    rows, listed = scoreboard(study), []
     for name, about in studies.studies().items():
         mine = rows[rows["study"] == name]
         claims = [one for one in study.claims if one.study == name]
         link = Markup('<a href="{}.html">{}</a>').format(name, text(about.title))
         measured = f"{mine['ratio'].notna().sum()} of {mine['printed'].notna().sum()}"
         counts = dict.fromkeys(VERDICTS, 0) | Counter(one.verdict for one in claims)
-        listed.append(
-            {
-                "study": link,
-                "says": about.says,
-                "measured": measured if len(mine) else "none printed",
-                **counts,
-            }
-        )
+        listed.append({"study": link, "says": about.says, "measured": measured, **counts})
         context = _context(study, name, about, mine, claims)
-        path = f"studies/{name}.html"
-        yield Page(path, "studies/study.md.j2", about.title, context, figures=True)
+        yield Page(
+            f"studies/{name}.html", "studies/study.md.j2", about.title, context, figures=True
+        )
     context = {
         "studies": table(listed, _COUNTS),
-        "verdicts": Counter(one.verdict for one in study.claims),
-        "claims": len(study.claims),
-        "decided": claims_table(study.claims),
-        "open": open_claims(study.claims),
+        "verdicts": [sum(one.verdict == word for one in study.claims) for word in VERDICTS],
+        **_claims(study.claims),
     }
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
+
+
+def _claims(claims: Sequence[Judged]) -> dict[str, Table | None]:
+    return {
+        "decided": claims_table(claims, decided=True),
+        "open": claims_table(claims, decided=False),
+    }
 
 
 def _context(
@@ -126,85 +117,65 @@ def _context(
     name: str,
     about: studies.Study,
     rows: pd.DataFrame,
-    claims: list[Judged],
+    claims: Sequence[Judged],
 ) -> dict[str, Any]:
     printed = rows.assign(machine=study.processors(rows), order=rows["order"].map(verdict))
+    filled = printed.replace("", pd.NA).notna().any()
+    columns = [column for column in _PRINTED if filled[column.name]]
+    experiments = study.pick_of_study(name, "strategies", "speedup", "parts", "epochs")
+    figures = study.pick("time", "savings", study=name) or experiments[:1]
     return {
-        "about": about,
         "name": name,
+        "about": about,
         "lead": _lead(about, rows, claims),
         "lacking": int((rows["ratio"].notna() & (rows["lacks"] != "")).sum()),
-        "claims": claims_table(claims),
-        "open": open_claims(claims),
-        "figures": study.pick(*_FIGURES, study=name),
-        "of_experiments": study.pick_of_study(name, *_OF_EXPERIMENTS),
-        "printed": table(study.with_titles(printed), _known(printed, _PRINTED))
-        if len(rows)
-        else None,
-        "models": _models(study, name),
+        "scoreboard": study.pick("scoreboard", study=name),
+        "figures": figures,
+        "accuracy": study.pick("accuracy", study=name),
+        "experiments": [one for one in experiments if one not in figures],
+        "printed": table(study.with_titles(printed), columns) if len(rows) else None,
         "ours": None if len(rows) else _ours(study, name),
+        "models": _models(study, name),
+        **_claims(claims),
     }
 
 
-def _lead(about: studies.Study, rows: pd.DataFrame, claims: list[Judged]) -> Markup | None:
+def _lead(about: studies.Study, rows: pd.DataFrame, claims: Sequence[Judged]) -> Markup | None:
     """Return the study's lead with its numbers, or None if one of them is not known."""
-    numbers = (
-        {
-            name: text(number) if isinstance(number, int) else data(number, "mean")
-            for name, number in summary(rows).items()
-        }
-        if len(rows)
-        else {}
-    )
-    numbers |= {
-        one.claim.name: value(one) for one in claims if one.claim.name and len(one.counting)
+    numbers: dict[str | None, Markup] = {
+        name: text(number) if isinstance(number, int) else data(number, "mean")
+        for name, number in summary(rows).items()
     }
+    numbers |= {one.claim.name: value(one) for one in claims if len(one.counting)}
     parts = re.split(r"\{(\w+)\}", about.lead)
-    if not set(parts[1::2]) <= numbers.keys() or (len(rows) and not rows["ratio"].notna().any()):
+    if not about.lead or not set(parts[1::2]) <= numbers.keys():
         return None
     parts[1::2] = [numbers[name] for name in parts[1::2]]
     return Markup("").join(map(text, parts))
-
-
-def _known(rows: pd.DataFrame, columns: list[Column]) -> list[Column]:
-    """Return the columns that have a value in some row."""
-    filled = rows.replace("", pd.NA).notna().any()
-    return [column for column in columns if filled[column.name]]
 
 
 def _models(study: ReportContext, name: str) -> Table | None:
     """Return the printed models, with the parameters of our own models if they are described."""
     rows = published.of_studies("models")
     rows = rows[rows["study"] == name]
-    if rows.empty:
-        return None
     described = study.architectures
     counts = {
         count: rows["model"].map({model: getattr(one, count) for model, one in described.items()})
         for count in ("trainable", "total")
     }
-    rows = study.with_titles(rows).assign(
-        dataset=rows["dataset"].map(study.dataset_title),
-        batches=rows["initial_batch_sizes"].str.replace(";", ", "),
-        **counts,
-    )
-    return table(rows, _MODELS)
+    batches = rows["initial_batch_sizes"].str.replace(";", ", ")
+    rows = study.with_titles(rows).assign(batches=batches, **counts)
+    return table(rows, _MODELS) if len(rows) else None
 
 
 def _ours(study: ReportContext, name: str) -> Table | None:
     """Return our points on several nodes of a study that prints no numbers; None without any."""
     curves = study.tables["curves"]
     rows = with_labels(curves[(curves["study"] == name) & (curves["nodes"] > 1)])
-    if rows.empty:
-        return None
     beside = comparisons.on_several_nodes(curves).drop_duplicates(CURVE_KEY)
     rows = rows.merge(beside[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
     noted = study.tables["observations"]
     stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean"]]
     rows = rows.merge(stale, "left", "cell_id").sort_values(["model", "nodes", "strategy"])
     rows["test_accuracy"] = rows["test_accuracy"].where(rows["whole_epochs"])
-    rows["setting"] = [
-        EXCHANGES[exchange].setting(json.loads(options or "{}"))
-        for exchange, options in rows[["exchange", "options"]].to_numpy()
-    ]
-    return table(study.with_links(rows, f"studies/{name}.html"), _OURS)
+    return table(study.with_links(rows, f"studies/{name}.html"), _OURS) if len(rows) else None
