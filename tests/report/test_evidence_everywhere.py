@@ -12,9 +12,11 @@ from nodewise.results import published
 from nodewise.results.tables import CURVE_KEY
 from rendering import render
 
-# Elements that show numbers without drawing conclusions: tables, facts, figures, scripts.
+# Elements that show numbers without drawing conclusions: tables, facts, figures and their
+# descriptions, scripts.
 _SHOWN = re.compile(
-    r"<(table|figure|dl|script|ol)\b.*?</\1>|^\| .*$|^.*class=\"nw-number.*$",
+    r"<(table|figure|dl|script|ol)\b.*?</\1>|^\| .*$|^.*class=\"nw-number.*$"
+    r"|<details class=\"nw-data\" data-search-exclude>.*?</details>",
     re.DOTALL | re.MULTILINE,
 )
 _COUNTED_LEAD = re.compile(r"<p class=\"nw-lead\"[^\n]*#evidence\">count as evidence[^\n]*")

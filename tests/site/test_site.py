@@ -223,6 +223,15 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
 # --- cells ---
 
 
+def test_tests_on_published_curves_are_searched_by_model_device_or_link(watched):
+    page = watched.open("tested.html")
+    visible = page.locator(".nw-every tbody tr:visible")
+    every = visible.count()
+    page.fill("input[name=text]", "rtx 3090")
+    assert page.locator(".nw-filter output").inner_text() == f"12 of {every} tests"
+    assert visible.count() == 12
+
+
 def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     page = watched.open("records.html")
     visible = page.locator("tr[data-cell]:visible")

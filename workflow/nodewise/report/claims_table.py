@@ -6,7 +6,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.report.claims import OPEN, Judged
-from nodewise.report.comparison_words import kind_of
 from nodewise.report.html import data, interval, number, slug, text
 from nodewise.report.tables import Column, Table, table
 
@@ -71,7 +70,8 @@ def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
 
     `at` says in words at which points they were compared; it may be empty.
     """
-    shown = number(rows["value"].median(), unit, kind_of(rows)) + text(f" {at}" if at else "")
+    kind = str(rows["label"].mode().iloc[0])
+    shown = number(rows["value"].median(), unit, kind) + text(f" {at}" if at else "")
     if len(rows) == 1:
         low, high = rows[["low", "high"]].iloc[0]
         return shown + interval(low, high, unit) if low < high else shown

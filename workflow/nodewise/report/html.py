@@ -78,12 +78,6 @@ def interval(low: float, high: float, unit: str) -> Markup:
     return Markup(' <span class="nw-interval">(90\u00a0% interval {})</span>').format(ends)
 
 
-def between(low: float, high: float, unit: str, kind: str) -> Markup:
-    """Return the range of several numbers, followed by the badge of their kind."""
-    template = Markup('<span class="nw-interval">{}</span> {}')
-    return template.format(_between(low, high, unit), badge(kind))
-
-
 def _between(low: float, high: float, unit: str) -> Markup:
     return Markup("{} to {}").format(data(low, unit), data(high, unit))
 
