@@ -44,7 +44,9 @@ LONGEST = 15_000  # height of a page in pixels on a telephone
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
-    """A number's kind is a badge in its paragraph, its row, its column or the caption of its table.
+    """Kinds stand in a number's paragraph, the one before it or after its list, or in its table.
+
+    In a table, that is its row, the head of its column or the caption.
 
     Counts and error rates need none. A row of a table is not higher than most of a screen.
 
@@ -64,9 +66,11 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
               .filter((data) => {
                 const cell = data.closest('td');
                 const table = cell?.closest('table');
+                const block = data.closest('p, li, dd, dt, caption, summary, h1, h2, h3');
+                const list = block?.closest('ul, dl');
                 const places = cell
                   ? [cell.parentElement, table.rows[0].cells[cell.cellIndex], table.caption]
-                  : [data.closest('p, li, dd, dt, caption, summary, h1, h2, h3')];
+                  : [block, block?.previousElementSibling, list?.nextElementSibling];
                 return !places.some((one) => one?.querySelector('.nw-kind'));
               }).map((data) => data.textContent)"""
         )
