@@ -6,7 +6,7 @@ addEventListener("load", () => {
 
 /* Filters a list, such as that of cells; what is chosen stands in the address, so that it can be shared. */
 for (const form of document.querySelectorAll(".nw-filter")) {
-  const rows = [...document.querySelectorAll("[data-cell], [data-curve]")];
+  const rows = [...document.querySelectorAll("[data-cell], .nw-every tbody tr")];
   const count = form.querySelector("output");
   const wanted = new URLSearchParams(location.search);
   const names = [...document.querySelectorAll("[data-cell] .nw-name")];

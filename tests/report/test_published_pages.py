@@ -152,7 +152,7 @@ def test_misses_come_first_and_every_curve_and_case_links_to_its_source(study):
     context = page_of(study, "tested").context
     tests = pd.concat([continued(), forecasts()])
     first = context["misses"].rows[0]
-    assert f"{100 * tests['off'].max():.0f}" in first[-1].striptags()
+    assert f"{100 * tests['off'].max():.0f}" in first[1].striptags()
     runs = published.read("forecast/predicted_cases").groupby(["case", "given_value"]).ngroups
     assert len(context["every"].rows) == len(read_published()) + runs
     assert all('<a href="https://' in row[0] for row in context["every"].rows)

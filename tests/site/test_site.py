@@ -44,7 +44,9 @@ LONGEST = 15_000  # height of a page in pixels on a telephone
 @EVERY_SITE
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, opened):
-    """A number's kind is a badge in its paragraph, its row, its column or the caption of its table.
+    """Kinds stand in a number's paragraph, the one before it or after its list, or in its table.
+
+    In a table, that is its row, the head of its column or the caption.
 
     Counts and error rates need none. A row of a table is not higher than most of a screen.
 
@@ -64,9 +66,11 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
               .filter((data) => {
                 const cell = data.closest('td');
                 const table = cell?.closest('table');
+                const block = data.closest('p, li, dd, dt, caption, summary, h1, h2, h3');
+                const list = block?.closest('ul, dl');
                 const places = cell
                   ? [cell.parentElement, table.rows[0].cells[cell.cellIndex], table.caption]
-                  : [data.closest('p, li, dd, dt, caption, summary, h1, h2, h3')];
+                  : [block, block?.previousElementSibling, list?.nextElementSibling];
                 return !places.some((one) => one?.querySelector('.nw-kind'));
               }).map((data) => data.textContent)"""
         )
@@ -221,6 +225,15 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
 
 
 # --- cells ---
+
+
+def test_tests_on_published_curves_are_searched_by_model_device_or_link(watched):
+    page = watched.open("tested.html")
+    visible = page.locator(".nw-every tbody tr:visible")
+    every = visible.count()
+    page.fill("input[name=text]", "rtx 3090")
+    assert page.locator(".nw-filter output").inner_text() == f"12 of {every} tests"
+    assert visible.count() == 12
 
 
 def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):

@@ -134,7 +134,8 @@ def _energy(study: ReportContext) -> Answer | None:
     if ratios.empty:
         return None
     both = rows.loc[ratios.index, ["cell_id", "cell_id_one"]].isin(metered).all(axis=None)
-    return {"ratio": ratios.median(), "points": len(ratios), "metered": both}
+    kind = rows.loc[ratios.index, "label"].mode().iloc[0]
+    return {"ratio": ratios.median(), "kind": kind, "points": len(ratios), "metered": both}
 
 
 _ANSWERS: Mapping[str, Callable[[ReportContext], Answer | None]] = {

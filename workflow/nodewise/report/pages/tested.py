@@ -31,13 +31,13 @@ _ERRORS = [
 _LINKS = [Column("link", "Devices connected by"), Column("points", "Points"), *_ERRORS]
 _ROWS = [
     Column("model", "Model"),
-    Column("device", "Device"),
-    Column("link", "Link"),
-    Column("known", "Known devices"),
-    Column("devices", "Predicted"),
-    Column("measured", "Measured"),
-    Column("predicted", "Predicted, range"),
     Column("off", "Off by", "share", "error"),
+    Column("devices", "On devices"),
+    Column("measured", "Measured"),
+    Column("predicted", "Predicted"),
+    Column("link", "Link"),
+    Column("device", "Device"),
+    Column("known", "Known devices"),
 ]
 _RULES = ["same efficiency", "last slope", "half the last slope", "straight line of time"]
 
