@@ -65,6 +65,7 @@ def project(tmp_path_factory):
         shutil.copytree(f"data/{name}", folder / "data" / name)
     shutil.copy("data/weights.yaml", folder / "data")
     shutil.copy("mkdocs.yml", folder)
+    shutil.copy("CITATION.cff", folder)
     make_datasets.write_registry(folder / "data/datasets.yaml", make_datasets.entry())
     records = [make.record(cell) for cell in read_config(SMOKE).cells()]
     for place in ("made", "results/smoke"):
