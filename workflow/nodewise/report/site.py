@@ -37,4 +37,4 @@ def build_site(pages: Path, out: Path) -> None:
         if done.returncode:
             lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line]
             told = [line for line in lines if line.startswith(("WARNING", "ERROR"))] or lines[-1:]
-            raise UserError(f"{pages}: {' '.join(told[:1])}")
+            raise UserError(f"{pages}: {''.join(told[:1]).split(' -  ')[-1]}")
