@@ -78,8 +78,8 @@ def test_the_site_says_how_to_cite_it(site):
 def test_a_complaint_of_mkdocs_is_a_mistake_and_leaves_no_site(tmp_path):
     pages = tmp_path / "docs"
     pages.mkdir()
-    (pages / "index.md").write_text("[nowhere](nowhere.md)")
-    with pytest.raises(UserError, match=r"docs: .*strict mode"):
+    (pages / "index.md").write_text("Other pages of the menu are missing.")
+    with pytest.raises(UserError, match=r"docs: .*your-case\.md.*not found"):
         build_site(pages, tmp_path / "site")
     assert [path.name for path in tmp_path.iterdir()] == ["docs"]
 
