@@ -58,7 +58,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         "figure": figure.name,
         "panels": len(panels),
         "least": 200 if names else 110,
-        "left": int(_longest(names) * LETTER) + 15 if names else 74,
+        "left": int(_longest(names) * LETTER) + 15 if names else 90,
         "letters": _longest(legend),
     }
     if panels:
@@ -93,8 +93,7 @@ def at_width(spec: Spec, width: int) -> Spec:
         "subtitle": wrap(spec["title"]["subtitle"], int(width / LETTER)),
     }
     columns = max(1, int(width / (LETTER * spec["usermeta"]["letters"] + 40)))
-    # pages describe the picture in words, so descriptions of single marks (ARIA) are not needed
-    config = spec["config"] | {"background": "white", "aria": False}
+    config = spec["config"] | {"background": "white"}
     config["legend"] = config["legend"] | {"columns": columns}
     alone = spec | {"title": title, "config": config}
     if "spec" in spec:
