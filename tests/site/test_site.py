@@ -66,12 +66,13 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, o
               .filter((data) => {
                 const cell = data.closest('td');
                 const table = cell?.closest('table');
+                const door = data.closest('.nw-door');
                 const block = data.closest('p, li, dd, dt, caption, summary, h1, h2, h3');
                 const list = block?.closest('ul, dl');
                 const head = table?.rows[0].cells[cell.cellIndex];
                 const places = cell
                   ? [cell.parentElement, head, table.caption]
-                  : [block, block?.previousElementSibling, list?.nextElementSibling];
+                  : [door, block, block?.previousElementSibling, list?.nextElementSibling];
                 return !/^fitted/i.test(head?.textContent)
                   && !places.some((one) => one?.querySelector('.nw-kind'));
               }).map((data) => data.textContent)"""

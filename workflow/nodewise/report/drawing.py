@@ -46,7 +46,9 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         colour, facet = "", colour
     panels = _panels(data, facet) if _count(data, facet) > 1 else {}
     names = _lines_of(data[figure.y.field]) if figure.y.scale == "names" else {}
-    height = sum(max(26, 15 * len(name)) for name in names.values()) or theme.HEIGHT
+    # all rows are as high as the name with the most lines needs
+    row = max(26, *(15 * len(name) for name in names.values())) if names else 0
+    height = row * len(names) or theme.HEIGHT
     layers = _Layers(figure, data, colour)
     plot: Spec = {
         "width": "container",
