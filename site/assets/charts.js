@@ -41,7 +41,8 @@
     }
     spec.description = `${spec.title.text}. The same in words and numbers is below.`;
     spec.config = structuredClone(window.nodewiseThemes[dark() ? "dark" : "light"]);
-    spec.config.legend.columns = Math.max(1, Math.floor(width / (LETTER * letters + 40)));
+    const fitting = Math.floor((width - left) / (LETTER * letters + 40));
+    spec.config.legend.columns = Math.max(1, fitting);
     spec.title.text = wrap(spec.title.text, width, 9.6);
     spec.title.subtitle = wrap(spec.title.subtitle, width, LETTER);
     if (panels) {

@@ -16,7 +16,7 @@ folder = Path(sys.argv[1])
 cells = [
     record.model_copy(update={"cell": Cell.model_validate(
         record.cell.model_dump() | {"cluster": {"kind": "toy", "colour": "blue"}})})
-    for record in make.grid(batches=(64,), repeats=1)
+    for record in make.grid(batches=(64,), repeats=3)
 ]
 make.write_study(folder, cells, make.published())
 render(folder)
@@ -54,8 +54,10 @@ def test_a_study_s_settings_are_checked_by_its_class(plugin, tmp_path, settings,
 def test_its_nodes_are_on_the_site(plugin, tmp_path):
     done = plugins.run(plugin, "-c", RENDER, tmp_path)
     assert done.returncode == 0, done.stderr
-    pages = [page for page in (tmp_path / "docs").rglob("*.md") if "blue toys" in page.read_text()]
-    assert {page.parent.name for page in pages} >= {"docs", "predictions", "strategies", "studies"}
+    docs = tmp_path / "docs"
+    pages = [page for page in docs.rglob("*.md") if "blue toys" in page.read_text()]
+    wanted = {"predictions.md", "results", "curves", "strategies", "studies"}
+    assert {page.relative_to(docs).parts[0] for page in pages} >= wanted
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_the_room_of_a_picture_is_known_before_it_is_loaded(site, html):
         shown = sized.findall(page)
         assert len(shown) == page.count('<img class="nw-still"')
         for source, width, height in shown:
-            assert int(width) > 600 and int(height) > 200
+            assert int(width) > 600 and int(height) > 100
             assert f'viewBox="0 0 {width}' in ((site / path).parent / source).read_text()
 
 

@@ -46,7 +46,9 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         colour, facet = "", colour
     panels = _panels(data, facet) if _count(data, facet) > 1 else {}
     names = _lines_of(data[figure.y.field]) if figure.y.scale == "names" else {}
-    height = sum(max(26, 15 * len(name)) for name in names.values()) or theme.HEIGHT
+    # all rows are as high as the name with the most lines needs
+    row = max(26, *(15 * len(name) for name in names.values())) if names else 0
+    height = row * len(names) or theme.HEIGHT
     layers = _Layers(figure, data, colour)
     plot: Spec = {
         "width": "container",
@@ -58,7 +60,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         "figure": figure.name,
         "panels": len(panels),
         "least": 200 if names else 110,
-        "left": int(_longest(names) * LETTER) + 15 if names else 74,
+        "left": int(_longest(names) * LETTER) + 15 if names else 90,
         "letters": _longest(legend),
     }
     if panels:
@@ -92,13 +94,13 @@ def at_width(spec: Spec, width: int) -> Spec:
         "text": wrap(spec["title"]["text"], int(width / TITLE_LETTER)),
         "subtitle": wrap(spec["title"]["subtitle"], int(width / LETTER)),
     }
-    columns = max(1, int(width / (LETTER * spec["usermeta"]["letters"] + 40)))
-    # pages describe the picture in words, so descriptions of single marks (ARIA) are not needed
-    config = spec["config"] | {"background": "white", "aria": False}
+    about = spec["usermeta"]
+    columns = max(1, int((width - about["left"]) / (LETTER * about["letters"] + 40)))
+    config = spec["config"] | {"background": "white"}
     config["legend"] = config["legend"] | {"columns": columns}
     alone = spec | {"title": title, "config": config}
     if "spec" in spec:
-        of_panel = int((width - spec["usermeta"]["left"]) / spec["columns"]) - _GAP
+        of_panel = int((width - about["left"]) / spec["columns"]) - _GAP
         return alone | {"spec": spec["spec"] | {"width": of_panel}}
     return alone | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
 
@@ -132,7 +134,7 @@ def _longest(lines: dict[str, list[str]]) -> int:
 
 def _values(figure: Figure, data: pd.DataFrame) -> list[Spec]:
     """Return the columns that marks and tooltips need, with floats of five digits."""
-    needed = {figure.x.field, figure.y.field, figure.colour}
+    needed = {figure.x.field, figure.y.field, figure.colour, "kind"}
     unused = [name for name in (*figure.each, "lacks") if name not in needed]
     floats = [str(name) for name in data.select_dtypes("float64").columns]
     rounded = {name: data[name].map(lambda value: float(f"{value:.5g}")) for name in floats}
@@ -315,7 +317,7 @@ class _Layers:
 
     def _tooltip(self) -> list[Spec]:
         """Return what pointing at a mark tells: all columns that are not empty, the cell last."""
-        hidden = {*self.figure.each, "lacks", "cell_id", "whole"}
+        hidden = {*self.figure.each, "lacks", "cell_id", "whole"} - {"kind"}
         names = [str(name) for name in self.data if name not in hidden]
         names += ["cell_id"] if "cell_id" in self.data else []
         told = [name for name in names if not self.data[name].isin([None, ""]).all()]

@@ -100,6 +100,9 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         else ("#1d232b", "#5b6572", "#e3e6ea", "#ffffff")
     )
     return {
+        # pages describe charts in words, so descriptions of single marks (ARIA) are not needed
+        "aria": False,
+        "mark": {"aria": False},
         "background": "transparent",
         "font": FONT,
         "padding": PADDING,

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from nodewise.report.claims import VERDICTS, Judged
 from nodewise.report.claims_table import claims_table, value, verdict
 from nodewise.report.context import ReportContext
-from nodewise.report.html import data, text
+from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.scoreboard import scoreboard, summary
@@ -141,15 +141,21 @@ def _context(
 
 
 def _lead(about: studies.Study, rows: pd.DataFrame, claims: Sequence[Judged]) -> Markup | None:
-    """Return the study's lead with its numbers, or None if one of them is not known."""
+    """Return the study's lead with its numbers, or None if one of them is not known.
+
+    In the lead, `{kind}` stands for the kinds of our numbers.
+    """
     numbers: dict[str | None, Markup] = {
         name: text(number) if isinstance(number, int) else data(number, "mean")
         for name, number in summary(rows).items()
     }
     numbers |= {one.claim.name: value(one) for one in claims if len(one.counting)}
     parts = re.split(r"\{(\w+)\}", about.lead)
-    if not about.lead or not set(parts[1::2]) <= numbers.keys():
+    if not about.lead or not set(parts[1::2]) <= {*numbers, "kind"}:
         return None
+    of_claims = [one.counting["label"] for one in claims if one.claim.name in parts]
+    labels = pd.concat([rows.loc[rows["ratio"].notna(), "label"], *of_claims]).unique()
+    numbers["kind"] = Markup(" ").join(map(badge, labels))
     parts[1::2] = [numbers[name] for name in parts[1::2]]
     return Markup("").join(map(text, parts))
 
