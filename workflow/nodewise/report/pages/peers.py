@@ -75,7 +75,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
 def _verdict(ratios: "pd.Series[float]") -> dict[str, Any]:
     """Return the median, the least and the most of ratios, and how many there are."""
     ends = {"typical": ratios.median(), "least": ratios.min(), "most": ratios.max()}
-    return {"count": len(ratios)} | {name: f"{end:.2g}×" for name, end in ends.items()}
+    return {"count": len(ratios)} | {name: write_number(end, "×") for name, end in ends.items()}
 
 
 def _ranges(rows: pd.DataFrame, names: list[Column], *, more: bool = False) -> Table:
