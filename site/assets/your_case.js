@@ -224,7 +224,8 @@
     const head = ([textContent]) => element("th", { scope: "col", textContent });
     const cell = (row, [, write, below = () => ""]) => {
       const ends = element("span", { className: "nw-range", textContent: below(row) });
-      return element("td", {}, write(row), ...(below(row) ? [ends] : []));
+      const told = element("data", { value: write(row), textContent: write(row) });
+      return element("td", {}, told, ...(below(row) ? [ends] : []));
     };
     const lines = rows.map((row) => {
       const made = element("tr", {}, ...columns.map((column) => cell(row, column)));
