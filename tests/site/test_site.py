@@ -162,12 +162,13 @@ def test_the_switch_draws_the_charts_again_in_the_other_theme(watched):
 
 def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
     page = watched.open(RESULTS)
-    points = page.locator("[id$='-speedup'] .nw-live .mark-symbol.role-mark path")
-    points.last.hover()  # no other lies above it
+    points = page.locator("[id$='-accuracy'] .nw-live .mark-symbol.role-mark path")
+    kinds = points.evaluate_all("(all) => all.map((one) => one.__data__.datum.kind)")
+    points.nth(kinds.index("measured")).hover()
     tip = page.locator("#vg-tooltip-element.visible")
     tip.wait_for()
     told = tip.inner_text()
-    assert "Kind" in told and "measured" in told and "Step time (s)" in told and "Launches" in told
+    assert "Kind" in told and "measured" in told and "Test accuracy" in told and "Launches" in told
     assert "MultiWorkerMirroredStrategy" in told and "multi_worker_mirrored" not in told
 
 

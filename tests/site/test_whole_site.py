@@ -306,8 +306,10 @@ def found_first(page, question):
     field.click()
     field.fill(question)
     field.press_sequentially(" ")
-    told = page.locator(".md-search-result__meta")
-    page.wait_for_function("(old) => old !== 'Initializing search'", arg=told.inner_text())
+    page.wait_for_function(
+        """() => !['', 'Initializing search'].includes(
+          document.querySelector('.md-search-result__meta').textContent.trim())"""
+    )
     page.wait_for_timeout(400)
     first = page.locator(".md-search-result__list a").first
     return first.evaluate("(link) => link.pathname") if first.count() else ""
