@@ -27,7 +27,7 @@ ODD_LOG = [
 
 def wait_for_charts(page: Page) -> None:
     """Move the mouse, so that the page draws its charts, and wait for all visible ones."""
-    page.mouse.move(3, 3)
+    page.mouse.move(3, 3, steps=2)  # the first event after a long page has been loaded may be lost
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())
