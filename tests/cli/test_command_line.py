@@ -15,6 +15,17 @@ from nodewise.cli.options import STEPS
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
 COMMANDS = get_command(app).commands
+SLOW_PLAN = """
+import runpy, time
+from nodewise.study import config
+
+def read_config(path):
+    print("begun", flush=True)
+    time.sleep(60)
+
+config.read_config = read_config
+runpy.run_module("nodewise", run_name="__main__")
+"""
 HEAVY = {
     *("altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"),
     *("scipy", "snakemake", "tensorflow", "yaml"),
@@ -36,18 +47,19 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     ("number", "code", "says"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code, says):
-    config = tmp_path / "config.yaml"
-    os.mkfifo(config)
+def test_a_command_that_a_signal_ends_says_so_in_one_line(number, code, says):
     # A command inherits an ignored SIGINT, as from tests that run in the background.
     ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
     before = signal.signal(signal.SIGINT, ignored)
-    command = subprocess.Popen([*NODEWISE, "plan", "--config", config], stderr=subprocess.PIPE)
+    command = subprocess.Popen(
+        [sys.executable, "-c", SLOW_PLAN, "plan", "--config", "config/smoke.yaml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     signal.signal(signal.SIGINT, before)
     with command:
-        with config.open("wb"):  # Opening blocks until the command has opened the pipe for reading.
-            command.send_signal(number)
-        # Closing the pipe wakes a command that began to read before it noticed the signal.
+        command.stdout.readline()
+        command.send_signal(number)
         said = command.stderr.read()
     assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
 
