@@ -37,6 +37,5 @@ for (const form of document.querySelectorAll(".nw-filter")) {
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(filter));
-  form.hidden = false;
   filter();
 }
