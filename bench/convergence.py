@@ -13,7 +13,7 @@ python bench/convergence.py [--write data/published/convergence/judged.csv]
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,27 +99,21 @@ def minutes() -> Iterator[dict[str, Any]]:
     table = published.read("convergence/submissions")
     parameters = reference_runs().groupby("benchmark")["parameters"].first()
     table = table[table["converges_like"].isin(DATA_PARALLEL)]
-    within = [
-        next((WITHIN[one] for one in WITHIN if one in name), None) for name in table["accelerator"]
-    ]
-    racks = [
-        next((RACKS[one] for one in RACKS if one in name), None) for name in table["accelerator"]
-    ]
+    racks = pd.Series(_by_name(table["accelerator"], RACKS), table.index)
     table = table.assign(
-        within=within,
-        connected=pd.Series(racks, table.index).fillna(table["accelerators_per_node"]).astype(int),
+        within=_by_name(table["accelerator"], WITHIN),
+        connected=racks.fillna(table["accelerators_per_node"]).astype(int),
         between=table["link_between"].map(_gbit),
     ).dropna(subset=["within"])
     for _, rows in table.groupby("family"):
         first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
         for one in larger:
-            connected = first["connected"]
             case = Case(
                 parameters=parameters[one["converges_like"]],
                 precision="amp",
-                devices_per_node=connected,
+                devices_per_node=one["connected"],
                 within_kind=one["within"],
-                between_gbit=one["between"] * connected / one["accelerators_per_node"],
+                between_gbit=one["between"] * one["connected"] / one["accelerators_per_node"],
                 transport="rdma",
                 baseline_devices=first["accelerators"],
                 throughput_samples_per_s=first["samples_to_target"] / first["minutes"] / 60,
@@ -139,6 +133,11 @@ def minutes() -> Iterator[dict[str, Any]]:
                 "low": found["minutes_low"],
                 "high": found["minutes_high"],
             }
+
+
+def _by_name(names: pd.Series, values: Mapping[str, Any]) -> list[Any]:
+    """Return the value of the first key that is in each name; None if none is."""
+    return [next((values[key] for key in values if key in name), None) for name in names]
 
 
 def _gbit(text: str) -> float:

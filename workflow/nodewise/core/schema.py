@@ -43,9 +43,12 @@ def read_start(path: Path, most: int) -> bytes:
     Raises:
         OSError: the file cannot be read, or is a pipe or a device, which might never end.
     """
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer would block
-    with os.fdopen(opened, "rb", closefd=True) as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
+
+    def unblocked(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would block
+
+    with open(path, "rb", opener=unblocked) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is not a regular file")
         return file.read(most)
 

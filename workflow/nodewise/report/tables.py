@@ -79,6 +79,10 @@ SPEEDUP = Column("speedup", "Speed-up", "×", kind_from="label")
 AGAINST_ONE = replace(SPEEDUP, title="Against one node", low="speedup_low", high="speedup_high")
 BYTES_SENT = Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label")
 
+ERROR_HALF = Column("median", "Half are within", "share", "error")
+ERROR_MOST = Column("p90", "Nine in ten are within", "share", "error")
+COVERED = Column("covered", "Inside the stated range", "share", "error")
+
 POINT = [MODEL, STRATEGY, BATCH, NODES, EXPERIMENT]
 CAUTION = [KIND, FLAGS]
 

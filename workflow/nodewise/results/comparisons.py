@@ -22,6 +22,8 @@ OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 """The columns in which two points must agree to be compared."""
+SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+"""The columns in which points must agree to compare their strategies."""
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """The columns in which points must agree to be compared over their batches."""
 SPLIT_LONGER = 0.25
@@ -44,8 +46,15 @@ def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
     return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))
 
 
-def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the group with the most strategies; among several, the one on the most nodes."""
+def most_strategies(rows: pd.DataFrame, alike: Sequence[str] = SIDE_BY_SIDE) -> pd.DataFrame:
+    """Return the points, equal in the columns `alike`, that compare the most strategies.
+
+    Of several such groups it is the one on the most nodes. There are no rows if no group compares
+    two strategies.
+    """
+    groups = [one for _, one in rows.groupby([*alike]) if one["strategy"].nunique() > 1]
+    if not groups:
+        return rows[:0]
     return max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
 
 

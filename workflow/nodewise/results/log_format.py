@@ -115,7 +115,10 @@ class LogFormat:
             UserError: the log is refused, has no result, or has several runs: a setting comes after
                 a result, or with another value.
         """
-        text = text_of(path)
+        return self.rows_of(text_of(path), path)
+
+    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
+        """Return one row per result in the text of a log; see `read`."""
         for sign, reason in self.refused.items():
             if found := _lines(sign).search(text):
                 raise _refusal(path, text, found, reason)

@@ -18,7 +18,7 @@ TRAINING = ("model", "precision", "device", "batch_per_device")
 @cache
 def forecast_cases() -> pd.DataFrame:
     """Return the published throughputs of one device or node and of many; see the README there."""
-    return pd.read_csv(studies.FOLDER / "forecast/cases.csv")
+    return read("forecast/cases")
 
 
 def scaling_runs() -> pd.DataFrame:

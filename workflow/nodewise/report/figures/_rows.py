@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from nodewise.report import evidence
-from nodewise.results import comparisons, queries
+from nodewise.report.context import ReportContext
+from nodewise.results import queries
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
 MODEL = tuple(queries.MODEL)
@@ -13,16 +13,14 @@ _SHORT = 2
 _SAME = 0.01  # largest relative difference of two speed-ups that are taken as equal
 
 
-def with_speedup_intervals(rows: pd.DataFrame, tables: queries.Tables) -> pd.DataFrame:
+def with_speedup_intervals(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     """Add `lacks`, and `low` and `high`, the interval of the speed-up.
 
     `lacks` says what the comparison of a point with one node lacks to count as evidence. The
     interval is NaN if it lacks something, or if the row's `speedup` is another one.
     """
-    told = comparisons.on_several_nodes(tables["curves"])
-    told = evidence.check_times(told, tables, other="_one")
     ends = {"speedup_low": "low", "speedup_high": "high", "speedup": "certain", "lacks": "lacks"}
-    told = told[["cell_id", "line", *ends]].rename(columns=ends)
+    told = study.compared[["cell_id", "line", *ends]].rename(columns=ends)
     rows = rows.merge(told, "left", ["cell_id", "line"])
     same = (rows["certain"] / rows["speedup"] - 1).abs() < _SAME
     counts = same & (rows["lacks"] == "")

@@ -42,7 +42,7 @@ def speedup(study: ReportContext) -> pd.DataFrame:
     """Return the speed-ups of experiments that no chart of strategies shows."""
     curves = study.tables["curves"]
     rows = _rows.without_compared(curves, queries.speedups(curves))
-    rows = _rows.with_speedup_intervals(_rows.without_short(curves, rows), study.tables)
+    rows = _rows.with_speedup_intervals(study, _rows.without_short(curves, rows))
     values = ["speedup", "low", "high", "efficiency", "examples_per_s", *TIMED_STEP]
     return rows[[*_rows.LINE, "batch_per_worker", "nodes", "machine", *values, *LAUNCHES, "lacks"]]
 
@@ -75,7 +75,7 @@ def time(study: ReportContext) -> pd.DataFrame:
     tables = study.tables
     rows = _rows.without_compared(tables["curves"], queries.training_times(tables))
     rows = _rows.without_short(tables["curves"], rows)
-    rows = _rows.with_speedup_intervals(rows, tables).drop(columns=["low", "high"])
+    rows = _rows.with_speedup_intervals(study, rows).drop(columns=["low", "high"])
     values = ["seconds", "low_seconds", "high_seconds", "speedup"]
     return _with_printed(study, rows, "seconds", values)
 

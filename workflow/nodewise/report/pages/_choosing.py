@@ -11,7 +11,6 @@ from nodewise.report.context import ReportContext
 from nodewise.results import comparisons
 from nodewise.results.queries import with_labels
 
-_COMPARED = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _TRAINED = ["study", "experiment", "model", "dataset", "cluster", "label", "batch_per_worker"]
 
 
@@ -25,8 +24,8 @@ def context(study: ReportContext) -> dict[str, Any]:
     )
     trained = evidence.check_accuracies(trained, study.tables)
     goals = {
-        "Fastest": _best(study, speeds, _COMPARED, "examples_per_s"),
-        "Cheapest": _best(study, speeds, _COMPARED, "node_s"),
+        "Fastest": _best(study, speeds, comparisons.SIDE_BY_SIDE, "examples_per_s"),
+        "Cheapest": _best(study, speeds, comparisons.SIDE_BY_SIDE, "node_s"),
         "Most accurate": _best(study, trained, _TRAINED, "test_accuracy"),
     }
     return {"goals": goals, "rule": _rule(study)}
@@ -36,10 +35,10 @@ def _best(
     study: ReportContext, rows: pd.DataFrame, alike: list[str], column: str
 ) -> dict[str, Any]:
     """Return the best strategy by a column where most were compared, or what evidence `lacks`."""
-    groups = [of for _, of in evidence.select(rows).groupby(alike) if of["strategy"].nunique() > 1]
-    if not groups:
+    group = comparisons.most_strategies(evidence.select(rows), alike)
+    if group.empty:
         return {"lacks": evidence.needs(rows)}
-    group = comparisons.most_strategies(groups).sort_values(column, kind="stable")
+    group = group.sort_values(column, kind="stable")
     best = group.iloc[0 if column == "node_s" else -1]
     return {
         "column": column,

@@ -59,21 +59,31 @@ def time_to_accuracy(study: ReportContext, point: Point) -> dict[str, Any] | Non
         `target` (the accuracy), `one_s` and `several_s`, and `fastest_s` on `fastest` nodes, the
         fastest number of nodes up to that of the point.
     """
-    optima, targets = study.overhead["optima"], study.overhead["steps_to_accuracy"]
-    at = ["experiment", "model", "strategy", "batch_per_worker"]
-    runs = optima[(optima["job"] == "run") & (optima[at] == [point[one] for one in at]).all(axis=1)]
-    runs = runs[runs["nodes"] <= point["nodes"]]
-    times = runs.drop_duplicates("nodes").set_index("nodes")["time"]
+    runs = runs_to_target(study, point)
+    times = runs["time"]
+    targets = study.overhead["steps_to_accuracy"]
     targets = targets.loc[targets["model"] == point["model"], "target"].dropna()
     if targets.empty or not {1, point["nodes"]} <= set(times.index):
         return None
+    soonest = runs.reset_index().nsmallest(1, "time").iloc[0]
     return {
         "target": targets.iloc[0],
         "one_s": times[1],
         "several_s": times[point["nodes"]],
-        "fastest": int(times.idxmin()),
-        "fastest_s": times.min(),
+        "fastest": int(soonest["nodes"]),
+        "fastest_s": soonest["time"],
     }
+
+
+def runs_to_target(study: ReportContext, point: Point) -> pd.DataFrame:
+    """Return times and costs to the target of a point's curve and batch, as fits predict them.
+
+    There is a row for each number of nodes, the index, up to that of the point.
+    """
+    optima, at = study.overhead["optima"], ["experiment", "model", "strategy", "batch_per_worker"]
+    same = (optima["job"] == "run") & (optima[at] == [point[one] for one in at]).all(axis=1)
+    runs: pd.DataFrame = optima[same & (optima["nodes"] <= point["nodes"])]
+    return runs.drop_duplicates("nodes").set_index("nodes").sort_index()
 
 
 def first_figure(study: ReportContext, *names: str, **of: str) -> list[Chart]:

@@ -18,7 +18,6 @@ from nodewise.results.tables import one_node_reference
 
 Answer = dict[str, Any]
 
-_SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 # trainings with equal values in these columns went through the same weights
 _TRAINING = [
     *("model", "dataset", "batch_per_worker", "nodes", "epochs"),
@@ -73,10 +72,9 @@ def _strategy(study: ReportContext) -> Answer | None:
     """Rank the strategies of the points at which most strategies were compared."""
     rows = comparisons.compared_points(study.tables["curves"])
     rows = evidence.select(evidence.check_times(rows, study.tables))
-    groups = [rows for _, rows in rows.groupby(_SIDE_BY_SIDE) if rows["strategy"].nunique() > 1]
-    if not groups:
+    group = comparisons.most_strategies(rows).sort_values("examples_per_s", ascending=False)
+    if group.empty:
         return None
-    group = comparisons.most_strategies(groups).sort_values("examples_per_s", ascending=False)
     whole = group[comparisons.sum_gradients(group)]
     return {
         "strategies": group["strategy"].nunique(),

@@ -11,9 +11,10 @@ from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.pages._scaling import runs_to_target
 from nodewise.report.pages.time_to_accuracy import SHOWN, published_batches
 from nodewise.report.published_rows import SLOW, link_title, scaling
-from nodewise.report.tables import Column, table
+from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import comparisons, published
 
 _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
@@ -35,9 +36,9 @@ _JUDGED = [
     Column("link", "Devices connected by"),
     Column("points", "Forecasts"),
     Column("publishers", "Publishers"),
-    Column("median", "Half are within", "share", "error"),
-    Column("p90", "Nine in ten are within", "share", "error"),
-    Column("covered", "Inside the stated range", "share", "error"),
+    ERROR_HALF,
+    ERROR_MOST,
+    COVERED,
 ]
 _PLACES = {"all": "any of these", "within a node": "NVLink or PCIe, in one machine"}
 
@@ -90,8 +91,7 @@ def _counted(study: ReportContext) -> pd.DataFrame:
     Only strategies that sum the gradients of all nodes in every step are considered, because an
     example contributes less with other strategies.
     """
-    rows = comparisons.on_several_nodes(study.tables["curves"])
-    rows = evidence.check_times(rows, study.tables, other="_one")
+    rows = study.compared
     counts = (rows["lacks"] == "") & comparisons.sum_gradients(rows)
     cells = study.tables["cells"]
     current = cells.loc[cells["started_at"] >= evidence.CURRENT_SINCE, "cell_id"]
@@ -127,12 +127,8 @@ def _to_target(study: ReportContext, point: "pd.Series[Any]") -> list[dict[Any, 
 
     The list is empty if they are not known.
     """
-    rows = study.overhead["optima"]
-    same = (rows["job"] == "run") & (rows["nodes"].isin([1, point["nodes"]]))
-    for name in ("experiment", "model", "batch_per_worker"):
-        same &= rows[name] == point[name]
-    found = rows[same & (rows["strategy"] == point["line"])].sort_values("nodes")
-    records: list[dict[Any, Any]] = found.to_dict("records")
+    runs = runs_to_target(study, {**point})
+    records: list[dict[Any, Any]] = runs[runs.index.isin([1, point["nodes"]])].to_dict("records")
     return records
 
 

@@ -18,16 +18,12 @@ from nodewise.report.published_rows import (
     continued,
     forecasts,
 )
-from nodewise.report.tables import Column, table
+from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import published
 
 _MISSES = 10
 _FEW = 10  # points; links with fewer are not listed
-_ERRORS = [
-    Column("median", "Half are within", "share", "error"),
-    Column("p90", "Nine in ten are within", "share", "error"),
-    Column("covered", "Inside the stated range", "share", "error"),
-]
+_ERRORS = [ERROR_HALF, ERROR_MOST, COVERED]
 _LINKS = [Column("link", "Devices connected by"), Column("points", "Points"), *_ERRORS]
 _ROWS = [
     Column("model", "Model"),

@@ -19,7 +19,7 @@ from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE, SOURCE
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.tables import MODEL, Column, table
+from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, MODEL, Column, table
 from nodewise.results import published, studies
 
 PAGE = "time-to-accuracy.html"
@@ -46,11 +46,11 @@ _STEPS = [
 _JUDGED = [
     Column("judged", "Predicted", wide=True),
     Column("points", "Points"),
-    Column("median", "Half are within", "share", "error"),
-    Column("p90", "Nine in ten are within", "share", "error"),
+    ERROR_HALF,
+    ERROR_MOST,
     Column("constant_median", "With constant examples: half", "share", "error"),
     Column("constant_p90", "Nine in ten", "share", "error"),
-    Column("covered", "Inside the stated range", "share", "error"),
+    COVERED,
 ]
 _EXAMPLE = [
     Column("devices", "Devices"),

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import LogFormat, text_of
+from nodewise.results.log_format import LogFormat
 
 _THROUGHPUT = re.compile(r'"throughput": ([\d.]+)')
 _CLOSE = 0.05
@@ -22,13 +22,13 @@ _CLOSE = 0.05
 class MlperfLog(LogFormat):
     """An importer that also reads `train_samples` where they count batches, as some programs do."""
 
-    def read(self, path: Path) -> pd.DataFrame:
+    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per epoch; see `LogFormat`.
 
         `examples` are multiplied by the batch if only so they agree with the logged throughputs.
         """
-        table = super().read(path)
-        rates = [float(rate) for rate in _THROUGHPUT.findall(text_of(path))]
+        table = super().rows_of(text, path)
+        rates = [float(rate) for rate in _THROUGHPUT.findall(text)]
         if rates and {"examples", "global_batch", "epoch_time_s"} <= {*table}:
             each = np.median(rates) * table["epoch_time_s"] / table["examples"]
             if abs((each / table["global_batch"]).median() - 1) < _CLOSE:
