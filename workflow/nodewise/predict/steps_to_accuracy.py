@@ -111,7 +111,8 @@ def find_steps(
     for key, runs in whole_runs(epochs, cells).groupby([*KEY]):
         target = float(runs.groupby("cell_id")["accuracy"].max().min())
         batch, examples = runs_to(runs, target)
-        row = dict(zip(KEY, key, strict=True)) | {"basis": BY_EPOCHS, "kind": "fitted"}
+        row: dict[str, Any] = dict(zip(KEY, key, strict=True))
+        row |= {"basis": BY_EPOCHS, "kind": "fitted"}
         if len(np.unique(batch)) > 1:
             law = fit_counted(batch, examples)
             known = {"target": target, "minimum_steps": law.coefficients[0, 0]}
