@@ -15,17 +15,7 @@ from nodewise.cli.options import STEPS
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
 COMMANDS = get_command(app).commands
-SLOW_PLAN = """
-import runpy, time
-from nodewise.study import config
-
-def read_config(path):
-    print("begun", flush=True)
-    time.sleep(60)
-
-config.read_config = read_config
-runpy.run_module("nodewise", run_name="__main__")
-"""
+SLOW_DATA = "import time\n\ndef load():\n    print('begun', flush=True)\n    time.sleep(60)\n"
 HEAVY = {
     *("altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"),
     *("scipy", "snakemake", "tensorflow", "yaml"),
@@ -47,12 +37,15 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     ("number", "code", "says"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_command_that_a_signal_ends_says_so_in_one_line(number, code, says):
+def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code, says):
+    """It is no failure of the user's function that runs."""
+    (tmp_path / "slow.py").write_text(SLOW_DATA)
     # A command inherits an ignored SIGINT, as from tests that run in the background.
     ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
     before = signal.signal(signal.SIGINT, ignored)
     command = subprocess.Popen(
-        [sys.executable, "-c", SLOW_PLAN, "plan", "--config", "config/smoke.yaml"],
+        [*NODEWISE, "prepare", "slow.py:load", "--out", "out", "--keep-refusal"],
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -62,6 +55,7 @@ def test_a_command_that_a_signal_ends_says_so_in_one_line(number, code, says):
         command.send_signal(number)
         said = command.stderr.read()
     assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
+    assert not (tmp_path / "out").exists()
 
 
 def test_keras_uses_tensorflow_whatever_the_shell_says():

@@ -13,7 +13,7 @@ import typer
 
 from nodewise import __version__
 from nodewise.cli import explain, forecast, measure, predict, prepare, report, study, tables
-from nodewise.core.errors import UserError, one_line, what_to_mend
+from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 _ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
@@ -48,7 +48,7 @@ def main() -> None:
     An error that the user can fix, such as an unknown option, is printed as one line on stderr, and
     the exit code is 2. After Ctrl-C the exit code is 130, after SIGTERM 143.
     """
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, Terminated.by)
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
