@@ -139,10 +139,13 @@ def test_at_the_ends_the_smallest_batch_must_be_below_and_the_largest_above(tmp_
     ],
 )
 def test_a_formula_fitted_to_the_study_s_own_numbers_never_agrees(saved, low, high, verdict):
-    row = {"study": "s", "model": "", "nodes": 6, "saved": saved, "low": low, "high": high}
-    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
+    ends = {"speedup": saved, "speedup_low": low, "speedup_high": high}
+    row = {"study": "s", "source": "published", "model": "m", "nodes": 6}
+    row |= {name: 1 / (1 - share) for name, share in ends.items()}
+    other = row | {"speedup": 0.1}  # at a batch that saves less
     saves = claim("saved", of={"nodes": 6}, above=0.62, below=0.72)
-    assert claims.Judged("s", saves, claims.compare(saves, {}, overhead)).verdict == verdict
+    rows = claims.compare(saves, {}, {"optima": pd.DataFrame([row, other])})
+    assert claims.Judged("s", saves, rows).verdict == verdict
 
 
 def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
