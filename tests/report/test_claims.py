@@ -127,9 +127,13 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
     ],
 )
 def test_a_formula_fitted_to_the_study_s_own_numbers_never_agrees(saved, low, high, verdict):
-    row = {"study": "s", "model": "", "nodes": 6, "saved": saved, "low": low, "high": high}
-    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
-    rows = CLAIM_RULES["saves"]({}, overhead, study="s", nodes=6, share=0.67)
+    ends = {"speedup": saved, "speedup_low": low, "speedup_high": high}
+    row = {"study": "s", "source": "published", "model": "m", "nodes": 6}
+    row |= {name: 1 / (1 - share) for name, share in ends.items()}
+    other = row | {"speedup": 0.1}  # at a batch that saves less
+    rows = CLAIM_RULES["saves"](
+        {}, {"optima": pd.DataFrame([row, other])}, study="s", nodes=6, share=0.67
+    )
     assert claims.Judged("s", CLAIM, complete(rows)).verdict == verdict
 
 

@@ -123,7 +123,7 @@ def _context(
     filled = printed.replace("", pd.NA).notna().any()
     columns = [column for column in _PRINTED if filled[column.name]]
     experiments = study.pick_of_study(name, "strategies", "speedup", "parts", "epochs")
-    figures = study.pick("time", "savings", study=name) or experiments[:1]
+    figures = study.pick("time", study=name) or experiments[:1]
     return {
         "name": name,
         "about": about,
