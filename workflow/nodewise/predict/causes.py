@@ -214,7 +214,6 @@ class Steps:
 
     Attributes:
         setup: what is known.
-        noise: relative scatter of a measured step time.
         compute_s: seconds of computing on the reference, with which its step takes as long as
             measured, (possible causes, 1 + DRAWS).
     """
@@ -222,7 +221,6 @@ class Steps:
     def __init__(self, setup: Setup) -> None:
         self.setup, reference, steps = setup, setup.posted[0], setup.epoch_steps
         self._draws = Draws(setup.cluster, setup.training)
-        self.noise = self._draws.noise_scale
         random = np.random.default_rng(1)
         self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
         self._share, self._chance, self._storage = random.random((3, 1 + DRAWS))

@@ -70,7 +70,7 @@ def explain(setup: Setup) -> dict[str, Any]:
         for name, run in measured
     ]
     prior = np.array([*setup.frequent.values()])[:, None]
-    weights = draw_weights(np.swapaxes(misses, 0, 1), steps.noise, prior)
+    weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
     rows = list(_causes(np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1), weights.ravel()))
     # On the same devices, only their cores tell busy cores from other causes.
     cores_unknown = setup.no_network and setup.cores is None
