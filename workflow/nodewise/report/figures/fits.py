@@ -8,10 +8,8 @@ from nodewise.predict.calibration import examine
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import _rows, figure
-from nodewise.results import published, queries
+from nodewise.results import queries
 from nodewise.results.queries import LAUNCHES, POINT
-
-_FORMULA, _FORESEEN = "by the formulas", "foreseen by the study"
 
 
 @figure(
@@ -115,55 +113,25 @@ def all_reduces(study: ReportContext) -> pd.DataFrame:
 @figure(
     "savings",
     each=["study"],
-    plots="Training time that more nodes save, published, here and by the formulas",
+    plots="Training time that more nodes save, published and here",
     mark="point",
     x=Axis("saved", "Share of the training time on one node", unit="share"),
     y=Axis("at", "", "names"),
-    interval=("low", "high"),
-    colour="series",
-    title=[
-        "By the formulas, {nodes} nodes save {saved} of the training time ({low} to {high}); the "
-        "study foresaw {foreseen}",
-    ],
-    told=f"series == '{_FORMULA}' and foreseen == foreseen",
+    colour="kind",
+    title=["{at} save {saved} of the training time here, in the mean over the models"],
+    told="model == '' and kind != 'published'",
     rank=["nodes"],
-    units={"foreseen": "share"},
-    reading=(
-        "Each model at the batch at which the study saved most on its largest number of nodes. "
-        "The mean over the models is by the formulas that were fitted to the study's times."
-    ),
+    reading="Each model at the batch at which the study saved most on its largest number of nodes.",
 )
 def savings(study: ReportContext) -> pd.DataFrame:
     """Return the share of the training time that more nodes save, by model and as a mean."""
     rows = queries.improvements(study.tables)
-    law = fit_queries.mean_savings(study.overhead["savings"])
-    claims = published.of_studies("foreseen").rename(columns={"time_saved": "foreseen"})
-    foreseen = claims.dropna(subset="foreseen")[["study", "nodes", "foreseen"]]
-    law = law.merge(foreseen, "left", ["study", "nodes"]).assign(series=_FORMULA)
-    seen = law.dropna(subset="foreseen")
-    shown = law[law["nodes"].isin([*rows["nodes"], *foreseen["nodes"]])]
-    theirs = seen.assign(
-        saved=seen["foreseen"],
-        low=None,
-        high=None,
-        kind="published",
-        series=_FORESEEN,
-        foreseen=None,
-    )
-    rows = pd.concat([rows.assign(series=rows["kind"]), shown, theirs], ignore_index=True)
-    rows = rows[rows["study"].isin(study.tables["published"]["study"])]
-    at = [
-        f"{study.model_title(model) if model else 'Mean over the models'}, {counted(nodes, 'node')}"
-        for model, nodes in rows[["model", "nodes"]].to_numpy()
-    ]
-    rows = rows.assign(at=pd.Series(at, rows.index, dtype="str"), last=rows["model"] == "")
-    rows = rows.sort_values(["last", "model", "nodes"], kind="stable")
-    names = ["study", "kind", "series", "at", "nodes", "saved", "low", "high", "foreseen"]
-    return (
-        rows[[*names, "experiment", *LAUNCHES]]
-        .astype({"low": "float64", "high": "float64", "foreseen": "float64"})
-        .fillna({"flags": "", "cell_id": "", "experiment": ""})
-    )
+    models = [study.model_title(model) if model else "All" for model in rows["model"]]
+    nodes = [counted(count, "node") for count in rows["nodes"]]
+    at = [f"{model}, {count}" for model, count in zip(models, nodes, strict=True)]
+    rows = rows.assign(at=pd.Series(at, rows.index, dtype="str"), mean=rows["model"] == "")
+    names = ["study", "kind", "at", "model", "nodes", "saved", "experiment", *LAUNCHES]
+    return rows.sort_values(["mean", "model", "nodes"], kind="stable")[names]
 
 
 @figure(
