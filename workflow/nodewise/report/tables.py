@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_plain
-from nodewise.report.html import UNMARKED, badge, count, css_text, data, text
+from nodewise.report.html import UNMARKED, badge, breakable, count, css_text, data, text
 from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
@@ -232,7 +232,7 @@ def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
         return Markup("–")
     if column.unit is None:
         plain = write_plain(value) if isinstance(value, float) else value
-        return badge(value) if column.name in kinds else text(plain)
+        return badge(value) if column.name in kinds else breakable(plain)
     write = count if column.kind in UNMARKED else data
     written = write(value, column.unit)
     if column.low is None or column.high is None or pd.isna(row[column.low]):

@@ -1,14 +1,12 @@
-"""Figures of formulas: fitted to curves, to all-reduces, and to what several models save."""
+"""Figures of formulas that were fitted to curves and to all-reduces, and of models."""
 
 import pandas as pd
 
-from nodewise.core.units import counted, kind_label, write_number
-from nodewise.predict import fit_queries
-from nodewise.predict.calibration import examine
+from nodewise.core.units import kind_label, write_number
+from nodewise.predict import calibration, fit_queries
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import _rows, figure
-from nodewise.results import queries
 from nodewise.results.queries import LAUNCHES, POINT
 
 
@@ -88,50 +86,22 @@ def fit(study: ReportContext) -> pd.DataFrame:
 )
 def all_reduces(study: ReportContext) -> pd.DataFrame:
     """Return the times of all-reduces in calibrations, as measured and by the formula."""
-    parts = [
-        times.times.assign(
-            study=one.study, machine=one.provenance.cpu, collective=name, measured=one.kind
-        )
-        for one in study.calibrations
-        if one.status == "ok"
-        for name, times in examine(one).all_reduces.items()
-    ]
+    parts: list[pd.DataFrame] = []
+    for one in study.calibrations:
+        for name, found in calibration.all_reduces(one).items():
+            of = {"study": one.study, "machine": one.provenance.cpu, "collective": name}
+            law = found.times[["nodes", "payload_bytes"]].assign(seconds=found.times["fitted"])
+            parts += [
+                found.times.assign(**of, kind=one.kind, role="observed"),
+                law.assign(**of, kind="fitted", role="fitted"),
+            ]
     if not parts:
         return pd.DataFrame()
     rows = pd.concat(parts, ignore_index=True).sort_values(["payload_bytes", "nodes"])
-    observed = rows["role"] == "observed"
+    rows["payload"] = [write_number(size, "B") for size in rows["payload_bytes"]]
     each = ["study", "machine", "collective"]
     shown = ["kind", "role", "payload", "payload_bytes", "nodes", "seconds", "low", "high"]
-    return rows.assign(
-        kind=rows["measured"].where(observed, "fitted"),
-        payload=[write_number(size, "B") for size in rows["payload_bytes"]],
-        low=rows["low"].where(observed),
-        high=rows["high"].where(observed),
-    )[[*each, *shown, "launches"]]
-
-
-@figure(
-    "savings",
-    each=["study"],
-    plots="Training time that more nodes save, published and here",
-    mark="point",
-    x=Axis("saved", "Share of the training time on one node", unit="share"),
-    y=Axis("at", "", "names"),
-    colour="kind",
-    title=["{at} save {saved} of the training time here, in the mean over the models"],
-    told="model == '' and kind != 'published'",
-    rank=["nodes"],
-    reading="Each model at the batch at which the study saved most on its largest number of nodes.",
-)
-def savings(study: ReportContext) -> pd.DataFrame:
-    """Return the share of the training time that more nodes save, by model and as a mean."""
-    rows = queries.improvements(study.tables)
-    models = [study.model_title(model) if model else "All" for model in rows["model"]]
-    nodes = [counted(count, "node") for count in rows["nodes"]]
-    at = [f"{model}, {count}" for model, count in zip(models, nodes, strict=True)]
-    rows = rows.assign(at=pd.Series(at, rows.index, dtype="str"), mean=rows["model"] == "")
-    names = ["study", "kind", "at", "model", "nodes", "saved", "experiment", *LAUNCHES]
-    return rows.sort_values(["mean", "model", "nodes"], kind="stable")[names]
+    return rows[[*each, *shown, "launches"]].astype({"launches": "Int64"})
 
 
 @figure(

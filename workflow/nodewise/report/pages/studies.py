@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import VERDICTS, Judged
-from nodewise.report.claims_table import claims_table, value, verdict
+from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
@@ -128,7 +127,7 @@ def _context(
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
     charts = study.pick("strategies", "speedup", "parts", "epochs")
     experiments = [one for one in charts if one.of.get("experiment") in ours]
-    figures = study.pick("time", "savings", study=name) or experiments[:1]
+    figures = study.pick("time", study=name) or experiments[:1]
     return {
         "name": name,
         "about": about,
