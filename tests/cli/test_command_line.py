@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 from typer.main import get_command
 
+import numbers_only
 from nodewise.cli import app
 from nodewise.cli.options import STEPS
 
@@ -77,6 +79,11 @@ def test_keras_uses_tensorflow_whatever_the_shell_says():
     assert done.stdout.splitlines()[-1] == "tensorflow"
 
 
+def test_an_ignored_backend_is_named_where_something_is_measured():
+    done = run("plan", "--config", "none.yaml", env=os.environ | {"KERAS_BACKEND": "jax"})
+    assert "KERAS_BACKEND=jax is ignored" in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["models"], ["--help"]])
 def test_a_reader_that_has_gone_is_no_mistake(arguments):
     reader, writer = os.pipe()
@@ -131,3 +138,17 @@ def test_help_waits_for_no_library():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert HEAVY & set(done.stdout.split()) == set()
+
+
+def test_answers_from_numbers_need_no_extra_and_no_unix(tmp_path):
+    shutil.copy(FIT[1], tmp_path)
+    (tmp_path / "run.log").write_text("time 12ms\n" * 9)
+    done = subprocess.run(
+        [sys.executable, numbers_only.__file__],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
