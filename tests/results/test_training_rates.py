@@ -39,6 +39,9 @@ HUGGING_FACE = (
         ),
         (("epoch_loss", "epoch_steps_per_second"), "epoch_steps_per_second"),
         (("global_step/sec", "loss"), "global_step/sec"),
+        (("Avg iters per sec", "Loss/train"), "Avg iters per sec"),
+        (("Avg iters per sec", "Avg samples per sec (train)"), "Avg samples per sec (train)"),
+        (("train/it/s", "val/it/s", "iters"), "train/it/s"),
         (("train|samples_per_sec", "val|samples_per_sec"), "train|samples_per_sec"),
     ],
 )

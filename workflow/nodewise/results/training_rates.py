@@ -9,8 +9,11 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.results.csv_file import parse_number
 
-_STEPS = re.compile(r"(^|[\W_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
-_EXAMPLES = re.compile(r"(^|[\W_])(examples|samples|images)(_per_|/)sec(ond)?$")
+_PER_S = r"(s|es)?[\W_]*(per[\W_]*|/\s*)s(ec(ond)?)?\W*(\((train|training)\))?$"
+_STEPS = re.compile(rf"(^|[\W_])(step|batch|it|iter|iteration){_PER_S}", re.IGNORECASE)
+_EXAMPLES = re.compile(
+    rf"(^|[\W_])(example|sample|image|img|sequence|seq|sentence){_PER_S}", re.IGNORECASE
+)
 _OTHER = re.compile(r"eval|evaluate|evaluation|infer.*|pred.*|sanity|test|testing|val|valid.*")
 
 

@@ -17,8 +17,8 @@ class LightningCsv:
     """Importer of CSV files with a column of each logged value."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the first line has the columns that these programs always write."""
-        header = read_header(path)
+        """Return whether it is CSV with the columns that these programs always write."""
+        header = read_header(path) if path.suffix == ".csv" else set()
         return {"epoch", "step"} <= header or "Step" in header
 
     def read(self, path: Path) -> pd.DataFrame:
