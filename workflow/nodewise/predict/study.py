@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import bottleneck, judge, savings
+from nodewise.predict import bottleneck, judge
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
@@ -17,7 +17,7 @@ from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Parameter
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Points
-from nodewise.predict.steps_to_accuracy import Key, KnownSteps, StepsToAccuracy, updates_exactly
+from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
@@ -34,16 +34,16 @@ MOST_NODES = NODES[-1]
 
 FITTED = (
     *("fits", "predictions", "diagnosis"),
-    *("optima", "savings", "steps_to_accuracy"),
+    *("optima", "steps_to_accuracy"),
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
-Steps = Mapping[Key, StepsToAccuracy]
+Steps = Mapping[tuple[str, ...], StepsToAccuracy]
 _SHARED = {"experiment": "", "curve": "", "model": ""}
 
 
 def fitted_tables(
-    found: Sequence[FittedGroup], steps: Sequence[KnownSteps] = ()
+    found: Sequence[FittedGroup], steps: Sequence[dict[str, Any]] = ()
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
@@ -52,9 +52,10 @@ def fitted_tables(
 
     Args:
         found: the fits of a study.
-        steps: known laws of steps to an accuracy.
+        steps: rows of `steps_to_accuracy`, with their laws.
     """
-    laws = {each.key: each.law for each in steps if each.law and each.law.target}
+    by_epochs = [row for row in steps if row["basis"] == BY_EPOCHS and row["law"]]
+    laws = {tuple(row[name] for name in KEY): row["law"] for row in by_epochs}
     rows: dict[str, list[Any]] = {name: [] for name in FITTED}
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
@@ -62,8 +63,7 @@ def fitted_tables(
         points = group.fitted
         rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
         rows["optima"] += optima_rows(group, fitted, laws)
-        rows["savings"] += savings.saving_rows(group, fitted)
-    rows["steps_to_accuracy"] = [each.row() for each in steps]
+    rows["steps_to_accuracy"] = [*steps]
     return {name: _table(rows[name], name) for name in FITTED}
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import VERDICTS, Judged
-from nodewise.report.claims_table import claims_table, value, verdict
+from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
@@ -123,7 +122,7 @@ def _context(
     filled = printed.replace("", pd.NA).notna().any()
     columns = [column for column in _PRINTED if filled[column.name]]
     experiments = study.pick_of_study(name, "strategies", "speedup", "parts", "epochs")
-    figures = study.pick("time", "savings", study=name) or experiments[:1]
+    figures = study.pick("time", study=name) or experiments[:1]
     return {
         "name": name,
         "about": about,
