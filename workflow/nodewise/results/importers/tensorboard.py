@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import training_rates
+from nodewise.results.importers.lightning_csv import training_rates
 
 _START_BYTES = 100
 MOST_BYTES = 500_000_000

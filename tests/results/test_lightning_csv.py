@@ -7,8 +7,8 @@ import pytest
 
 from mistakes import user_error
 from nodewise.results.importers import read_rows
+from nodewise.results.importers.lightning_csv import training_rates
 from nodewise.results.importers.tensorboard import event_class
-from nodewise.results.training_rates import training_rates
 
 LIGHTNING = (
     "train/batches_per_sec",
