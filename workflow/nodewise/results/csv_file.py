@@ -70,7 +70,9 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
     while header and not header[-1]:
         header.pop()  # spreadsheets leave empty columns at the end
     if len(header) > MOST_COLUMNS:
-        raise UserError(f"{path}: has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed")
+        raise UserError(
+            f"{path}: has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed"
+        )
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"{path}: row 1: column {name[:40]!r} appears twice")
