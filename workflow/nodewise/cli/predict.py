@@ -77,9 +77,8 @@ def fit_measurements(
     print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED]:
-        if compared := standing_of_curve(curve):
-            efficiency, most, found = compared
-            typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
+        if found := standing_of_curve(curve):
+            typer.echo(f"{curve.name}: {found.sentence}")
             print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
