@@ -7,10 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.models.registry import registry
-from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import number, text
-from nodewise.report.page import Page
+from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import first_figure, largest_and_smallest_batch
 from nodewise.report.tables import Column, Table, table
@@ -92,13 +91,15 @@ def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[
     dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
     ends = largest_and_smallest_batch(study.compared[study.compared["model"] == name])
     of = {axis: ends[0][axis] for axis in ("experiment", "line")} if ends else {}
+    cells = study.tables["cells"]
+    measured = ((cells["model"] == name) & (cells["dataset"] == dataset)).any()
     forward, memory = architecture.flops_per_example, architecture.memory
     backward = architecture.training_flops_per_example / forward if forward else None
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": study.results_pages.get((name, dataset)),
+        "results": results_page(name, dataset) if measured else None,
         "ends": ends,
         "figures": first_figure(study, "speedup", "strategies", "time", "fit", model=name, **of),
         "input": input_in_words(architecture),
