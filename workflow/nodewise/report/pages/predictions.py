@@ -58,7 +58,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
     sources = [_source(curves, name, rows) for name, rows in of.items() if len(rows)]
     judged = judge(study.overhead["trials"])  # without trials that the pages leave out
-    own, others = judged[judged["own"]], judged[~judged["own"]].sort_values("median_error")
+    own, others = (
+        judged[judged["own"]],
+        judged[~judged["own"]].sort_values("median_error", kind="stable"),
+    )
     best = others.drop_duplicates(_GROUP)[[*_GROUP, "law", "median_error"]]
     best = best.replace({"law": {name: LAWS[name].title for name in baselines()}})
     errors = own.merge(best, "left", _GROUP, suffixes=("", "_baseline"))
@@ -106,5 +109,4 @@ def _standings(curves: Curves, keys: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the labels of curves, and where they stand among published ones of the same kind."""
     for curve in curves.study.fits.curves:
         if curve.name in keys and (found := standing_of_curve(curve)):
-            efficiency, devices, standing = found
-            yield curves.labels[curve.name], standing.sentence(efficiency, devices, curve.node)
+            yield curves.labels[curve.name], found.sentence
