@@ -49,7 +49,7 @@ def points_left_out() -> Iterator[dict[str, Any]]:
         for i, batch in enumerate(batches if len(batches) > 2 else ()):
             out = runs["global_batch"] == batch
             rest, mine = runs[~out], runs.loc[out, "examples"]
-            law = fit_counted(rest["global_batch"], rest["examples"] / rest["global_batch"])
+            law = fit_counted(rest["global_batch"], rest["examples"])
             near = batches[batches != batch][
                 np.argmin(np.abs(np.log(batches[batches != batch] / batch)))
             ]
@@ -72,9 +72,8 @@ def submissions() -> Iterator[dict[str, Any]]:
     spread = {name: _scatter(rows) for name, rows in runs.groupby("benchmark")}
     for _, rows in published.read("convergence/submissions").groupby("family"):
         first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
-        of_one = [[first["global_batch"]], [first["samples_to_target"] / first["global_batch"]]]
         name = first["converges_like"]
-        law = laws[name].at_level_of(*of_one)
+        law = laws[name].at_level_of([first["global_batch"]], [first["samples_to_target"]])
         for one in larger:
             batch = one["global_batch"]
             runs_of = np.sqrt(1 / first["runs"] + 1 / one["runs"])

@@ -5,7 +5,7 @@ import pytest
 from test_study import fit_all, launches, tables
 
 from nodewise.predict.fit_curves import fit_curves
-from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy
+from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy
 from nodewise.predict.study import NODES, fitted_tables
 from nodewise.results.curve_points import measured_points
 
@@ -46,8 +46,7 @@ def test_all_numbers_of_nodes_that_matter_are_listed(found):
     for _, rows in found["optima"].groupby(["job", "batch_per_worker"]):
         assert set(NODES) <= set(rows["nodes"])
         assert {"knee", "fastest", "cheapest"} <= set(", ".join(rows["best_for"]).split(", "))
-        knees = rows["best_for"].str.contains("knee")
-        assert (rows["answer"] != "").equals(knees) and knees.sum() == 1
+        assert rows["best_for"].str.contains("knee").sum() == 1
     assert found["optima"].loc[found["optima"]["nodes"] > 16, "extrapolated"].all()
 
 
@@ -58,11 +57,11 @@ def test_one_number_of_nodes_answers_nothing():
 
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
     fitted = fit_curves(measured_points(*tables(launches())), draws=10)
-    law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
-    steps = [KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", law)]
-    rows = fitted_tables(fitted, steps)["optima"]
+    law = StepsToAccuracy(np.array([[100.0, 50_000.0]] * 6), np.zeros(6))
+    key = dict(zip(KEY, ("fashion_cnn", "fashion_mnist", "official"), strict=True))
+    row = key | {"basis": BY_EPOCHS, "kind": "fitted", "missing": "", "law": law}
+    rows = fitted_tables(fitted, [row])["optima"]
     known = rows[rows["job"] == "run"]
     assert set(known["batch_per_worker"]) == {32, 128}
-    other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
-    rows = fitted_tables(fitted, other)["optima"]
+    rows = fitted_tables(fitted, [row | {"model": "resnet50"}])["optima"]
     assert "run" not in set(rows["job"])

@@ -54,9 +54,8 @@ def ask(nodes=range(1, 65), values=VALUES, law=None, draws=(), steps=None, **mor
     return predictions.answer(CURVE, nodes, job, **batch or {"batch": 64})
 
 
-def to_accuracy(critical, target=0.9):
-    draws = np.array([[1000, 1000 * critical]] * 2)
-    return StepsToAccuracy(1000.0, 1000.0 * critical, draws, target)
+def to_accuracy(critical):
+    return StepsToAccuracy(np.array([[1000, 1000 * critical]] * 3), np.zeros(3))
 
 
 # --- the closed form ---
@@ -100,7 +99,7 @@ def test_quantities_follow_from_the_step_time():
 def test_a_run_takes_the_steps_to_its_accuracy():
     steps = to_accuracy(640)
     found = ask([1, 4], steps=steps)
-    assert found.time[0] == pytest.approx(found.step_s[0] * steps.evaluate(np.array([64, 256])))
+    assert found.time[0] == pytest.approx(found.step_s[0] * (1000 + 640_000 / np.array([64, 256])))
 
 
 def test_nodes_without_an_example_are_left_out_and_one_node_is_always_there():

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.steps_to_accuracy import (
-    NotEnoughRunsError,
+    KEY,
     StepsToAccuracy,
     by_noise,
     find_steps,
-    fit_steps,
+    fit_counted,
+    runs_to,
 )
 
 MINIMUM, CRITICAL = 400.0, 96.0
@@ -47,46 +48,23 @@ def run(name, batch, nodes=1, epochs=12, repeat=0):
 
 def test_runs_at_several_global_batches_give_the_law_back():
     epochs = pd.concat([run("a", 32), run("b", 32, nodes=2), run("c", 128)])
-    found = fit_steps(epochs, target=0.8)
-    share = (0.8 / 0.9) ** 2
-    assert found.target == 0.8
-    batches = np.array([32, 64, 128])
-    exact = share * MINIMUM * (1 + CRITICAL / batches)
-    assert found.evaluate(batches) == pytest.approx(exact, rel=0.03)
+    batch, examples = runs_to(epochs, 0.8)
+    found = fit_counted(batch, examples)
+    exact = (0.8 / 0.9) ** 2 * MINIMUM * (batch + CRITICAL)
+    assert batch.tolist() == [32, 64, 128]
+    assert examples == pytest.approx(exact, rel=0.03)
+    assert found.examples(batch)[0] == pytest.approx(exact, rel=0.03)
     assert found.critical_batch == pytest.approx(CRITICAL, rel=0.15)
     low, high = found.critical_batch_interval
     assert low < CRITICAL < high
 
 
-def test_without_a_target_it_is_the_highest_that_all_runs_reach():
-    few, many = run("a", 32, epochs=12), run("b", 128, epochs=10)
-    found = fit_steps(pd.concat([few, many]))
-    assert found.target == min(few["accuracy"].max(), many["accuracy"].max())
-
-
 @pytest.mark.parametrize(
-    ("runs", "target"),
-    [
-        ([], 0.8),
-        ([], None),
-        ([("a", 64), ("b", 32, 2)], 0.8),
-        ([("a", 32), ("b", 128)], 1.01),
-        ([("a", 32), ("b", 128, 1, 1)], 0.8),
-        ([("a", 32), ("b", 128)], 0.01),
-    ],
+    ("accuracy", "target"), [(None, 1.01), (None, 0.01), (0.85, 0.8)], ids=["never", "early", "all"]
 )
-def test_fewer_than_two_batches_that_reach_the_target_are_too_few(runs, target):
-    empty = run("none", 32).iloc[:0]
-    epochs = pd.concat([empty, *(run(*one) for one in runs)])
-    with pytest.raises(NotEnoughRunsError, match="two global batches or more"):
-        fit_steps(epochs, target)
-
-
-def test_a_run_that_began_above_the_target_does_not_count():
-    quick = run("quick", 64).assign(accuracy=0.85)
-    epochs = pd.concat([run("a", 32), run("b", 128), quick])
-    expected = fit_steps(pd.concat([run("a", 32), run("b", 128)]), 0.8)
-    assert fit_steps(epochs, 0.8).minimum_steps == pytest.approx(expected.minimum_steps)
+def test_a_run_that_was_not_seen_to_reach_the_target_does_not_count(accuracy, target):
+    one = run("a", 32)
+    assert runs_to(one.assign(accuracy=accuracy or one["accuracy"]), target).shape == (2, 0)
 
 
 def test_only_synchronous_runs_of_whole_epochs_on_the_same_data_are_compared():
@@ -103,27 +81,33 @@ def test_only_synchronous_runs_of_whole_epochs_on_the_same_data_are_compared():
     runs[-1] = runs[-1].assign(data_origin="generated")
     none = pd.DataFrame(columns=["model", "dataset", "data_origin"])
     other, mine = find_steps(pd.concat(runs), cells, none)
-    assert mine.key == ("mlp", "garments", "official") and other.law is None
-    expected = fit_steps(pd.concat(runs[:2]))
-    assert mine.law.minimum_steps == pytest.approx(expected.minimum_steps)
-    assert mine.row()["target"] == expected.target and "two global" in other.row()["missing"]
+    assert [mine[name] for name in KEY] == ["mlp", "garments", "official"]
+    assert other["law"] is None and "two global batches" in other["missing"]
+    # the highest accuracy that both reach
+    assert mine["target"] == min(one["accuracy"].max() for one in runs[:2])
+    expected = fit_counted(*runs_to(pd.concat(runs[:2]), mine["target"]))
+    assert mine["minimum_steps"] == pytest.approx(expected.coefficients[0, 0])
 
 
 # --- the law ---
 
 
+def law(*rows):
+    return StepsToAccuracy(np.array(rows), np.zeros(len(rows)))
+
+
 @given(st.floats(1, 1e5), st.floats(1, 1e7))
 def test_at_the_critical_batch_both_steps_and_examples_are_twice_the_least(steps, examples):
-    law = StepsToAccuracy(steps, examples, np.array([[steps, examples]]))
-    needed = float(law.evaluate(law.critical_batch))
-    assert needed == pytest.approx(2 * steps)
-    assert needed * law.critical_batch == pytest.approx(2 * examples)
+    found = law([steps, examples], [steps, examples])
+    needed = float(found.examples(found.critical_batch)[0, 0])
+    assert needed == pytest.approx(2 * examples)
+    assert needed / found.critical_batch == pytest.approx(2 * steps)
 
 
 def test_no_batch_large_enough_is_an_infinite_critical_batch():
-    law = StepsToAccuracy(0.0, 100.0, np.array([[0.0, 100.0], [1.0, 100.0]]))
-    assert law.critical_batch == np.inf
-    assert law.critical_batch_interval == (100.0, np.inf)
+    found = law([0.0, 100.0], [0.0, 100.0], [1.0, 100.0])
+    assert found.critical_batch == np.inf
+    assert found.critical_batch_interval == (100.0, np.inf)
 
 
 # --- from the noise scale ---
@@ -138,10 +122,9 @@ def noise_law(noise, signal):
 
 
 def test_the_noise_scale_is_the_critical_batch():
-    law = noise_law(np.full((3, 4), 600.0), np.full((3, 4), 2.0))
-    assert law.critical_batch == pytest.approx(300)
-    assert law.critical_batch_interval == pytest.approx((300, 300))
-    assert law.target is None
+    found = noise_law(np.full((3, 4), 600.0), np.full((3, 4), 2.0))
+    assert found.critical_batch == pytest.approx(300)
+    assert found.critical_batch_interval == pytest.approx((300, 300))
 
 
 @pytest.mark.parametrize(
@@ -149,6 +132,6 @@ def test_the_noise_scale_is_the_critical_batch():
     [([[100.0, 100.0]], [[-1.0, -2.0]], np.inf), ([[0.0]], [[1.0]], 0.0)],
 )
 def test_no_signal_is_an_infinite_batch_and_no_noise_needs_none(noise, signal, critical):
-    law = noise_law(noise, signal)
-    assert law.critical_batch == critical
-    assert np.isfinite(law.evaluate([1, 64])).all()
+    found = noise_law(noise, signal)
+    assert found.critical_batch == critical
+    assert np.isfinite(found.examples([1, 64])).all()

@@ -21,7 +21,6 @@ These modules are used by:
 - The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
   needs no fit.
-- Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:
 

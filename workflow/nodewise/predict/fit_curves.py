@@ -8,7 +8,6 @@ law follows from what ran. Rows keep the columns that say whether they may be fi
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 

@@ -12,7 +12,7 @@ from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughpu
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast import MOST_DEVICES, Given, cluster_of, training_of
 from nodewise.predict.points import Floats
-from nodewise.predict.published_convergence import law_like
+from nodewise.predict.published_convergence import law_of
 from nodewise.results.csv_file import read_table
 
 Amount = Annotated[float, Field(gt=0, le=1e18)]
@@ -65,10 +65,11 @@ class Case(BaseModel):
             cluster, training, given.throughputs, [self.n_devices], batches=[relative]
         )[:, 0]
         found = _with_ends(rates, "value", "low", "high")
-        if self.converges_like is None or asked is None:
-            return found
         batch, counted = self.global_batch, self.samples_to_target
-        law = law_like(self.converges_like, ((batch, counted),) if batch and counted else ())
+        counts = ((batch, counted),) if batch and counted else ()
+        law = law_of(self.converges_like, counts) if self.converges_like else None
+        if law is None or asked is None:
+            return found
         samples = law.examples([asked], len(rates) - 1)[:, 0]
         found |= _with_ends(samples, "samples", "samples_low", "samples_high")
         minutes = samples / rates / 60

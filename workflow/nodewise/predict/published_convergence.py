@@ -40,7 +40,7 @@ def reference_runs() -> pd.DataFrame:
 def published_laws() -> dict[str, StepsToAccuracy]:
     """Return the law of each benchmark."""
     return {
-        str(name): fit_counted(runs["global_batch"], runs["examples"] / runs["global_batch"])
+        str(name): fit_counted(runs["global_batch"], runs["examples"])
         for name, runs in reference_runs().groupby("benchmark")
     }
 
@@ -64,52 +64,40 @@ def rate_exponent(converges_like: str) -> tuple[float, float, int] | None:
     return float(coefficients[0]), float(covariance[0, 0] ** 0.5), count
 
 
-def law_like(converges_like: str, counts: Counts = ()) -> StepsToAccuracy:
-    """Return the law of a training with a known critical batch.
+def law_of(converges_like: str | None, counts: Counts = ()) -> StepsToAccuracy | None:
+    """Return the law of a training; None if nothing is known of it.
 
     Args:
-        converges_like: a published benchmark, or a file of `nodewise measure-noise-scale`.
+        converges_like: a published benchmark or a file of `nodewise measure-noise-scale`, which
+            give the critical batch. Default: it follows from the counts.
         counts: the user's own counts, which give the level. Default: as many examples as the
             benchmark needs.
 
     Raises:
-        UserError: the benchmark or the file is unknown, or nothing gives the level.
+        UserError: the benchmark or the file is unknown, or the counts say too little.
     """
+    batch, examples = np.array(counts, float).reshape(-1, 2).T
+    if converges_like is None:
+        if len(counts) == 1:
+            raise UserError(
+                "--samples-to-target: one batch does not say how examples grow with it; give two, "
+                "or --converges-like"
+            )
+        return fit_counted(batch, examples) if counts else None
     laws, name = published_laws(), converges_like.lower()
-    from_file = name.endswith(".json")
-    if from_file:
-        path = Path(converges_like)
-        law = by_noise(build_tables([], None, noise_scale_paths=[path])["noise_scale"])
+    if name.endswith(".json"):
+        tables = build_tables([], None, noise_scale_paths=[Path(converges_like)])
+        law = by_noise(tables["noise_scale"])
     elif name in laws:
         law = laws[name]
     else:
         raise UserError(f"--converges-like {converges_like[:40]}: must be one of {', '.join(laws)}")
-    if counts:
-        batch, examples = np.array(counts).T
-        return law.at_level_of(batch, examples / batch)
     runs = reference_runs()
-    if from_file or not runs.loc[runs["benchmark"] == name, "known"].all():
+    if not counts and name not in {*runs.loc[runs["known"], "benchmark"]}:
         raise UserError(
             f"--converges-like {converges_like}: gives no level; add --samples-to-target"
         )
-    return law
-
-
-def law_of(converges_like: str | None, counts: Counts) -> StepsToAccuracy | None:
-    """Return the law of a user's training, like a benchmark's or by own counts; None without both.
-
-    Raises:
-        UserError: as `law_like`, or there is one count only.
-    """
-    if converges_like is not None:
-        return law_like(converges_like, counts)
-    if len(counts) == 1:
-        raise UserError(
-            "--samples-to-target: one batch does not say how examples grow with it; give two, "
-            "or --converges-like"
-        )
-    batch, examples = np.array(counts, float).reshape(-1, 2).T
-    return fit_counted(batch, examples / batch) if counts else None
+    return law.at_level_of(batch, examples) if counts else law
 
 
 def parse_counts(text: str | None) -> Counts:

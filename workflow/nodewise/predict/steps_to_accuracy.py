@@ -14,9 +14,8 @@ et al., Bayesian Data Analysis, 3rd ed., 2013, section 5.4). The gradient noise 
 B_c.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -27,9 +26,8 @@ from nodewise.predict.fit import DRAWS, TAILS
 from nodewise.predict.points import Floats
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
-Key = tuple[str, str, str]
-"""The values of the columns `KEY`, which identify a training task."""
 KEY = ("model", "dataset", "data_origin")
+"""The columns that identify a training task."""
 
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """The sources of a law of steps to an accuracy."""
@@ -41,162 +39,120 @@ _SCATTER_PRIOR = np.log(0.035), 1.0  # the same of log τ; the intervals of publ
 _RUNS, _RUNS_FREEDOM = 0.05, 3.0  # prior of the scatter of runs, and its weight in runs
 
 
-class NotEnoughRunsError(ValueError):
-    """The runs do not show how steps depend on the batch. The message says what to measure."""
-
-
 @dataclass(frozen=True)
 class StepsToAccuracy:
-    """The law of steps to an accuracy, with its coefficients.
+    """The law of steps to an accuracy. By a noise scale, it is known up to a factor.
 
     Attributes:
-        minimum_steps: S_min.
-        minimum_examples: E_min.
-        draws: equally likely values of S_min and E_min, (draws, 2).
-        target: the training accuracy to reach. None for a target of others; and for a noise scale,
-            for which only the ratio E_min/S_min has a meaning.
+        coefficients: S_min and E_min: the best values, then equally likely ones, (1 + draws, 2).
         scatter: logarithms of equally likely factors by which tuned trainings are off the law,
-            (draws,) or 0.
+            (1 + draws,); the first is 0.
     """
 
-    minimum_steps: float
-    minimum_examples: float
-    draws: Floats
-    target: float | None = None
-    scatter: Floats | float = 0.0
+    coefficients: Floats
+    scatter: Floats
 
     @property
     def critical_batch(self) -> float:
         """B_c in examples; infinite if all measured batches were too small to tell."""
-        return self.minimum_examples / self.minimum_steps if self.minimum_steps else np.inf
+        steps, examples = self.coefficients[0].tolist()
+        return examples / steps if steps else np.inf
 
     @property
     def critical_batch_interval(self) -> tuple[float, float]:
         """Both ends of the 90 % interval of B_c."""
         with np.errstate(divide="ignore"):
-            drawn = self.draws[:, 1] / self.draws[:, 0]
+            drawn = self.coefficients[1:, 1] / self.coefficients[1:, 0]
         # an order statistic, because draws may be infinite and cannot be interpolated then
         low, high = np.quantile(drawn, TAILS, method="nearest").tolist()
         return low, high
 
-    def evaluate(self, global_batch: ArrayLike) -> Floats:
-        """Return the number of steps at global batches, (points,)."""
-        return self.minimum_steps + self.minimum_examples / np.asarray(global_batch, np.float64)
-
-    def draw(self, global_batch: ArrayLike, draws: int) -> Floats:
-        """Return `draws` equally likely numbers of steps at global batches, (draws, points).
-
-        They are those of one tuned training: its factor is the same at all batches.
-        """
-        all_draws = self.draws * np.exp(self.scatter)[..., None]
-        chosen = all_draws[np.arange(draws) % len(self.draws)]
-        return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
-
     def examples(self, global_batch: ArrayLike, draws: int = 0) -> Floats:
-        """Return the examples at global batches: by the law, then by draws, (1 + draws, points)."""
-        batch = np.asarray(global_batch, dtype=np.float64)
-        steps = np.vstack([self.evaluate(batch), self.draw(batch, draws)])
-        return np.asarray(batch * steps)
+        """Return the examples at global batches: by the law, then by draws, (1 + draws, points).
 
-    def at_level_of(self, global_batch: ArrayLike, steps: ArrayLike) -> Self:
-        """Return the law of a training that needed so many steps, with this critical batch.
+        A draw is one tuned training: its factor is the same at all batches.
+        """
+        rows = np.append(0, 1 + np.arange(draws) % (len(self.coefficients) - 1))
+        tuned = self.coefficients[rows] * np.exp(self.scatter[rows])[:, None]
+        return np.asarray(tuned[:, :1] * np.asarray(global_batch, float) + tuned[:, 1:])
+
+    def at_level_of(self, global_batch: ArrayLike, examples: ArrayLike) -> Self:
+        """Return the law of a training with this critical batch that needed so many examples.
 
         Args:
             global_batch: examples per step, (runs,).
-            steps: number of steps of each run, (runs,).
+            examples: the examples of each run, (runs,).
         """
-        batch, logs, _ = _by_batch(global_batch, steps)
-        ours = logs - np.log(batch)
-        off = float((ours - np.log(self.evaluate(batch))).mean())
-        drawn = np.log(self.draws[:, :1] + self.draws[:, 1:] / batch)
-        offs = (ours - drawn).mean(axis=1) + np.roll(self.scatter, 1) / np.sqrt(len(batch))
-        return replace(
-            self,
-            minimum_steps=self.minimum_steps * np.exp(off),
-            minimum_examples=self.minimum_examples * np.exp(off),
-            draws=self.draws * np.exp(offs)[:, None],
-        )
-
-
-class KnownSteps(NamedTuple):
-    """The law of steps of a model on a dataset, or what is missing to know it.
-
-    `basis` is the source of the law: `BY_NOISE` or `BY_EPOCHS`.
-    """
-
-    key: Key
-    basis: str
-    law: StepsToAccuracy | None
-    missing: str = ""
-
-    def row(self) -> dict[str, object]:
-        """Return the row of the table `steps_to_accuracy`."""
-        law = self.law
-        low, high = law.critical_batch_interval if law else (np.nan, np.nan)
-        return dict(zip(KEY, self.key, strict=True)) | {
-            "basis": self.basis,
-            "kind": "measured" if self.basis == BY_NOISE else "fitted",
-            "target": law.target if law and law.target else np.nan,
-            "minimum_steps": law.minimum_steps if law and law.target else np.nan,
-            "critical_batch": law.critical_batch if law else np.nan,
-            "critical_batch_low": low,
-            "critical_batch_high": high,
-            "missing": self.missing,
-        }
+        batch, logs, _ = _by_batch(global_batch, examples)
+        by_law = self.coefficients @ np.array([batch, np.ones_like(batch)])
+        off = (logs - np.log(by_law)).mean(axis=1)
+        off[1:] += np.roll(self.scatter[1:], 1) / np.sqrt(len(batch))
+        return replace(self, coefficients=self.coefficients * np.exp(off)[:, None])
 
 
 def find_steps(
     epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame
-) -> list[KnownSteps]:
-    """Return all laws of steps: first those from noise scales, then those from runs.
+) -> list[dict[str, Any]]:
+    """Return the rows of the table `steps_to_accuracy`, each with its `law`, None if unknown.
 
-    Runs are synchronous ones of whole epochs.
+    Laws of noise scales come first, then those of synchronous runs of whole epochs. Their target is
+    the highest training accuracy that every run reaches.
 
     Args:
         epochs: the table `epochs`.
         cells: the table `cells`.
         noise_scale: the table `noise_scale`.
     """
-    known = [KnownSteps(key, BY_NOISE, by_noise(rows)) for key, rows in _by_key(noise_scale)]
-    for key, runs in _by_key(whole_runs(epochs, cells)):
-        try:
-            known.append(KnownSteps(key, BY_EPOCHS, fit_steps(runs)))
-        except NotEnoughRunsError as error:
-            known.append(KnownSteps(key, BY_EPOCHS, None, str(error)))
-    return known
+    rows: list[dict[str, Any]] = [
+        dict(zip(KEY, key, strict=True))
+        | {"basis": BY_NOISE, "kind": "measured", "missing": "", "law": by_noise(points)}
+        for key, points in noise_scale.groupby([*KEY])
+    ]
+    for key, runs in whole_runs(epochs, cells).groupby([*KEY]):
+        target = float(runs.groupby("cell_id")["accuracy"].max().min())
+        batch, examples = runs_to(runs, target)
+        row: dict[str, Any] = dict(zip(KEY, key, strict=True))
+        row |= {"basis": BY_EPOCHS, "kind": "fitted"}
+        if len(np.unique(batch)) > 1:
+            law = fit_counted(batch, examples)
+            known = {"target": target, "minimum_steps": law.coefficients[0, 0]}
+            rows.append(row | known | {"missing": "", "law": law})
+        else:
+            missing = (
+                f"two global batches or more must be seen to reach an accuracy of {target:.3f} "
+                "between two epochs: measure whole epochs at another batch, or more epochs"
+            )
+            rows.append(row | {"missing": missing, "law": None})
+    for row in rows:
+        if law := row["law"]:
+            low, high = law.critical_batch_interval
+            row["critical_batch"] = law.critical_batch
+            row |= {"critical_batch_low": low, "critical_batch_high": high}
+    return rows
 
 
-def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccuracy:
-    """Fit the law to synchronous runs of one model on one dataset.
+def runs_to(epochs: pd.DataFrame, target: float) -> Floats:
+    """Return global batches of the runs that were seen to reach a target, and examples, (2, runs).
+
+    The accuracy of an epoch is a mean over the epoch, so it is assigned to the middle of the epoch
+    and interpolated between middles. If the first epoch is above the target already, the time of
+    reaching it is unknown.
 
     Args:
-        epochs: rows of the table `epochs`: `cell_id`, `batch_per_worker`, `nodes`, `epoch`,
-            `steps`, `accuracy` (over the epoch).
-        target: the training accuracy to reach; by default the highest that every run reaches.
-
-    Raises:
-        NotEnoughRunsError: fewer than two global batches were seen to reach it.
-    """
-    if target is None:
-        most = epochs.groupby("cell_id")["accuracy"].max()
-        target = float(most.min()) if len(most) else np.nan
-    return fit_counted(*runs_to(epochs, target), target)
-
-
-def runs_to(epochs: pd.DataFrame, target: float) -> tuple[Floats, Floats]:
-    """Return the global batches of the runs that were seen to reach a target, and their steps.
-
-    Args:
-        epochs: rows of the table `epochs`, as for `fit_steps`.
+        epochs: rows of the table `epochs` of one task: `cell_id`, `batch_per_worker`, `nodes`,
+            `epoch`, `steps`, `accuracy` (over the epoch).
         target: the training accuracy to reach.
     """
-    reached = [
-        (run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0], _steps_at(run, target))
-        for _, run in epochs.sort_values("epoch").groupby("cell_id")
-    ]
-    batch, steps = np.array(reached, dtype=np.float64).reshape(-1, 2).T
-    seen = np.isfinite(steps)
-    return batch[seen], steps[seen]
+    found = []
+    for _, run in epochs.sort_values("epoch").groupby("cell_id"):
+        above = np.flatnonzero(run["accuracy"] >= target)
+        if len(above) and above[0]:
+            around = slice(above[0] - 1, above[0] + 1)
+            middle = run["steps"].cumsum() - run["steps"] / 2
+            steps = np.interp(target, run["accuracy"].iloc[around], middle.iloc[around])
+            batch = run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0]
+            found.append((batch, batch * steps))
+    return np.array(found, float).reshape(-1, 2).T
 
 
 def whole_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -206,48 +162,21 @@ def whole_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return epochs[epochs["cell_id"].isin(wanted)]
 
 
-def fit_counted(
-    global_batch: ArrayLike, steps: ArrayLike, target: float | None = None
-) -> StepsToAccuracy:
-    """Fit the law to numbers of steps until an accuracy was reached.
+def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which rows exchange so that exactly n·b examples make one update."""
+    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.exact))
+
+
+def fit_counted(global_batch: ArrayLike, examples: ArrayLike) -> StepsToAccuracy:
+    """Fit the law to the examples of runs until an accuracy was reached.
+
+    All critical batches and scatters of the grid count as much as they are likely.
 
     Args:
-        global_batch: examples per step, (runs,).
-        steps: number of steps of each run, (runs,).
-        target: the training accuracy; None if users counted the steps to a target of their own.
-
-    Raises:
-        NotEnoughRunsError: there are fewer than two global batches.
+        global_batch: examples per step, of two values or more, (runs,).
+        examples: the examples of each run, (runs,).
     """
-    if len(np.unique(np.asarray(global_batch))) < 2:
-        aim = "the accuracy" if target is None else f"an accuracy of {target:.3f}"
-        raise NotEnoughRunsError(
-            f"two global batches or more must be seen to reach {aim} between two epochs: measure "
-            "whole epochs at another batch, or more epochs"
-        )
-    return _integrate(*_by_batch(global_batch, steps), target)
-
-
-def _by_batch(global_batch: ArrayLike, steps: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return batches, mean logs of their runs' examples, and standard errors of these means."""
-    batch = np.asarray(global_batch, np.float64)
-    logs = pd.Series(np.log(batch * np.asarray(steps, np.float64))).groupby(batch)
-    rows = logs.agg(["size", "mean", "var"]).fillna(0.0)
-    runs, mean, variance = rows.to_numpy(np.float64).T
-    squares = variance * (runs - 1) + _RUNS_FREEDOM * _RUNS**2
-    error = np.sqrt(squares / (_RUNS_FREEDOM + runs - 1) / runs)
-    return rows.index.to_numpy(np.float64), mean, np.asarray(error)
-
-
-def _integrate(batch: Floats, logs: Floats, error: Floats, target: float | None) -> StepsToAccuracy:
-    """Return the law by all critical batches and scatters of the grid, each as likely as it is.
-
-    Args:
-        batch: global batches, (batches,).
-        logs: logarithm of the examples that each needs, (batches,).
-        error: standard error of each, (batches,).
-        target: the training accuracy that was reached, if known.
-    """
+    batch, logs, error = _by_batch(global_batch, examples)
     rest = logs[:, None] - np.log1p(batch[:, None] / np.exp(_CRITICAL))  # (batches, critical)
     variance = error[:, None] ** 2 + _SCATTER**2  # (batches, scatters)
     weight = 1 / variance
@@ -261,65 +190,40 @@ def _integrate(batch: Floats, logs: Floats, error: Floats, target: float | None)
     places = rng.permutation((np.arange(DRAWS) + 0.5) / DRAWS) * share.sum()
     scatter, critical = np.unravel_index(np.searchsorted(share.cumsum(), places), share.shape)
     off, tuned = rng.standard_normal((2, DRAWS))
-    examples = np.exp(level[scatter, critical] + off / np.sqrt(total[scatter, 0]))
-    drawn = np.column_stack([examples / np.exp(_CRITICAL[critical]), examples])
-    steps, examples = np.median(drawn, axis=0).tolist()
-    return StepsToAccuracy(steps, examples, drawn, target, _SCATTER[scatter] * tuned)
+    least = np.exp(level[scatter, critical] + off / np.sqrt(total[scatter, 0]))
+    drawn = np.column_stack([least / np.exp(_CRITICAL[critical]), least])
+    best = np.median(drawn, axis=0)
+    return StepsToAccuracy(np.vstack([best, drawn]), np.append(0, _SCATTER[scatter] * tuned))
+
+
+def _by_batch(global_batch: ArrayLike, examples: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return batches, mean logs of their runs' examples, and standard errors of these means."""
+    logs = pd.Series(np.log(np.asarray(examples, float))).groupby(np.asarray(global_batch, float))
+    rows = logs.agg(["size", "mean", "var"]).fillna(0.0)
+    runs, mean, variance = rows.to_numpy(float).T
+    squares = variance * (runs - 1) + _RUNS_FREEDOM * _RUNS**2
+    error = np.sqrt(squares / (_RUNS_FREEDOM + runs - 1) / runs)
+    return rows.index.to_numpy(float), mean, np.asarray(error)
 
 
 def by_noise(noise_scale: pd.DataFrame) -> StepsToAccuracy:
     """Return the law up to a factor, with the gradient noise scale B_simple = tr Σ/|G|² as B_c.
 
     B_c is the median over the points of a training. Draws are a bootstrap: points, and groups of
-    batches at each point, are resampled. Steps are relative to those of a batch of one example.
+    batches at each point, are resampled. Steps are relative to those of a batch of one example:
+    S_min is 1/(1 + B_c), which is finite even if B_c is not.
 
     Args:
         noise_scale: rows of the table `noise_scale` for one model, with its columns `noise` and
             `signal`. Estimates may be below 0.
     """
-    points = [point for _, point in noise_scale.groupby("step")]
-    both = np.array([[point[name] for point in points] for name in ("noise", "signal")], float)
+    points = noise_scale.groupby("step")
+    both = np.array([[*points[name].agg(list)] for name in ("noise", "signal")], float)
     _, count, groups = both.shape
     rng = np.random.default_rng(_SEED)
     taken = rng.integers(count, size=(DRAWS, count, 1))
-    drawn = both[:, taken, rng.integers(groups, size=(DRAWS, count, groups))]
-    share = np.median(_signal_share(*drawn.mean(axis=-1)), axis=-1)
-    best = float(np.median(_signal_share(*both.mean(axis=-1))))
-    return StepsToAccuracy(best, 1 - best, np.column_stack([share, 1 - share]))
-
-
-def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows exchange so that exactly n·b examples make one update."""
-    return rows["exchange"].isin(exchanges_where(lambda exchange: exchange.exact))
-
-
-def _by_key(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
-    for (model, dataset, origin), rows in table.groupby([*KEY]):
-        yield (str(model), str(dataset), str(origin)), rows
-
-
-def _signal_share(noise: Floats, signal: Floats) -> Floats:
-    """Return 1/(1 + B), which is S_min relative to the steps of a batch of one example.
-
-    It is finite even if B is not.
-    """
-    signal, noise = np.maximum(signal, 0.0), np.maximum(noise, 0.0)
-    together = signal + noise
-    return np.divide(signal, together, out=np.ones_like(together), where=together > 0)
-
-
-def _steps_at(run: pd.DataFrame, target: float) -> float:
-    """Return the steps after which a run reaches `target`; NaN if that was not observed.
-
-    The accuracy of an epoch is a mean over the epoch, so it is assigned to the middle of the epoch
-    and interpolated between middles. If the first epoch is above the target already, the time of
-    reaching it is unknown.
-    """
-    accuracy = run["accuracy"].to_numpy(np.float64)
-    steps = run["steps"].to_numpy(np.float64)
-    middle = np.cumsum(steps) - steps / 2
-    above = np.flatnonzero(accuracy >= target)
-    if not len(above) or above[0] == 0:
-        return np.nan
-    around = slice(above[0] - 1, above[0] + 1)
-    return float(np.interp(target, accuracy[around], middle[around]))
+    drawn = both[:, taken, rng.integers(groups, size=(DRAWS, count, groups))].mean(axis=-1)
+    noise, signal = np.maximum(np.concatenate([both.mean(axis=-1)[:, None], drawn], axis=1), 0.0)
+    total = noise + signal
+    share = np.median(np.divide(signal, total, out=np.ones_like(total), where=total > 0), axis=-1)
+    return StepsToAccuracy(np.column_stack([share, 1 - share]), np.zeros_like(share))

@@ -16,7 +16,7 @@ from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of, find
 from nodewise.predict.fit_file import FittedCurves
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Points
-from nodewise.predict.steps_to_accuracy import Key, KnownSteps, StepsToAccuracy, updates_exactly
+from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
 from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import read_file, typed, write_csv
@@ -24,20 +24,21 @@ from nodewise.results.table_files import read_file, typed, write_csv
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 MOST_NODES = NODES[-1]
 
-Steps = Mapping[Key, StepsToAccuracy]
+Steps = Mapping[tuple[str, ...], StepsToAccuracy]
 _OF_CURVE = ["experiment", "curve", "model"]
 
 
 def fitted_tables(
-    found: Sequence[tuple[CurveGroup, Fit]], steps: Sequence[KnownSteps] = ()
+    found: Sequence[tuple[CurveGroup, Fit]], steps: Sequence[dict[str, Any]] = ()
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `OVERHEAD` except `trials`.
 
     Args:
         found: the fits of a study.
-        steps: known laws of steps to an accuracy.
+        steps: rows of `steps_to_accuracy`, with their laws.
     """
-    laws = {each.key: each.law for each in steps if each.law and each.law.target}
+    by_epochs = [row for row in steps if row["basis"] == BY_EPOCHS and row["law"]]
+    laws = {tuple(row[name] for name in KEY): row["law"] for row in by_epochs}
     rows: dict[str, list[Any]] = {name: [] for name in OVERHEAD if name != "trials"}
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
@@ -45,7 +46,7 @@ def fitted_tables(
         points = group.fitted
         rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
         rows["optima"] += optima_rows(group, fitted, laws)
-    rows["steps_to_accuracy"] = [each.row() for each in steps]
+    rows["steps_to_accuracy"] = [*steps]
     return {name: _table(parts, name) for name, parts in rows.items()}
 
 
@@ -82,10 +83,10 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
     return {name: read_file(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
 
-def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
+def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[Any, Any]]:
     """Return rows of `fits`: one per coefficient."""
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)
-    of_curve: dict[Any, dict[Any, Any]] = curves[_OF_CURVE].to_dict("index")
+    of_curve = curves[_OF_CURVE].to_dict("index")
     about = group.rows[["source", "data_origin", "study", "strategy"]].iloc[0].to_dict()
     about |= {"link": group.link, "law": group.law.name, "settings": json.dumps(vars(group.law))}
     about |= {"points": fitted.count, "noise": fitted.noise}
@@ -103,7 +104,8 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
 
     They are for `NODES` and all observed numbers of nodes.
     """
-    for (curve, batch), line in group.rows[group.rows["timed"]].groupby(LINE):
+    for (name, _), line in group.rows[group.rows["timed"]].groupby(LINE):
+        curve, batch = str(name), int(line["batch_per_worker"].iloc[0])
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
         payload = float(line["payload_bytes"].median())
         points = Points.of(nodes, batch, payload, model=curve, link=group.link)
@@ -113,7 +115,8 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
         rows = pd.DataFrame(times, index=pd.Index(nodes.astype(int), name="nodes"))
         rows = rows.join(seen[["observed_s", "fitted"]]).reset_index()
         yield rows.assign(
-            **line[[*CURVE, *LINE, "data_origin"]].iloc[0],
+            **line[[*CURVE, "data_origin"]].iloc[0],
+            batch_per_worker=batch,
             law=group.law.name,
             fitted=rows["fitted"].eq(True),
             error=np.abs(rows["fitted_s"] / rows["observed_s"] - 1),
@@ -121,7 +124,7 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
         )
 
 
-def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[str, Any]]:
+def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, Any]]:
     """Return rows of `optima` for the curves of a group: one per batch and number of nodes.
 
     One to 64 nodes are compared. Rows are returned for `NODES`, for the best of each objective and
@@ -132,12 +135,12 @@ def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[str, 
         fitted: the fit of the group.
         steps: laws of steps to an accuracy, by model, dataset and origin of the data.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[Any, Any]] = []
     curves = [curve for curve in curves_of(group) if len(curve.nodes) > 1]
     predictions = CurvePredictions(curves, {curve.name: fitted for curve in curves})
     for curve in curves:
         mine = group.fitted.rows[group.fitted.rows["curve"] == curve.name]
-        about = mine[CURVE].iloc[0].to_dict()
+        about: dict[Any, Any] = mine[CURVE].iloc[0].to_dict()
         for job in _jobs(mine, steps):
             for batch in curve.batches:
                 answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, batch=batch)

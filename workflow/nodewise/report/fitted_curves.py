@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.fit_queries import CURVE, coefficients_of
+from nodewise.predict.fit_curves import CURVE
+from nodewise.predict.fit_file import PER_GRADIENT
 from nodewise.predict.law import LAWS
-from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import data
@@ -28,7 +28,7 @@ _FEW = 3  # numbers of nodes; answers from fewer are guesses
 _UNITS = {
     "s": (1, "s", ""),
     "s/B": (1e6, "s", " per MB"),
-    UNKNOWN_PAYLOAD: (1, "s", " per gradient"),
+    PER_GRADIENT: (1, "s", " per gradient"),
     "1": (1, "share", ""),
     "B/s": (1, "B/s", ""),
 }
@@ -36,7 +36,7 @@ _FITS = [
     Column("law", "Formula"),
     Column("meaning", "Coefficient", wide=True),
     Column("written", "Fitted value, 90 % interval"),
-    Column("note", "Notes", wide=True),
+    Column("note", "Notes"),
 ]
 
 
@@ -112,8 +112,8 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     """Return the template variables of a fitted curve: its figures, coefficients and answers."""
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    mine = predictions[(predictions["curve"] == curve) & (predictions["scenario"] == ALL_POINTS)]
-    fitted = mine[mine["observed_s"].notna()]
+    mine = predictions[predictions["curve"] == curve]
+    fitted = mine[mine["fitted"]]
     nodes = sorted(set(fitted["nodes"].astype(int)))
     fits, diagnosis = coefficients_of(study.overhead["fits"], curve), study.overhead["diagnosis"]
     return {
@@ -122,7 +122,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "answers": answers(optima[optima["curve"] == curve], max(nodes, default=1)),
         "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
-        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
+        "left_out": int((mine["observed_s"].notna() & ~mine["fitted"]).sum()),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
         "nodes": nodes,
         "few": len(nodes) < _FEW,
@@ -181,6 +181,18 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
     }
 
 
+def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
+    """Return the coefficients of a curve, including those that it shares with other curves.
+
+    Curves of one link are in different fits if the settings of their laws differ.
+    """
+    of_fit = ["link", "law", "settings"]
+    own = fits["curve"] == curve
+    mine = fits.loc[own, of_fit].drop_duplicates()
+    shared = fits[of_fit].merge(mine, "left", indicator=True)["_merge"] == "both"
+    return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
+
+
 def coefficients(fits: pd.DataFrame, *columns: Column) -> Table:
     """Return the coefficients of laws as a table, with more columns of `fits` in front."""
     rows = [
@@ -188,21 +200,11 @@ def coefficients(fits: pd.DataFrame, *columns: Column) -> Table:
         | {
             "law": LAWS[row["law"]].title,
             "written": _written(row),
-            "note": "; ".join(
-                part for part in row["note"].split("; ") if part not in _of_points(row["note"])
-            ),
+            "note": "" if row["certain"] else "poorly constrained by the data",
         }
         for row in fits.to_dict("records")
     ]
     return table(rows, [*columns, *_FITS])
-
-
-def _of_points(note: str) -> list[str]:
-    """Return the parts of a coefficient's note that are about the points of its curve.
-
-    All coefficients of the curve have these parts, so that a page states them once.
-    """
-    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
 
 
 def _written(row: dict[Any, Any]) -> Markup:

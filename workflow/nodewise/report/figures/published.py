@@ -12,7 +12,7 @@ from nodewise.predict.steps_to_accuracy import (
     BY_EPOCHS,
     KEY,
     StepsToAccuracy,
-    fit_steps,
+    fit_counted,
     runs_to,
     whole_runs,
 )
@@ -125,10 +125,10 @@ def samples(study: ReportContext) -> pd.DataFrame:
     steps = study.overhead["steps_to_accuracy"]
     for row in steps[(steps["basis"] == BY_EPOCHS) & steps["target"].notna()].to_dict("records"):
         own = epochs[(epochs[[*KEY]] == [row[name] for name in KEY]).all(axis=1)]
-        batch, taken = runs_to(own, row["target"])
-        counts = pd.Series(batch * taken).groupby(batch).median()
+        batch, examples = runs_to(own, row["target"])
+        counts = pd.Series(examples).groupby(batch).median()
         title = f"{study.model_title(row['model'])} (ours)"
-        parts += _of_model(title, fit_steps(own, row["target"]), counts, "measured")
+        parts += _of_model(title, fit_counted(batch, examples), counts, "measured")
     return pd.concat(parts)
 
 
@@ -136,7 +136,7 @@ def _of_model(
     model: str, law: StepsToAccuracy, counts: "pd.Series[float]", kind: str
 ) -> Iterator[pd.DataFrame]:
     """Yield the points of a model, the line of its law, and its critical batch if it is near."""
-    least, critical = law.minimum_examples, float(f"{law.critical_batch:.2g}")
+    least, critical = law.coefficients[0, 1], float(f"{law.critical_batch:.2g}")
     seen = critical < 2 * counts.index.max()
     batch = np.geomspace(counts.index.min(), max(counts.index.max(), critical * seen), 12)
     drawn = law.examples(batch, _DRAWS) / least

@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_percent
-from nodewise.predict.fit_queries import CURVE
+from nodewise.predict.fit_curves import CURVE
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines

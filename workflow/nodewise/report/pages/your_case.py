@@ -57,8 +57,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "within": links(WITHIN, within_node, {"rate": "pcie"}),
         "between": links(BETWEEN, between_nodes, {"rate-tcp": "tcp", "rate-rdma": "rdma"}),
         "laws": {
-            name: {"title": titles[name], "steps": law.minimum_steps}
-            | {"examples": law.minimum_examples}
+            name: {"title": titles[name]}
+            | dict(zip(("steps", "examples"), law.coefficients[0].tolist(), strict=True))
             for name, law in published_laws().items()
             if name in titles
         },
