@@ -39,7 +39,7 @@
         mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
       }
     }
-    spec.description = `${spec.title.text}. The same in words and numbers is below.`;
+    spec.description = `${spec.title.text}. Its numbers are below.`;
     spec.config = structuredClone(window.nodewiseThemes[dark() ? "dark" : "light"]);
     const fitting = Math.floor((width - left) / (LETTER * letters + 40));
     spec.config.legend.columns = Math.max(1, fitting);

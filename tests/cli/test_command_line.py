@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,23 +10,14 @@ import sys
 import pytest
 from typer.main import get_command
 
+import numbers_only
 from nodewise.cli import app
 from nodewise.cli.options import STEPS
 
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
 COMMANDS = get_command(app).commands
-SLOW_PLAN = """
-import runpy, time
-from nodewise.study import config
-
-def read_config(path):
-    print("begun", flush=True)
-    time.sleep(60)
-
-config.read_config = read_config
-runpy.run_module("nodewise", run_name="__main__")
-"""
+SLOW_DATA = "import time\n\ndef load():\n    print('begun', flush=True)\n    time.sleep(60)\n"
 HEAVY = {
     *("altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"),
     *("scipy", "snakemake", "tensorflow", "yaml"),
@@ -47,12 +39,15 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     ("number", "code", "says"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_command_that_a_signal_ends_says_so_in_one_line(number, code, says):
+def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code, says):
+    """It is no failure of the user's function that runs."""
+    (tmp_path / "slow.py").write_text(SLOW_DATA)
     # A command inherits an ignored SIGINT, as from tests that run in the background.
     ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
     before = signal.signal(signal.SIGINT, ignored)
     command = subprocess.Popen(
-        [sys.executable, "-c", SLOW_PLAN, "plan", "--config", "config/smoke.yaml"],
+        [*NODEWISE, "prepare", "slow.py:load", "--out", "out", "--keep-refusal"],
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -62,6 +57,7 @@ def test_a_command_that_a_signal_ends_says_so_in_one_line(number, code, says):
         command.send_signal(number)
         said = command.stderr.read()
     assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
+    assert not (tmp_path / "out").exists()
 
 
 def test_keras_uses_tensorflow_whatever_the_shell_says():
@@ -81,6 +77,11 @@ def test_keras_uses_tensorflow_whatever_the_shell_says():
         timeout=60,
     )
     assert done.stdout.splitlines()[-1] == "tensorflow"
+
+
+def test_an_ignored_backend_is_named_where_something_is_measured():
+    done = run("plan", "--config", "none.yaml", env=os.environ | {"KERAS_BACKEND": "jax"})
+    assert "KERAS_BACKEND=jax is ignored" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["models"], ["--help"]])
@@ -137,3 +138,17 @@ def test_help_waits_for_no_library():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert HEAVY & set(done.stdout.split()) == set()
+
+
+def test_answers_from_numbers_need_no_extra_and_no_unix(tmp_path):
+    shutil.copy(FIT[1], tmp_path)
+    (tmp_path / "run.log").write_text("time 12ms\n" * 9)
+    done = subprocess.run(
+        [sys.executable, numbers_only.__file__],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr

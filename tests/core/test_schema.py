@@ -28,10 +28,9 @@ WRONG = {
     "a: " + "[" * 100_000: "cannot be read as YAML (nested too deeply",
     "a: [" + "1, " * 30_000 + "1]": "cannot be read as YAML (more than the 20,000 values",
     LAUGHS: "cannot be read as YAML (more than the 20,000 values that are allowed)",
-    "a: &a [*a]\n": "cannot be read as YAML (more than the 20,000 values",
+    "a: &a [*a]\n": "cannot be read as YAML (nested too deeply",
     "a: !!python/object/apply:os.system ['true']\n": "line 1: cannot be read as YAML (the tag '",
     '"a\\nb": 1\n': "line 1: cannot be read as YAML (the key 'a\\nb' must be printable)",
-    "a: " + "1" * 5000 + "\n": "cannot be read as YAML (Exceeds the limit (4300 digits)",
 }
 
 
@@ -56,9 +55,10 @@ def test_a_file_that_is_not_there_is_named_once(tmp_path, read):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *((text, text) for text in ("1:30", "yes", "NO", "010", "0x1F", "1_000", "2026-11-25")),
+        *((text, text) for text in ("1:30", "yes", "NO", "010", "NaN", "1_000", "2026-11-25")),
         *(("-12", -12), ("1.5", 1.5), ("1e3", 1000.0), ("-.inf", float("-inf"))),
-        *(("true", True), ("False", False), ("~", None), ("", None)),
+        *(("true", True), ("False", False), ("~", None), ("", None), ("'1'", "1")),
+        ("1" * 5000, "1" * 5000),  # Python reads no number of so many digits
     ],
 )
 def test_a_value_means_what_it_means_in_yaml_1_2(text, value):

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from mistakes import user_error
 from nodewise.core.cell import ModelSpec, Spec
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Function, parse_model_spec, parse_spec, source_files
+from nodewise.core.user_function import Function, parse_spec, source_files
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_any_text_is_a_place_or_one_line(text):
 def test_a_saved_model_is_named_by_its_file(tmp_path):
     with ZipFile("mine.keras", "w") as file:
         file.writestr("config.json", "{}")
-    place = parse_model_spec(f"{tmp_path}/mine.keras")
+    place = parse_spec(f"{tmp_path}/mine.keras", ModelSpec)
     assert (place.text, place.function) == ("mine.keras", "")
     TypeAdapter(ModelSpec).validate_python(place.text)
     assert source_files("mine.keras") == ["mine.keras"]

@@ -147,7 +147,7 @@ FIGURE = Figure(
 
 
 def one_chart(rows=POINTS, figure=FIGURE):
-    return Chart(figure, {}, rows, rows, [])
+    return Chart(figure, "speeds", {}, rows, rows)
 
 
 def test_a_title_tells_the_last_point_that_counts_and_the_first_one_beside_it():
@@ -434,12 +434,3 @@ def test_a_fit_shows_points_and_the_formula_against_one_node_of_the_formula(stud
     expected = seen["nodes"] * seen["batch_per_worker"].map(one) / seen["seconds"]
     assert seen["speedup"].tolist() == pytest.approx(expected.tolist())
     assert set(rows["role"]) == {"observed", "fitted", "predicted"}
-
-
-def test_an_all_reduce_is_described_at_its_ends(drawn):
-    chart = next(one for one in drawn if one.figure == "all_reduces")
-    roles = chart.data["role"].value_counts()
-    assert roles["observed"] == roles["fitted"]
-    assert chart.kinds == ["emulated", "fitted"]
-    alt_text = chart.alt.replace("\u00a0", " ")
-    assert "4.00 kB" in alt_text and "64.0 MB" in alt_text and "at 8" in alt_text

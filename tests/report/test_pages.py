@@ -237,7 +237,7 @@ def test_a_script_cannot_end_the_element_that_loads_it():
     title = "</script><script>alert(1)"
     x, y = Axis("nodes", "Nodes"), Axis("seconds", "Time (s)")
     odd = Figure("odd", lambda _: rows, each=["kind"], plots=title, x=x, y=y)
-    script = Chart(odd, {"kind": "measured"}, rows, rows, []).script
+    script = Chart(odd, "measured-odd", {"kind": "measured"}, rows, rows).script
     assert "<" not in script
     name, _, spec = script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
     assert json.loads(name) == "measured-odd"

@@ -13,8 +13,8 @@ from browsing import blank_charts, unfold_charts, wait_for_charts
 pytestmark = pytest.mark.slow
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
-ACCURACY = "ntua-fashion_cnn-fashion_mnist-accuracy"
-SPEEDUP = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured-speedup"
+ACCURACY = "ntua-fashion_cnn-accuracy"
+SPEEDUP = "ntua_steps-fashion_cnn-multi_worker_mirrored-speedup"
 POINTS = f"[id='{ACCURACY}'] .nw-live .mark-symbol.role-mark path"
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import numbers_only
 import projects
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 UV = Path(sys.executable).with_name("uv")
+MOST_BYTES = 400e6
 NEEDS_A_CLONE = "models: there is no such folder; run this in a clone of the project"
 
 
@@ -23,16 +25,29 @@ def run(folder: Path, *command: str | Path, fails: bool = False) -> str:
     return done.stderr if fails else done.stdout
 
 
+def installed(folder: Path, extra: str, *options: str) -> Path:
+    """Install the project in an environment of its own; return its nodewise command."""
+    project = projects.copy(folder / "project")
+    environment = folder / "environment"
+    python = environment / "bin/python"
+    run(project, UV, "venv", "--quiet", "--python", sys.executable, environment)
+    install = UV, "pip", "install", "--quiet", "--python", python, *options
+    run(project, *install, f"{project}{extra}")
+    shutil.rmtree(project)
+    return python.with_name("nodewise")
+
+
 @pytest.fixture(scope="module")
 def nodewise(tmp_path_factory):
     """Return the nodewise command, installed with the oldest package versions that it allows."""
-    project = projects.copy(tmp_path_factory.mktemp("installation") / "project")
-    environment = project.parent / "environment"
-    python = environment / "bin/python"
-    run(project, UV, "venv", "--quiet", "--python", sys.executable, environment)
-    oldest = "--resolution", "lowest-direct"
-    run(project, UV, "pip", "install", "--quiet", "--python", python, *oldest, project)
-    return python.with_name("nodewise")
+    folder = tmp_path_factory.mktemp("installation")
+    return installed(folder, "[measure]", "--resolution", "lowest-direct")
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """Return the nodewise command of an installation without extras."""
+    return installed(tmp_path_factory.mktemp("light"), "")
 
 
 def test_a_model_of_one_s_own_is_measured_without_a_clone(nodewise, tmp_path):
@@ -43,23 +58,38 @@ def test_a_model_of_one_s_own_is_measured_without_a_clone(nodewise, tmp_path):
     said = run(tmp_path, nodewise, "measure", *own, *how, "--out", "record.json")
     assert "examples per second" in said
     record = json.loads((tmp_path / "record.json").read_text())
+    extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
     oldest = {
         name: version.split(",")[0]
-        for name, _, version in (
-            one.partition(">=")
-            for one in tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
-        )
+        for name, _, version in (one.partition(">=") for one in extras["measure"])
     }
     for name in ("keras", "tensorflow"):
         assert record["provenance"]["versions"][name].startswith(oldest[name])
 
 
-def test_measurements_are_fitted_and_predicted_without_a_clone(nodewise, tmp_path):
+def test_a_light_installation_answers_from_numbers(light, tmp_path):
     shutil.copy("data/templates/measurements.csv", tmp_path)
-    assert "2 curves" in run(tmp_path, nodewise, "fit", "measurements.csv", "-o", "fit.json")
-    assert "extrapolated" in run(tmp_path, nodewise, "predict", "fit.json", "--nodes", "1-8")
-    said = run(tmp_path, nodewise, "optimum", "fit.json", "--global-batch", "1024")
-    assert "fashion_cnn" in said
+    (tmp_path / "run.log").write_text("time 12ms\n" * 9)
+    for command in numbers_only.COMMANDS:
+        run(tmp_path, light, *command)
+        run(tmp_path, light, command[0], "--help")
+    files = [path for path in light.parents[1].rglob("*") if path.is_file()]
+    assert sum(path.lstat().st_size for path in files) < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [
+        ("doctor", "psutil", "measure"),
+        ("measure --strategy single --model a.py:build --nodes 1 --batch 8", "keras", "measure"),
+        ("build-site --config a.yaml --results a --out b", "jinja2", "study"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(light, tmp_path, command, module, extra):
+    said = run(tmp_path, light, *command.split(), fails=True)
+    assert said == (
+        f"nodewise: {module} is not installed; run in the clone: pip install '.[{extra}]'\n"
+    )
 
 
 @pytest.mark.parametrize(

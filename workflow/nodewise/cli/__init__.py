@@ -13,11 +13,15 @@ import typer
 
 from nodewise import __version__
 from nodewise.cli import explain, forecast, measure, predict, prepare, report, study, tables
-from nodewise.core.errors import UserError, one_line, what_to_mend
+from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 _ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
 """What is said of a command that a signal ended, by exit code."""
+_UNIX = {"fcntl", "grp", "pwd", "resource", "termios"}
+_MEASURE = {"keras", "mpi4py", "PIL", "pooch", "psutil", "pyroute2", "requests", "tensorflow"}
+_STUDY = {"altair", "jinja2", "markupsafe", "mkdocs", "pyarrow", "snakemake", "vl_convert"}
+"""Modules that only some commands need, and that come with an extra."""
 
 app = typer.Typer(
     name="nodewise",
@@ -48,10 +52,13 @@ def main() -> None:
     An error that the user can fix, such as an unknown option, is printed as one line on stderr, and
     the exit code is 2. After Ctrl-C the exit code is 130, after SIGTERM 143.
     """
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, Terminated.by)
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
+    if backend != "tensorflow" and ("--model" in sys.argv or sys.argv[1:2] == ["plan"]):
+        _complain(f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow")
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:  # of the command line; it has no message after its help
@@ -64,12 +71,28 @@ def main() -> None:
             raise
         _complain(one_line(message))
         sys.exit(2)
+    except ImportError as error:
+        if (message := _missing(error)) is None:
+            raise
+        _complain(message)
+        sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as ended:
         code = ended.code if isinstance(ended, SystemExit) else _INTERRUPTED
         if not isinstance(code, int) or code not in _ENDED:
             raise
         _complain(_ENDED[code])
         sys.exit(code)
+
+
+def _missing(error: ImportError) -> str | None:
+    """Return how to install the module that an error names; None if it comes with no extra."""
+    module = (error.name or "").partition(".")[0]
+    if module in _UNIX:
+        return "this command needs Linux"
+    if module not in _MEASURE | _STUDY:
+        return None
+    extra = "study" if module in _STUDY else "measure"
+    return f"{module} is not installed; run in the clone: pip install '.[{extra}]'"
 
 
 def _complain(text: str) -> None:

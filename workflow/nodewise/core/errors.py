@@ -31,6 +31,15 @@ class RefusedError(UserError):
         self.reason, self.command = one_line(reason), command
 
 
+class Terminated(SystemExit):
+    """SIGTERM or SIGHUP ended this process. The exit code is 128 + the signal's number."""
+
+    @classmethod
+    def by(cls, number: int, _: object) -> None:
+        """Raise it, as the handler of a signal."""
+        raise cls(128 + number)
+
+
 def what_to_mend(error: OSError) -> str | None:
     """Return in one line what the operating system refused, and for which file or folder.
 

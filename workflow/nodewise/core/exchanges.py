@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from nodewise.core.registry import Registry
-from nodewise.core.units import counted
 
 Options = Mapping[str, Any]
 """The options of a cell's strategy."""
@@ -64,7 +63,6 @@ class Exchange:
         plain_alone: whether one node with these options does just what plain training does.
         hidden_share: the share of the shorter of computing and sending that is hidden behind the
             longer one; None if unknown. Strategies with the same exchange may differ in it.
-        setting: the options that change how workers exchange, in words; empty if none do.
     """
 
     name: str
@@ -77,7 +75,6 @@ class Exchange:
     in_process: bool = False
     plain_alone: Callable[[Options], bool] = lambda _: True
     hidden_share: float | None = None
-    setting: Callable[[Options], str] = lambda options: str(options.get("collective", ""))
 
     @property
     def synchronous(self) -> bool:
@@ -161,42 +158,6 @@ def _stages(job: Job) -> Traffic:
     return all_reduce(job)._replace(bytes_sent=None)
 
 
-def _period(options: Options) -> str:
-    period = options["period"]
-    return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-
-
-def _staleness_control(options: Options) -> str:
-    bound, updates = options.get("bound"), options.get("updates")
-    servers = options.get("servers", 1)
-    settings = [
-        counted(servers, "server") if servers > 1 else "",
-        f"at most {counted(bound, 'step')} ahead of the slowest worker"
-        if bound is not None
-        else "",
-        f"{counted(updates, 'gradient')} per update" if updates else "",
-        "stale gradients count less" if options.get("scale_by_staleness") else "",
-    ]
-    return ", ".join(filter(None, settings))
-
-
-def _codec(options: Options) -> str:
-    if options["method"] == "threshold":
-        return f"entries beyond ±{options['threshold']:g}, sign only"
-    if options["method"] == "top_k":
-        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
-    return "half precision" if options["method"] == "float16" else str(options["method"])
-
-
-def _pipelines(options: Options) -> str:
-    groups, parts = options.get("groups"), options.get("micro_batches", 1)
-    settings = [
-        counted(groups, "group") if groups else "",
-        f"{parts} micro-batches" if parts > 1 else "",
-    ]
-    return ", ".join(filter(None, settings))
-
-
 NONE = Exchange(
     name="none",
     content="nothing",
@@ -228,7 +189,6 @@ SERVER = Exchange(
     traffic=_served,
     law="server",
     plain_alone=lambda _: False,  # it exchanges with its servers
-    setting=_staleness_control,
 )
 AVERAGING = Exchange(
     name="averaging",
@@ -237,7 +197,6 @@ AVERAGING = Exchange(
     formula="2(n − 1)/n · S/τ",
     traffic=_averaging,
     law="averaging",
-    setting=_period,
 )
 ALL_GATHER = Exchange(
     name="all-gather",
@@ -246,7 +205,6 @@ ALL_GATHER = Exchange(
     traffic=_all_gather,
     law="compressed",
     plain_alone=lambda _: False,  # it encodes its gradient
-    setting=_codec,
 )
 ACTIVATIONS = Exchange(
     name="activations",
@@ -256,7 +214,6 @@ ACTIVATIONS = Exchange(
     traffic=_stages,
     law="gpipe",
     plain_alone=lambda options: options.get("micro_batches", 1) == 1,
-    setting=_pipelines,
 )
 for _exchange in (NONE, RING, STAR, DEVICES, SERVER, AVERAGING, ALL_GATHER, ACTIVATIONS):
     EXCHANGES.add(_exchange.name, _exchange)

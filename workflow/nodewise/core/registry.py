@@ -61,32 +61,28 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._all())
 
     def _all(self) -> dict[str, T]:
-        if not self._complete:
-            self._complete = True  # set first, because the imported modules may read the registry
-            try:
-                self._import_all()
-            except Exception:
-                self._complete = False
-                raise
-        return self._found
-
-    def _import_all(self) -> None:
-        """Import all modules that register values.
+        """Import all modules that register values, once, and return what they registered.
 
         Raises:
             UserError: a module of another package cannot be imported, for whatever reason.
         """
-        path = importlib.import_module(self._folder).__path__ if self._folder else ()
-        modules = list(pkgutil.iter_modules(path, f"{self._folder}."))
-        for module in [one for one in modules if one.ispkg] or modules:
-            importlib.import_module(module.name)
-        for point in entry_points(group=self._group) if self._group else ():
-            try:
-                importlib.import_module(point.value)
-            except UserError:
+        if self._complete:
+            return self._found
+        self._complete = True  # set first, because the imported modules may read the registry
+        name = self._folder
+        try:
+            path = importlib.import_module(self._folder).__path__ if self._folder else ()
+            modules = list(pkgutil.iter_modules(path, f"{self._folder}."))
+            for module in [one for one in modules if one.ispkg] or modules:
+                importlib.import_module(module.name)
+            for point in entry_points(group=self._group) if self._group else ():
+                name = point.value
+                importlib.import_module(name)
+        except Exception as error:
+            self._complete = False
+            if name == self._folder or isinstance(error, UserError):
                 raise
-            except Exception as error:
-                raise UserError(
-                    f"{self.kind} plug-in {point.value}: cannot be imported "
-                    f"({type(error).__name__}: {error})"
-                ) from error
+            raise UserError(
+                f"{self.kind} plug-in {name}: cannot be imported ({type(error).__name__}: {error})"
+            ) from error
+        return self._found

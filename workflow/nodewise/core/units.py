@@ -129,9 +129,8 @@ def _scaled(value: float, unit: str) -> str:
     if value == 0:
         return f"0 {unit}"
     rounded = abs(float(f"{value:.3g}"))  # 999.9 ms is 1.00 s
-    allowed = [prefix for prefix in _PREFIXES if prefix in _SCALED[unit]]
-    prefix = next((one for one in allowed if rounded >= _PREFIXES[one]), allowed[-1])
-    return f"{_digits(value / _PREFIXES[prefix])} {prefix}{unit}"
+    size, prefix = next((one for one in _PREFIXES[unit] if rounded >= one[0]), _PREFIXES[unit][-1])
+    return f"{_digits(value / size)} {prefix}{unit}"
 
 
 def _digits(value: float) -> str:
@@ -143,20 +142,18 @@ def _digits(value: float) -> str:
     return f"{value:,.{places}f}".replace("-", "−")
 
 
-_PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6}
-# The prefixes that each unit is written with, and "" for none.
-_SCALED = {
-    "s": ("", "m", "µ"),
-    "J": ("M", "k", "", "m"),
-    **dict.fromkeys(("B", "B/s", "bit/s"), ("G", "M", "k", "")),
-    **dict.fromkeys(("FLOP", "FLOP/B"), ("T", "G", "M", "k", "")),
+_LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_PREFIXES = {
+    "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ")),
+    "J": (*_LARGE[2:], (1e-3, "m")),
+    **dict.fromkeys(("B", "B/s", "bit/s"), _LARGE[1:]),
+    **dict.fromkeys(("FLOP", "FLOP/B"), _LARGE),
 }
 _WRITERS: dict[str, Callable[[float], str]] = {
-    **{unit: partial(_scaled, unit=unit) for unit in _SCALED},
+    **{unit: partial(_scaled, unit=unit) for unit in _PREFIXES},
     "share": lambda value: f"{_digits(100 * value)} %",
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",
     "": lambda value: f"{value:,.0f}",
-    "/s": _digits,
-    "mean": _digits,
+    **dict.fromkeys(("/s", "mean"), _digits),
 }

@@ -24,8 +24,8 @@ from zipfile import is_zipfile
 
 from pydantic import TypeAdapter, ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, ModelSpec, Spec
-from nodewise.core.errors import UserError
+from nodewise.core.cell import SAVED_MODEL, Spec
+from nodewise.core.errors import Terminated, UserError
 from nodewise.core.schema import read_bytes
 
 _MOST_BYTES = 10_000_000
@@ -49,26 +49,40 @@ class ParsedSpec:
     function: str
 
 
-def parse_spec(spec: str) -> ParsedSpec:
+def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an annotated type)
     """Parse and check the spec of a function. None of the user's code is run.
+
+    Args:
+        spec: the spec; a file in it may be absolute.
+        form: what is allowed: `Spec`, or `ModelSpec` for a function or a file that Keras saved.
 
     Raises:
         UserError: the form is wrong, or there is no such file, module or function.
     """
-    text = _checked(spec, Spec)
-    where, _, function = text.rpartition(":")
+    try:
+        text = str(TypeAdapter(form).validate_python(_plain(spec)))
+    except (ValidationError, ValueError) as error:
+        raise UserError(
+            f"{spec!r}: must be path/to/file.py:function or package.module:function, with at most "
+            "200 letters without accents, digits and . _ - /; rename the file or folder, or run "
+            "nodewise inside the folder of the file"
+        ) from error
+    where, _, function = text.partition(":")
+    file = Path(where)
     if not _is_path(where):
-        package = where.partition(".")[0]
-        if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
+        if _file_of(where) is None:
             raise UserError(
-                f"{spec}: there is no module {package!r}, neither installed nor in this folder"
+                f"{spec}: there is no module {where!r}, neither installed nor in this folder"
             )
         return ParsedSpec(text, None, where, function)
-    file = Path(where)
-    if file.suffix != ".py":
+    if function and file.suffix != ".py":
         raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
     if not file.is_file():
         raise UserError(f"{spec}: there is no file {file}")
+    if not function:
+        if not is_zipfile(file):
+            raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
+        return ParsedSpec(text, file, "", "")
     code = read_bytes(file, _MOST_BYTES).decode(errors="replace")
     if not re.search(rf"\b{function}\b|import \*", code):
         raise UserError(f"{file}: has no function {function!r}")
@@ -76,36 +90,14 @@ def parse_spec(spec: str) -> ParsedSpec:
     return ParsedSpec(text, file, with_digest(f"nodewise_own_{stem}", text), function)
 
 
-def parse_model_spec(spec: str) -> ParsedSpec:
-    """Parse and check the spec of a model: a function, or a file that Keras saved.
-
-    Raises:
-        UserError: the form is wrong, or there is no such function or file.
-    """
-    if not spec.endswith(SAVED_MODEL):
-        return parse_spec(spec)
-    file = Path(spec)
-    if not file.is_file():
-        raise UserError(f"{spec}: there is no file {file}")
-    if not is_zipfile(file):
-        raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
-    return ParsedSpec(_checked(spec, ModelSpec), file, "", "")
+def _plain(spec: str) -> str:
+    """Make the file in a spec relative to the current folder; return other specs unchanged."""
+    where, colon, function = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    return f"{os.path.relpath(where)}{colon}{function}" if _is_path(where) else spec
 
 
-def _checked(spec: str, form: Any) -> str:  # noqa: ANN401
-    """Return a spec with its file relative to the current folder, for records.
-
-    Raises:
-        UserError: the spec does not have this form.
-    """
-    try:
-        return str(TypeAdapter(form).validate_python(_plain(spec)))
-    except (ValidationError, ValueError) as error:
-        raise UserError(
-            f"{spec!r}: must be path/to/file.py:function or package.module:function, with at most "
-            "200 letters without accents, digits and . _ - /; rename the file or folder, or run "
-            "nodewise inside the folder of the file"
-        ) from error
+def _is_path(where: str) -> bool:
+    return where.endswith((".py", SAVED_MODEL)) or "/" in where
 
 
 def own_model(build: str, dataset: str) -> str:
@@ -118,23 +110,10 @@ def own_model(build: str, dataset: str) -> str:
         dataset: name of its dataset, or spec of a user's own data.
     """
     build, dataset = _plain(build), _plain(dataset)
-    where = build if build.endswith(SAVED_MODEL) else build.rpartition(":")[0]
-    in_file = build.endswith(SAVED_MODEL) or _is_path(where)
-    last = Path(where).stem if in_file else where.rpartition(".")[2]
+    where = build.partition(":")[0]
+    last = Path(where).stem if _is_path(where) else where.rpartition(".")[2]
     name = re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
     return with_digest(f"own_{name}", f"{build} {dataset}")
-
-
-def _plain(spec: str) -> str:
-    """Make the file in a spec relative to the current folder; return other specs unchanged."""
-    if spec.endswith(SAVED_MODEL):
-        return os.path.relpath(spec)
-    where, colon, function = spec.rpartition(":")
-    return f"{os.path.relpath(where)}{colon}{function}" if _is_path(where) else spec
-
-
-def _is_path(where: str) -> bool:
-    return where.endswith(".py") or "/" in where
 
 
 def source_files(spec: str) -> list[str]:
@@ -145,21 +124,13 @@ def source_files(spec: str) -> list[str]:
     Returns:
         The files, the one of the spec first; empty if the module of the spec is not found.
     """
-    if spec.endswith(SAVED_MODEL):
-        return [spec]
-    where = spec.rpartition(":")[0]
-    first = Path(where) if where.endswith(".py") else _file_of(where)
-    files: dict[str, None] = {}
-    queue = [first] if first else []
-    while queue:
-        file = queue.pop()
-        if str(file) in files:
-            continue
-        files[str(file)] = None
-        if file.is_file():
-            siblings = (file.with_name(f"{name}.py") for name in sorted(_imported_names(file)))
-            queue += filter(Path.is_file, siblings)
-    return list(files)
+    where = spec.partition(":")[0]
+    first = Path(where) if _is_path(where) else _file_of(where)
+    files = [first] if first else []
+    for file in files:  # which grows
+        siblings = (file.with_name(f"{name}.py") for name in sorted(_imported_names(file)))
+        files += [one for one in siblings if one.is_file() and one not in files]
+    return list(map(str, files))
 
 
 def _file_of(module: str) -> Path | None:
@@ -181,7 +152,7 @@ def _imported_names(file: Path) -> set[str]:
     """Return the names, without their packages, of all modules that a file may import."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError):
         return set()
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -240,7 +211,7 @@ def user_errors(parsed: ParsedSpec) -> Iterator[None]:
     sys.path.insert(0, folder)
     try:
         yield
-    except (UserError, KeyboardInterrupt):
+    except (UserError, KeyboardInterrupt, Terminated):
         raise
     except BaseException as error:  # also SystemExit and its subclasses in libraries
         reason = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"

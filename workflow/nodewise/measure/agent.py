@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import sys
 import time
 from contextlib import suppress
 from functools import partial
@@ -27,7 +26,7 @@ from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.process import START_WITHIN_S
 from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
-from nodewise.core.errors import RefusedError
+from nodewise.core.errors import RefusedError, Terminated
 from nodewise.measure.devices import gpu_of_worker, gpus_of_host, threads_of_worker
 from nodewise.measure.task import Task
 
@@ -35,7 +34,7 @@ from nodewise.measure.task import Task
 def main() -> None:
     """Run one job."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+        signal.signal(number, Terminated.by)
     launcher = Connection(os.dup(0), writable=False)
     answers = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # printed text goes to the log

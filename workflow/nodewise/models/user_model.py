@@ -10,8 +10,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from nodewise.core.cell import ModelSpec
 from nodewise.core.errors import RefusedError, UserError
-from nodewise.core.user_function import Function, ParsedSpec, parse_model_spec, user_errors
+from nodewise.core.user_function import Function, ParsedSpec, parse_spec, user_errors
 from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
 from nodewise.models.fit_options import FitOptions
@@ -30,7 +31,7 @@ def building(spec: str) -> Callable[[], keras.Model]:
         UserError: there is no such function or file. The returned function raises it if there is no
             compiled model.
     """
-    place = parse_model_spec(spec)
+    place = parse_spec(spec, ModelSpec)
     imported = cache(partial(Function, place))
 
     def build() -> keras.Model:

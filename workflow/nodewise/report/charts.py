@@ -2,17 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from string import Formatter
 from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
 import vl_convert
 
-from nodewise.core.units import KINDS, base_kind
-from nodewise.report import chart_words, theme
+from nodewise.core.units import KINDS, base_kind, write_number
+from nodewise.report import theme
 from nodewise.report.drawing import VEGA_LITE, at_width, draw
 from nodewise.report.figure import Figure
 from nodewise.report.html import script_json
@@ -24,6 +26,7 @@ _CELLS = {
     "batch": "batch_per_worker",
 }
 _OURS = {"measured", "emulated", "emulated soft"}  # the kinds of numbers that come from our cells
+_UNNAMED = {"curve", "dataset", "kind", "source"}  # what differs only if the names do not suffice
 
 
 @dataclass(frozen=True)
@@ -32,29 +35,23 @@ class Chart:
 
     Attributes:
         declared: the figure.
+        name: the name of the chart's files, without their endings.
         of: the values of the columns that selected its rows, name -> value. An empty value is left
             out: the chart compares several.
         data: its rows, with names of models, strategies and the like.
         titled: the same rows with titles instead of names.
-        where: titles of what all its rows have in common, for the subtitle.
     """
 
     declared: Figure
+    name: str
     of: Mapping[str, str]
     data: pd.DataFrame
     titled: pd.DataFrame
-    where: Sequence[str]
 
     @property
     def figure(self) -> str:
         """The name of the figure, such as `time`."""
         return self.declared.name
-
-    @property
-    def name(self) -> str:
-        """The name of the chart's files, without their endings."""
-        of = [self.of["curve"]] if "curve" in self.of else [*self.of.values()]
-        return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
 
     @property
     def kinds(self) -> list[str]:
@@ -66,12 +63,12 @@ class Chart:
     @cached_property
     def finding(self) -> str:
         """The sentence in its title that says what it shows; empty if too little is known."""
-        return chart_words.finding(self.declared, self.titled)
+        return _finding(self.declared, self.titled)
 
-    @cached_property
+    @property
     def alt(self) -> str:
-        """A description of the picture in words."""
-        return chart_words.describe(self.declared, self.titled)
+        """A description of the picture in words; its numbers are in its table."""
+        return ". ".join(filter(None, [self.declared.plots, self.finding])) + "."
 
     @property
     def caption(self) -> str:
@@ -89,7 +86,7 @@ class Chart:
             if lines.any():
                 yield f"Shaded: {self.declared.interval_is}."
         if "flags" in data and data["flags"].fillna("").ne("").any():
-            yield f"{'Bars with “!”' if bars else 'Hollow points'} call for caution."
+            yield f"{'Pale bars' if bars else 'Hollow points'} call for caution."
         if "repeats" in data and data["repeats"].fillna(0).eq(1).any():
             yield f"{'Bars without a line' if bars else 'Pale points'} were launched once."
 
@@ -111,7 +108,9 @@ class Chart:
     def spec(self) -> dict[str, Any]:
         """Its Vega-Lite specification, with its data inline."""
         title, plots = self.finding, self.declared.plots
-        plotted = [*([plots] if title else []), *self.kinds, *self.where]
+        shared = [name for name in ("experiment", "line", "strategy") if name in self.of]
+        where = [str(self.titled[name].iloc[0]) for name in shared]
+        plotted = [*([plots] if title else []), *self.kinds, *where]
         words = {"text": title or plots, "subtitle": " · ".join(plotted)}
         return draw(self.declared, self.titled) | {"title": words, "description": self.alt}
 
@@ -134,11 +133,6 @@ class Chart:
         sizes = re.findall(r' (?:width|height)="(\d+)', self.svg.partition(">")[0])
         return int(sizes[0]), int(sizes[1])
 
-    @property
-    def csv(self) -> str:
-        """Its data as CSV."""
-        return self.data.to_csv(index=False, lineterminator="\n")
-
     def table(self, words: Words) -> Table:
         """Return its data as a table, with titles for the names in the columns of `words`.
 
@@ -154,14 +148,13 @@ class Chart:
     def files(self) -> dict[str, str]:
         """Return its files, by name: specification, data, picture, and script for pages."""
         spec = json.dumps(self.spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        endings = {"vl.json": f"{spec}\n", "csv": self.csv, "svg": self.svg, "js": self.script}
+        data = self.data.to_csv(index=False, lineterminator="\n")
+        endings = {"vl.json": f"{spec}\n", "csv": data, "svg": self.svg, "js": self.script}
         return {f"{self.name}.{ending}": text for ending, text in endings.items()}
 
 
 def charts_of(
-    declared: Figure,
-    rows: pd.DataFrame,
-    with_titles: Callable[[pd.DataFrame], pd.DataFrame],
+    declared: Figure, rows: pd.DataFrame, with_titles: Callable[[pd.DataFrame], pd.DataFrame]
 ) -> Iterator[Chart]:
     """Yield the charts of a figure, one for each combination of the values of `each`.
 
@@ -172,13 +165,54 @@ def charts_of(
     """
     if rows.empty:
         return
+    names: Counter[str] = Counter()
     groups = rows.groupby([*declared.each], sort=True) if declared.each else [((), rows)]
     for key, part in groups:
         of = {name: str(value) for name, value in zip(declared.each, key, strict=True) if value}
+        telling = [value for column, value in of.items() if column not in _UNNAMED]
+        name = re.sub(r"[^a-z0-9_]+", "-", "-".join([*telling, declared.name]).lower())
+        names[name] += 1
+        name = f"{name}-{names[name]}" if names[name] > 1 else name
         data = part.reset_index(drop=True)
-        titled = with_titles(data)
-        shared = [name for name in ("experiment", "line", "strategy") if name in of]
-        yield Chart(declared, of, data, titled, [str(titled[name].iloc[0]) for name in shared])
+        yield Chart(declared, name, of, data, with_titles(data))
+
+
+def _finding(figure: Figure, rows: pd.DataFrame) -> str:
+    """Return the title that states what the points of a chart show.
+
+    Only points that count as evidence are told of; see `Figure.title`. The title is empty if there
+    are none, or if a value that it needs is missing.
+    """
+    told = rows.query(figure.told) if figure.told else rows
+    if "lacks" in told:
+        told = told[told["lacks"] == ""]
+    rank = [*(figure.rank or filter(None, (figure.place.field, figure.colour or figure.facet)))]
+    told = told.dropna(subset=rank).sort_values(rank, kind="stable")
+    if told.empty:
+        return ""
+    last = told.iloc[-1]
+    first = told[(told[rank[:-1]] == last[rank[:-1]]).all(axis=1)].iloc[0]
+    words = _in_words(figure, last)
+    if first[rank[-1]] != last[rank[-1]]:
+        words |= {f"{name}_first": text for name, text in _in_words(figure, first).items()}
+    for template in figure.title:
+        if {name for _, name, _, _ in Formatter().parse(template) if name} <= words.keys():
+            return template.format(**words)
+    return ""
+
+
+def _in_words(figure: Figure, row: "pd.Series[Any]") -> dict[str, str]:
+    """Return the values of a row in words, with their units, without those that are missing."""
+    value = figure.x if figure.place is figure.y else figure.y
+    units = dict.fromkeys(figure.interval or (), value.unit)
+    units |= {axis.field: axis.unit for axis in (figure.x, figure.y)} | {**figure.units}
+    return {
+        str(name): value
+        if isinstance(value, str)
+        else write_number(float(value), units.get(str(name), "")).replace(" ", "\u00a0")
+        for name, value in row.items()
+        if not pd.isna(value) and value != ""
+    }
 
 
 def shared_files() -> dict[str, str]:

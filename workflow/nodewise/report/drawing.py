@@ -1,6 +1,7 @@
 """Draw the rows of a chart as Vega-Lite, as its figure declares."""
 
 import json
+import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
@@ -24,7 +25,7 @@ _NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
 _ROLES = {"fitted": [1, 0], "predicted": [5, 4]}  # of lines, with their dashes
 _IS_LINE = f"indexof({[*_ROLES]}, datum.role) >= 0"
-_FORMATS = {"share": ".0%", "/s": "~s", "B": "~s", "FLOP": "~s", "FLOP/B": "~s"}
+_FORMATS = {"": "~s", "share": ".0%", "/s": "~s", "B": "~s", "FLOP": "~s", "FLOP/B": "~s"}
 # points that differ in one of these are not joined
 _APART = ["kind", "experiment", "cluster", "machine", "line", "strategy", "role"]
 
@@ -49,11 +50,10 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
     # all rows are as high as the name with the most lines needs
     row = max(26, *(15 * len(name) for name in names.values())) if names else 0
     height = row * len(names) or theme.HEIGHT
-    layers = _Layers(figure, data, colour)
     plot: Spec = {
         "width": "container",
         "height": height if names or not panels else theme.PANEL,
-        "layer": layers.bars() if figure.mark == "bar" else layers.lines(),
+        "layer": _bars(figure, data) if figure.mark == "bar" else _lines(figure, data, colour),
     }
     legend = _lines_of(data[colour], _LEGEND_LETTERS) if colour else {}
     about = {
@@ -75,6 +75,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
             },
             "columns": min(len(panels), 2 if names else 3),
             "spacing": {"row": 20, "column": _GAP},
+            "align": "each",
             "spec": plot,
             "resolve": {"scale": {"x": "independent" if figure.free else "shared"}},
         }
@@ -105,6 +106,190 @@ def at_width(spec: Spec, width: int) -> Spec:
     return alone | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
+# --- marks ---
+
+
+def _lines(figure: Figure, data: pd.DataFrame, colour: str) -> list[Spec]:
+    """Return the layers of a figure of lines or points, the points uppermost."""
+    has_lines = "role" in data
+    is_line = data["role"].isin(_ROLES) if has_lines else pd.Series(False, data.index)
+    of_lines, of_points = ([_IS_LINE], [f"!({_IS_LINE})"]) if has_lines else ([], [])
+    places, tooltip = _places(figure, data), {"tooltip": _tooltip(figure, data)}
+    coloured = _coloured(data, colour, "color")
+    apart = [name for name in _APART if name in data and data[name].nunique() > 1]
+    joined = coloured | ({"detail": [_name(name) for name in apart]} if apart else {})
+    layers = _guide(figure, data)
+    if has_lines:
+        area = {"type": "area", "opacity": 0.13}
+        layers += _interval(figure, data[is_line], area, of_lines, places | joined)
+    if has_lines or figure.mark == "line":
+        dashes = _dashes(data) if has_lines else _coloured(data, colour, "strokeDash")
+        line = {"type": "line", "strokeWidth": 1.8, "opacity": 0.8}
+        layers += [_layer(line, of_lines, places | joined | dashes | tooltip)]
+    elif figure.y.scale == "names":
+        ends = {"x": _number(figure.x.field) | {"aggregate": "min"}}
+        ends["x2"] = {"field": figure.x.field, "aggregate": "max"}
+        layers += [_layer({"type": "rule", "opacity": 0.5}, [], places | ends)]
+    rule = {"type": "rule", "strokeWidth": 2}
+    layers += _interval(figure, data[~is_line], rule, of_points, places | coloured)
+    if not is_line.all():
+        point = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1}
+        look = _coloured(data, colour, "color", "fill", "shape") | _filled(data, 0, 0.3)
+        layers += [_layer(point, of_points, places | look | tooltip)]
+    return layers
+
+
+def _bars(figure: Figure, data: pd.DataFrame) -> list[Spec]:
+    """Return stacked bars and their intervals."""
+    order, places = _ordered(data[figure.colour]), _places(figure, data)
+    rank = {"calculate": f"indexof({json.dumps(order)}, datum.{figure.colour})", "as": "rank"}
+    stacked = {"x": places["x"] | {"stack": "zero"}, "order": _number("rank")}
+    look = _coloured(data, figure.colour, "color") | _filled(data, 0.4, 1)
+    look |= {"tooltip": _tooltip(figure, data)}
+    one = f"datum.{figure.colour} == {json.dumps(order[0])}"  # each bar has one interval
+    line = {"type": "rule", "style": "interval", "strokeWidth": 1.5}
+    return [
+        _layer({"type": "bar"}, [rank], places | stacked | look),
+        *_interval(figure, data, line, [one], places),
+    ]
+
+
+def _layer(mark: Spec, steps: Sequence[str | Spec], encoding: Spec) -> Spec:
+    """Return a layer; of `steps`, texts are filters."""
+    transform = [{"filter": step} if isinstance(step, str) else step for step in steps]
+    return {"mark": mark, "transform": transform, "encoding": encoding}
+
+
+def _interval(
+    figure: Figure, rows: pd.DataFrame, mark: Spec, steps: Sequence[str], encoding: Spec
+) -> list[Spec]:
+    """Return the layer of the intervals of some rows, if they have any."""
+    low, high = figure.interval or ("", "")
+    if not low or rows[low].isna().all():
+        return []
+    along = "x" if figure.y.scale == "names" else "y"
+    ends = {along: _number(low), f"{along}2": {"field": high}}
+    return [_layer(mark, [*steps, f"isValid(datum.{low})"], encoding | ends)]
+
+
+def _guide(figure: Figure, data: pd.DataFrame) -> list[Spec]:
+    """Return the dashed line, if the figure has one."""
+    look = {"strokeDash": [3, 4], "strokeWidth": 1.5, "color": theme.NEUTRAL}
+    if figure.guide == "one":
+        along = "x" if figure.y.scale == "names" else "y"
+        encoding: Spec = {along: {"datum": 1, "type": "quantitative"}}
+        return [{"data": {"values": [{}]}, "mark": {"type": "rule"} | look, "encoding": encoding}]
+    if figure.guide == "diagonal":
+        x, y = figure.x.field, figure.y.field
+        ends = [{x: end, y: end} for end in data[x].agg(["min", "max"]).tolist()]
+        line = {"type": "line"} | look
+        return [{"data": {"values": ends}, "mark": line, "encoding": _places(figure, data)}]
+    return []
+
+
+# --- encodings ---
+
+
+def _places(figure: Figure, data: pd.DataFrame) -> Spec:
+    """Return the encodings of both axes."""
+    return {channel: _axis(figure, data, channel) for channel in ("x", "y")}
+
+
+def _axis(figure: Figure, data: pd.DataFrame, channel: str) -> Spec:
+    axis: Axis = getattr(figure, channel)
+    values = data[axis.field]
+    if axis.scale == "names":
+        labels: Spec = _broken(_lines_of(values)) | {"labelLineHeight": 13, "ticks": False}
+        shown = {"title": axis.title or None, "sort": _ordered(values), "axis": labels}
+        return _name(axis.field) | shown
+    whole = pd.api.types.is_integer_dtype(values)
+    labels = {"format": _FORMATS.get(axis.unit, "~g"), "tickCount": 5}
+    if whole:
+        labels = {"format": ",d", "tickCount": 10, "tickMinStep": 1}
+    labels |= {"minExtent": 36} if channel == "y" else {"labelSeparation": 8}
+    title = axis.title
+    scale: Spec = {"zero": True}
+    if axis.scale == "log":
+        title += ", log scale"
+        scale = {"type": "log", "nice": False, "padding": 12} | ({"base": 2} if whole else {})
+    elif axis.scale == "accuracy":
+        title += NOT_FROM_ZERO
+        ends = _accuracies(data[[axis.field, *(figure.interval or ())]])
+        scale = {"domain": ends, "nice": False, "zero": False}
+    elif axis == figure.place:
+        scale = {"zero": False, "nice": False, "padding": 12}
+    return _number(axis.field) | {"title": title, "scale": scale, "axis": labels}
+
+
+def _accuracies(values: pd.DataFrame) -> list[float]:
+    """Return the ends of an axis of accuracies: those of all values, at least 0.05 apart."""
+    low, high = values.min().min(), values.max().max()
+    room = max(0.04 * (high - low), (_WIDTH_OF_ACCURACY - (high - low)) / 2)
+    top = min(high + room, 1.0)
+    return [round(min(low - room, top - _WIDTH_OF_ACCURACY), 4), round(top, 4)]
+
+
+def _coloured(data: pd.DataFrame, colour: str, *channels: str) -> Spec:
+    """Return the encodings by colour, which share one legend."""
+    if not colour:
+        neutral = {"value": theme.KIND_COLOURS["measured"]}
+        return {name: neutral for name in channels if name in ("color", "fill")}
+    values = _ordered(data[colour])
+    looks: dict[str, Sequence[Any]] = {"shape": theme.SHAPES, "strokeDash": theme.DASHES}
+    ranges: dict[str, Sequence[Any]] = {
+        name: [look[i % len(look)] for i in range(len(values))] for name, look in looks.items()
+    }
+    names = any(isinstance(value, str) for value in values)
+    legend = _broken(_lines_of(data[colour], _LEGEND_LETTERS)) if names else {}
+    shared = _name(colour) | {
+        "sort": values,
+        "title": None if names else title_of_column(colour),
+        "legend": {"symbolOpacity": 1} | legend,
+    }
+    colours = theme.colours(colour, values)
+    return {
+        name: shared | {"scale": {"domain": values, "range": ranges.get(name, colours)}}
+        for name in channels
+    }
+
+
+def _dashes(data: pd.DataFrame) -> Spec:
+    """Return the dashes of lines by role."""
+    roles = [role for role in _ROLES if (data["role"] == role).any()]
+    scale = {"domain": roles, "range": [_ROLES[role] for role in roles]}
+    legend = {"symbolType": "stroke", "symbolSize": 600}
+    return {"strokeDash": _name("role") | {"title": None, "scale": scale, "legend": legend}}
+
+
+def _filled(data: pd.DataFrame, flagged: float, once: float) -> Spec:
+    """Return how opaque points or bars are that have a caution, or that were launched once."""
+    looks = [
+        {"test": test, "value": opacity}
+        for column, test, opacity in (
+            ("flags", "datum.flags", flagged),
+            ("repeats", "datum.repeats == 1", once),
+        )
+        if column in data
+    ]
+    return {"fillOpacity": {"condition": looks, "value": 1}} if looks else {}
+
+
+def _tooltip(figure: Figure, data: pd.DataFrame) -> list[Spec]:
+    """Return what pointing at a mark tells: all columns that are not empty, the cell last."""
+    hidden = {*figure.each, "lacks", "cell_id"} - {"kind"}
+    names = [str(name) for name in data if name not in hidden]
+    names += ["cell_id"] if "cell_id" in data else []
+    return [
+        (_number(name) | {"format": ",.4~g"} if _is_number(data[name]) else _name(name))
+        | {"title": title_of_column(name)}
+        for name in names
+        if not data[name].isin([None, ""]).all()
+    ]
+
+
+# --- values ---
+
+
 def _count(data: pd.DataFrame, column: str) -> int:
     return int(data[column].nunique()) if column else 0
 
@@ -124,12 +309,27 @@ def _ordered(values: "pd.Series[Any]") -> list[Any]:
 
 
 def _lines_of(values: "pd.Series[Any]", letters: int = _NAME_LETTERS) -> dict[str, list[str]]:
-    """Return each distinct value as text, broken into lines; names are never cut off."""
-    return {str(name): wrap(str(name), letters) or [""] for name in _ordered(values)}
+    """Return each distinct value as text, broken into lines; names are never cut off.
+
+    Words that are longer than a line, such as names of classes, are broken before a capital.
+    """
+    capital = r"(?<=[a-z])(?=[A-Z])"
+    lines = {}
+    for name in map(str, _ordered(values)):
+        words = [
+            word if len(word) <= letters else re.sub(capital, " ", word) for word in name.split()
+        ]
+        lines[name] = wrap(" ".join(words), letters) or [""]
+    return lines
 
 
 def _longest(lines: dict[str, list[str]]) -> int:
     return max((len(line) for of in lines.values() for line in of), default=0)
+
+
+def _broken(lines: dict[str, list[str]]) -> Spec:
+    """Return the settings of an axis or a legend that shows names in lines."""
+    return {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0}
 
 
 def _values(figure: Figure, data: pd.DataFrame) -> list[Spec]:
@@ -143,202 +343,12 @@ def _values(figure: Figure, data: pd.DataFrame) -> list[Spec]:
     return values
 
 
-class _Layers:
-    """The layers of a chart.
-
-    Args:
-        figure: the figure.
-        data: the rows of the chart, with titles.
-        colour: the column of the colours; empty for none.
-    """
-
-    def __init__(self, figure: Figure, data: pd.DataFrame, colour: str) -> None:
-        self.figure, self.data, self.colour = figure, data, colour
-        self.roles = "role" in data
-        self.along, self.across = ("x", "y") if figure.y.scale == "names" else ("y", "x")
-        self.places = {"x": self._axis(figure.x, "x"), "y": self._axis(figure.y, "y")}
-
-    def lines(self) -> list[Spec]:
-        """Return the layers of a figure of lines or points, the points uppermost."""
-        of_lines, of_points = ([_IS_LINE], [f"!({_IS_LINE})"]) if self.roles else ([], [])
-        points = ~self.data["role"].isin(_ROLES) if self.roles else pd.Series(True, self.data.index)
-        coloured, told = self._coloured("color"), {"tooltip": self._tooltip()}
-        layers = self._guide()
-        if self.roles:
-            area = {"type": "area", "opacity": 0.13}
-            layers += self._interval(area, ~points, of_lines, coloured | self._apart())
-        if self.roles or self.figure.mark == "line":
-            line = {"type": "line", "strokeWidth": 1.8, "opacity": 0.8}
-            layers += self._layer(line, of_lines, coloured | self._dashes() | self._apart() | told)
-        elif self.along == "x":
-            ends = {"x": _number(self.figure.x.field) | {"aggregate": "min"}}
-            ends["x2"] = {"field": self.figure.x.field, "aggregate": "max"}
-            layers += self._layer({"type": "rule", "opacity": 0.5}, [], ends)
-        rule = {"type": "rule", "strokeWidth": 2}
-        layers += self._interval(rule, points, of_points, coloured)
-        point = {"type": "point", "size": 60, "strokeWidth": 2, "opacity": 1}
-        look = self._coloured("color", "fill", "shape") | self._filled()
-        return layers + (self._layer(point, of_points, look | told) if points.any() else [])
-
-    def bars(self) -> list[Spec]:
-        """Return stacked bars, their intervals, and “!” beyond the end of flagged ones."""
-        order = _ordered(self.data[self.colour])
-        rank = {"calculate": f"indexof({json.dumps(order)}, datum.{self.colour})", "as": "rank"}
-        stacked = {
-            self.along: self.places[self.along] | {"stack": "zero"},
-            "order": _number("rank"),
-        }
-        look = self._coloured("color") | {"tooltip": self._tooltip()}
-        layers = self._layer({"type": "bar"}, [rank], stacked | look)
-        one = f"datum.{self.colour} == {json.dumps(order[0])}"  # each bar has one interval
-        line = {"type": "rule", "style": "interval", "strokeWidth": 1.5}
-        every = pd.Series(True, self.data.index)
-        layers += [of | {"name": "intervals"} for of in self._interval(line, every, [one], {})]
-        if self.figure.interval and "flags" in self.data and self.data["flags"].any():
-            end = f"max(datum.{self.figure.interval[1]}, datum.whole)"
-            text = {"type": "text", "text": "!", "fontSize": 13, "fontWeight": "bold"}
-            text |= {"align": "left", "dx": 4} if self.along == "x" else {"dy": -8}
-            steps: list[str | Spec] = [one, "datum.flags", {"calculate": end, "as": "end"}]
-            layers += self._layer(text, steps, {self.along: _number("end")})
-        return layers
-
-    def _layer(self, mark: Spec, steps: Sequence[str | Spec], encoding: Spec) -> list[Spec]:
-        """Return a layer at the places of the rows; of `steps`, texts are filters."""
-        transform = [{"filter": step} if isinstance(step, str) else step for step in steps]
-        return [{"mark": mark, "transform": transform, "encoding": self.places | encoding}]
-
-    def _interval(
-        self, mark: Spec, rows: "pd.Series[bool]", steps: Sequence[str], encoding: Spec
-    ) -> list[Spec]:
-        """Return a layer of the intervals of some rows, if they have any."""
-        low, high = self.figure.interval or ("", "")
-        if not low or self.data.loc[rows, low].isna().all():
-            return []
-        ends = {self.along: _number(low), f"{self.along}2": {"field": high}}
-        return self._layer(mark, [*steps, f"isValid(datum.{low})"], ends | encoding)
-
-    def _axis(self, axis: Axis, channel: str) -> Spec:
-        """Return the encoding of an axis."""
-        values = self.data[axis.field]
-        if axis.scale == "names":
-            return self._names(axis, values)
-        whole = pd.api.types.is_integer_dtype(values)
-        labels: Spec = {"format": axis.format or _FORMATS.get(axis.unit, "~g"), "tickCount": 5}
-        if whole:
-            labels |= {"format": axis.format or ",d", "tickMinStep": 1, "tickCount": 10}
-        labels |= {"minExtent": 36} if channel == "y" else {"labelSeparation": 8}
-        title = axis.title
-        scale: Spec = {"zero": True}
-        if axis.scale == "log":
-            title += ", log scale"
-            scale = {"type": "log", "nice": False, "padding": 12} | ({"base": 2} if whole else {})
-        elif axis.scale == "accuracy":
-            title += NOT_FROM_ZERO
-            scale = {"domain": self._accuracies(values), "nice": False, "zero": False}
-        elif channel == self.across:
-            scale = {"zero": False, "nice": False, "padding": 12}
-        return _number(axis.field) | {"title": title, "scale": scale, "axis": labels}
-
-    def _names(self, axis: Axis, values: "pd.Series[Any]") -> Spec:
-        """Return the encoding of an axis of names, which are broken into lines."""
-        labels = _broken(_lines_of(values)) | {"labelLineHeight": 13, "ticks": False}
-        shown = {"title": axis.title or None, "sort": _ordered(values), "axis": labels}
-        return _name(axis.field) | shown
-
-    def _accuracies(self, values: "pd.Series[Any]") -> list[float]:
-        """Return the ends of an axis of accuracies: those of all values, at least 0.05 apart."""
-        every = pd.concat([values, *(self.data[end] for end in self.figure.interval or ())])
-        low, high = float(every.min()), float(every.max())
-        room = max(0.04 * (high - low), (_WIDTH_OF_ACCURACY - (high - low)) / 2)
-        top = min(high + room, 1.0)
-        return [round(min(low - room, top - _WIDTH_OF_ACCURACY), 4), round(top, 4)]
-
-    def _coloured(self, *channels: str) -> Spec:
-        """Return the encodings by colour, which share one legend."""
-        if not self.colour:
-            neutral = {"value": theme.KIND_COLOURS["measured"]}
-            return {name: neutral for name in channels if name in ("color", "fill")}
-        values = _ordered(self.data[self.colour])
-        looks: dict[str, Sequence[Any]] = {"shape": theme.SHAPES, "strokeDash": theme.DASHES}
-        ranges: dict[str, Sequence[Any]] = {
-            name: [look[i % len(look)] for i in range(len(values))] for name, look in looks.items()
-        }
-        names = any(isinstance(value, str) for value in values)
-        lines = _lines_of(self.data[self.colour], _LEGEND_LETTERS)
-        shared = _name(self.colour) | {
-            "sort": values,
-            "title": None if names else title_of_column(self.colour),
-            "legend": {"symbolOpacity": 1} | (_broken(lines) if names else {}),
-        }
-        colours = theme.colours(self.colour, values)
-        return {
-            name: shared | {"scale": {"domain": values, "range": ranges.get(name, colours)}}
-            for name in channels
-        }
-
-    def _dashes(self) -> Spec:
-        """Return the dashes of lines: by role if there are roles, else by colour."""
-        if not self.roles:
-            return self._coloured("strokeDash")
-        roles = [role for role in _ROLES if (self.data["role"] == role).any()]
-        scale = {"domain": roles, "range": [_ROLES[role] for role in roles]}
-        legend = {"symbolType": "stroke", "symbolSize": 600}
-        return {"strokeDash": _name("role") | {"title": None, "scale": scale, "legend": legend}}
-
-    def _apart(self) -> Spec:
-        """Return the columns whose values have lines of their own, whatever their colour."""
-        apart = [name for name in _APART if name in self.data and self.data[name].nunique() > 1]
-        return {"detail": [_name(name) for name in apart]} if apart else {}
-
-    def _filled(self) -> Spec:
-        """Return the fill of points: none with a caution, pale if launched once."""
-        tests = {"flags": ("datum.flags", 0), "repeats": ("datum.repeats == 1", 0.3)}
-        looks = [
-            {"test": test, "value": value}
-            for column, (test, value) in tests.items()
-            if column in self.data
-        ]
-        return {"fillOpacity": {"condition": looks, "value": 1}} if looks else {}
-
-    def _guide(self) -> list[Spec]:
-        """Return the dashed line, if the figure has one."""
-        look = {"strokeDash": [3, 4], "strokeWidth": 1.5, "color": theme.NEUTRAL}
-        values: list[Spec] = [{}]
-        if self.figure.guide == "one":
-            mark: Spec = {"type": "rule"}
-            encoding: Spec = {self.along: {"datum": 1, "type": "quantitative"}}
-        elif self.figure.guide == "diagonal":
-            x, y = self.figure.x.field, self.figure.y.field
-            mark, encoding = {"type": "line"}, self.places
-            values = [{x: end, y: end} for end in self.data[x].agg(["min", "max"]).tolist()]
-        else:
-            return []
-        return [{"data": {"values": values}, "mark": mark | look, "encoding": encoding}]
-
-    def _tooltip(self) -> list[Spec]:
-        """Return what pointing at a mark tells: all columns that are not empty, the cell last."""
-        hidden = {*self.figure.each, "lacks", "cell_id", "whole"} - {"kind"}
-        names = [str(name) for name in self.data if name not in hidden]
-        names += ["cell_id"] if "cell_id" in self.data else []
-        told = [name for name in names if not self.data[name].isin([None, ""]).all()]
-        return [
-            (_number(name) | {"format": ",.4~g"} if _is_number(self.data[name]) else _name(name))
-            | {"title": title_of_column(name)}
-            for name in told
-        ]
-
-
 def _number(field: str) -> Spec:
     return {"field": field, "type": "quantitative"}
 
 
 def _name(field: str) -> Spec:
     return {"field": field, "type": "nominal"}
-
-
-def _broken(lines: dict[str, list[str]]) -> Spec:
-    """Return the settings of an axis or a legend that shows names in lines."""
-    return {"labelExpr": f"({json.dumps(lines)})[datum.value]", "labelLimit": 0}
 
 
 def _is_number(values: "pd.Series[Any]") -> bool:

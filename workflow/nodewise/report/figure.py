@@ -1,7 +1,7 @@
 """Declare a figure: the rows that it shows, its axes, and its words.
 
-`charts.py` draws a declaration, `chart_words.py` writes its title and its description. How to
-declare one is in `figures/__init__.py`.
+`charts.py` makes the charts of a declaration, `drawing.py` draws them. How to declare one is in
+`figures/__init__.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,14 +27,12 @@ class Axis:
             logarithmic, `accuracy` spans the values but at least 0.05, and `names` has one row for
             each name, in the order of the rows.
         unit: the unit in which words state its values, one of those of `write_number`.
-        format: the d3 format of its labels; chosen by the unit if empty.
     """
 
     field: str
     title: str
     scale: Literal["linear", "log", "accuracy", "names"] = "linear"
     unit: str = ""
-    format: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class Figure:
         each: the columns that select the rows of one chart; without any, there is one chart.
         plots: what is plotted, in a few words.
         x: the horizontal axis.
-        y: the vertical axis; with `names`, bars and intervals are horizontal.
-        mark: lines with points, points, or bars that are stacked by colour.
+        y: the vertical axis; with `names`, points and intervals are horizontal.
+        mark: lines with points, points, or horizontal bars that are stacked by colour.
         interval: the columns of the lower and the upper end of an interval.
         interval_is: what the interval is, for the caption.
         colour: the column whose values have different colours and shapes. With more than six values
@@ -93,11 +91,6 @@ class Figure:
     reading: str = ""
 
     @property
-    def value(self) -> Axis:
-        """The axis of the values: the horizontal one if names are on the vertical one."""
-        return self.x if self.y.scale == "names" else self.y
-
-    @property
     def place(self) -> Axis:
-        """The other axis."""
+        """The axis that does not have the values: the one of names, or else the horizontal one."""
         return self.y if self.y.scale == "names" else self.x

@@ -30,11 +30,14 @@ def title_of_strategy(cell: Cell) -> str:
 
 
 def title_of_variant(cell: Cell) -> str:
-    """Return the setting of a cell's variant in words; empty if its strategy is not a variant.
+    """Return the options of a cell's variant that differ from the strategy's defaults.
 
-    If the setting has no words, the name that the study gives the variant is returned.
+    If none do, the name that the study gives the variant is returned; without one, nothing.
     """
     if not cell.variant:
         return ""
-    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
-    return exchange.setting(cell.options) or cell.variant.replace("_", " ")
+    defaults = STRATEGIES[cell.strategy].options().model_dump()
+    changed = [(name, value) for name, value in cell.options.items() if value != defaults.get(name)]
+    return ", ".join(f"{name} {value}" for name, value in changed).replace("_", " ") or (
+        cell.variant.replace("_", " ")
+    )

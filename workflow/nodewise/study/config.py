@@ -14,11 +14,12 @@ from nodewise.core.cell import (
     Cluster,
     Frozen,
     Line,
+    ModelSpec,
     Name,
 )
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_tree
-from nodewise.core.user_function import parse_model_spec, parse_spec
+from nodewise.core.user_function import parse_spec
 from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -230,7 +231,7 @@ def _check_files(experiment: Experiment) -> None:
 
     for trained in experiment.trained():
         if trained.build:
-            parse_model_spec(trained.build)
+            parse_spec(trained.build, ModelSpec)
         if trained.load:
             parse_spec(trained.load)
             continue

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, Cell, Extent
+from nodewise.core.cell import SAVED_MODEL, Cell, Extent, ModelSpec
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import first_error
-from nodewise.core.user_function import own_model, parse_model_spec, parse_spec, with_digest
+from nodewise.core.user_function import own_model, parse_spec, with_digest
 from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import Trained, own_trained
@@ -139,6 +139,6 @@ def _trained(model: str, dataset: str | None) -> Trained:
         return Trained(model, known)
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    build = parse_model_spec(model).text
+    build = parse_spec(model, ModelSpec).text
     dataset = parse_spec(dataset).text if ":" in dataset else dataset
     return own_trained(own_model(build, dataset), build, dataset)

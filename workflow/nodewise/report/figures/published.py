@@ -94,7 +94,7 @@ def tested(study: ReportContext) -> pd.DataFrame:
     "samples",
     each=[],
     plots="Examples to the target, by global batch",
-    x=Axis("global_batch", "Global batch", "log", format="~s"),
+    x=Axis("global_batch", "Global batch", "log"),
     y=Axis("against_least", "Examples, against the least", "log", unit="×"),
     interval=("low", "high"),
     colour="point",

@@ -93,11 +93,10 @@ def parts(study: ReportContext) -> pd.DataFrame:
     rows = rows.assign(
         bar=pd.Series(bars, rows.index, dtype="str"),
         seconds=share * step,
-        whole=step,
         share=share,
         rank=share.where(rows["strategy"] != "", rows["batch_per_worker"]),
         place=rows["part"].map([*PART_COLOURS].index),
         length=step.where(rows["strategy"] != "", rows["nodes"]),
     ).sort_values(["length", "place"], kind="stable")
-    shown = ["bar", "part", "seconds", "share", "whole", *TIMED_STEP, *LAUNCHES, "lacks", "rank"]
+    shown = ["bar", "part", "seconds", "share", *TIMED_STEP, *LAUNCHES, "lacks", "rank"]
     return rows[[*_BAR, *shown]]
