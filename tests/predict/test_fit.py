@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.fit import Prior, fit, interval_of
-from nodewise.predict.laws.all_reduces import RingAllReduce, Star
+from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
 TRUTH = {
@@ -50,7 +50,7 @@ def truth(nodes, batch, law=None, **values):
     return (law or RingAllReduce()).evaluate(TRUTH | values, nodes, batch, PAYLOAD)
 
 
-@pytest.mark.parametrize("module", ["", ".law", ".laws.all_reduces", ".laws.parameter_server"])
+@pytest.mark.parametrize("module", ["", ".law", ".laws.collectives", ".laws.queues"])
 def test_examples_in_docstrings_say_what_comes_out(module):
     done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))
     assert done.attempted and not done.failed

@@ -17,7 +17,7 @@ from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
 from nodewise.predict.judge import LARGEST, OWN, judge
-from nodewise.predict.laws.all_reduces import RingAllReduce, RingOverMachines
+from nodewise.predict.laws.collectives import RingAllReduce, RingOverMachines
 from nodewise.predict.study import NODES, fitted_tables, judge_study, read_overhead, write
 from nodewise.results import published
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import Fit
-from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.law import PartsLaw
 from nodewise.predict.points import Floats, Points
 from nodewise.results.columns import OVERHEAD
 

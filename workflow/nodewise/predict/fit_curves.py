@@ -15,7 +15,7 @@ from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.law import LAWS, Law, law_text
-from nodewise.predict.laws.all_reduces import RingAllReduce
+from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration
 from nodewise.results.curves import USUAL, Curve, Measured

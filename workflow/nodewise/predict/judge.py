@@ -12,7 +12,6 @@ import pandas as pd
 from nodewise.predict.fit import Fit, fit, interval_of
 from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup
 from nodewise.predict.law import LAWS
-from nodewise.predict.parts_law import baselines
 
 LARGEST = "largest node count left out"
 EACH = "each node count left out in turn"
@@ -44,7 +43,7 @@ def try_held_out(group: CurveGroup, draws: int) -> list[pd.DataFrame]:
         trials = [_trials(rest.fit(draws), asked).assign(own=True)]
         for line, held in asked.rows.groupby(LINE):
             alone = replace(rest, rows=lines[line]).points(parts=False)
-            for name in baselines():
+            for name in LAWS.baselines():
                 fitted = fit(LAWS[name](), alone, draws=0)
                 trials.append(_trials(fitted, replace(asked, rows=held)).assign(own=False))
         table = pd.concat(trials).assign(scenario=scenario, trained="")
