@@ -108,7 +108,7 @@ def _judge(steps: Steps) -> dict[str, Judged]:
         extra = [np.maximum(0, many.get(name, none) - one.get(name, none)) for name in CAUSES]
         drawn.append((compute_s, np.array(extra)))
     prior = np.array(list(frequent.values()))[:, None]
-    weights = draw_weights(np.array(misses), steps.draws.noise_scale, prior)
+    weights = draw_weights(np.array(misses), prior)
     rows = zip(frequent, drawn, weights, strict=True)
     return {cause: (*arrays, row) for cause, arrays, row in rows}
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from nodewise.core.units import kind_label, write_number
-from nodewise.predict.calibration import examine
+from nodewise.predict import calibration
 from nodewise.predict.fit_curves import CURVE, LINE
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
@@ -99,26 +99,22 @@ def _with_launches(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
 )
 def all_reduces(study: ReportContext) -> pd.DataFrame:
     """Return the times of all-reduces in calibrations, as measured and by the formula."""
-    parts = [
-        times.times.assign(
-            study=one.study, machine=one.provenance.cpu, collective=name, measured=one.kind
-        )
-        for one in study.calibrations
-        if one.status == "ok"
-        for name, times in examine(one).all_reduces.items()
-    ]
+    parts: list[pd.DataFrame] = []
+    for one in study.calibrations:
+        for name, found in calibration.all_reduces(one).items():
+            of = {"study": one.study, "machine": one.provenance.cpu, "collective": name}
+            law = found.times[["nodes", "payload_bytes"]].assign(seconds=found.times["fitted"])
+            parts += [
+                found.times.assign(**of, kind=one.kind, role="observed"),
+                law.assign(**of, kind="fitted", role="fitted"),
+            ]
     if not parts:
         return pd.DataFrame()
     rows = pd.concat(parts, ignore_index=True).sort_values(["payload_bytes", "nodes"])
-    observed = rows["role"] == "observed"
+    rows["payload"] = [write_number(size, "B") for size in rows["payload_bytes"]]
     each = ["study", "machine", "collective"]
     shown = ["kind", "role", "payload", "payload_bytes", "nodes", "seconds", "low", "high"]
-    return rows.assign(
-        kind=rows["measured"].where(observed, "fitted"),
-        payload=[write_number(size, "B") for size in rows["payload_bytes"]],
-        low=rows["low"].where(observed),
-        high=rows["high"].where(observed),
-    )[[*each, *shown, "launches"]]
+    return rows[[*each, *shown, "launches"]].astype({"launches": "Int64"})
 
 
 @figure(

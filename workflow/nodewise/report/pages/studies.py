@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import VERDICTS, Judged
-from nodewise.report.claims_table import claims_table, value, verdict
+from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
