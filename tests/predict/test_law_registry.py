@@ -130,12 +130,6 @@ def test_one_node_needs_no_link_unless_it_needs_a_server(law):
     assert alone == pytest.approx(law.seconds(p, Points.of(1, 8, 1e6))["compute"])
 
 
-def test_baselines_have_no_parts():
-    for name in LAWS.baselines():
-        law = LAWS[name]
-        assert not issubclass(law, PartsLaw)
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=lambda one: one.name)
 def test_every_exchange_over_a_network_has_a_law(exchange):
     assert exchange.law in LAWS or (exchange.in_process and exchange.law is None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
@@ -109,13 +110,20 @@ def find_groups(
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:
-    """Return the law of one curve, by its exchange or collective; None if there is no such law."""
+    """Return the law of one curve, by its exchange or collective; None if there is no such law.
+
+    Raises:
+        UserError: there is no law for the collective.
+    """
     own = rows[~rows["exchange"].isin(exchanges_where(lambda one: one.content == "nothing"))]
     if own.empty:
         return RingAllReduce()
     first = own.iloc[0]
     if not first["exchange"]:
-        return LAWS.make(first["collective"] or USUAL)
+        try:
+            return LAWS.make(first["collective"] or USUAL)
+        except UserError as error:
+            raise UserError(f"curve {first['curve']!r}, column collective: {error}") from None
     law = EXCHANGES[first["exchange"]].law
     return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
 

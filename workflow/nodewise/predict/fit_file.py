@@ -6,7 +6,7 @@ draws (equally likely values), from which intervals come. Draws are rounded to f
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -170,7 +170,6 @@ def fit_measurements(
     Raises:
         UserError: a curve names an unknown law.
     """
-    check_laws(measured.curves, measured.source)
     found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
     of_curve = {str(name): fit for group, fit in found for name in group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
@@ -197,19 +196,6 @@ def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
     if not file.curves and not may_be_empty:
         raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
     return file
-
-
-def check_laws(curves: Iterable[Curve], source: str) -> None:
-    """Check that the laws that curves name exist.
-
-    Raises:
-        UserError: one does not exist.
-    """
-    for curve in curves:
-        try:
-            LAWS.make(curve.collective)
-        except UserError as error:
-            raise UserError(f"{source}: curve {curve.name!r}, column collective: {error}") from None
 
 
 def _with_notes(curve: Curve, fitted: Fit) -> Curve:
