@@ -10,10 +10,9 @@ from sympy import Symbol
 from nodewise.core.units import write_number, write_percent
 from nodewise.predict.calibration import AllReduces, ConsecutiveAllReduces, all_reduces
 from nodewise.predict.known_links import PAYLOAD_SHARE
-from nodewise.report.addresses import calibration_file
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
-from nodewise.report.page import Page
+from nodewise.report.page import Page, calibration_file
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, NODE, Column, table
 from nodewise.results.calibration import COLLECTIVES, Calibration, Collective, Transfer
