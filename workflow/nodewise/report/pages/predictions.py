@@ -9,7 +9,6 @@ from markupsafe import Markup
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.law import LAWS
-from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, fitted_curve
@@ -63,7 +62,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         judged[~judged["own"]].sort_values("median_error", kind="stable"),
     )
     best = others.drop_duplicates(_GROUP)[[*_GROUP, "law", "median_error"]]
-    best = best.replace({"law": {name: LAWS[name].title for name in baselines()}})
+    best = best.replace({"law": {name: LAWS[name].title for name in LAWS.baselines()}})
     errors = own.merge(best, "left", _GROUP, suffixes=("", "_baseline"))
     errors = errors.replace({"source": _TITLES})
     context = {
@@ -72,7 +71,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),
         "answers": [answer for source in sources for answer in source["all"]],
         "sources": sources,
-        "baselines": [LAWS[name] for name in baselines()],
+        "baselines": [LAWS[name] for name in LAWS.baselines()],
         "judgement": table(errors, _JUDGED),
     }
     yield Page(
