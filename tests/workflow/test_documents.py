@@ -30,7 +30,7 @@ README, CONFIG, RUN = (
 DOCUMENTS = [
     *(README, CONFIG, RUN),
     *map(Path, ("site/pages/add.md", "site/pages/add-to-site.md", "site/pages/clusters.md")),
-    *map(Path, ("bench/README.md", "data/records/README.md")),
+    *map(Path, ("site/pages/import-logs.md", "bench/README.md", "data/records/README.md")),
 ]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
