@@ -114,8 +114,9 @@ def import_files(
 
     It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
     benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
-    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
-    Horovod, and the files of the callback data/templates/step_times.py.
+    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, and the files
+    of the callback data/templates/step_times.py. What launchers put before every
+    line is found and skipped.
 
     Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o
     mine.csv

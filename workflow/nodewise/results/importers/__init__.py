@@ -82,13 +82,13 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
     curves: dict[str, Curve] = {}
     for path in paths:
         for curve in import_curves(path).curves:
-            for wrong, problem in (
-                (curve.name in curves, "is in the files of curves twice; rename one of them"),
-                (not curve.in_seconds, "needs examples, to compute the seconds of a step"),
-                (any(batch % 1 for batch in curve.batches), "needs whole batches per worker"),
-            ):
-                if wrong:
-                    raise UserError(f"{path}: curve {curve.name!r}: {problem}")
+            problems = {
+                "is in the files of curves twice; rename one of them": curve.name in curves,
+                "needs examples, to compute the seconds of a step": not curve.in_seconds,
+                "needs whole batches per worker": any(batch % 1 for batch in curve.batches),
+            }
+            for problem in filter(problems.get, problems):
+                raise UserError(f"{path}: curve {curve.name!r}: {problem}")
             curves[curve.name] = curve
     return [*curves.values()]
 
@@ -99,10 +99,13 @@ def _recognise(path: Path) -> str:
     Unrecognised `.csv` files are taken as `csv`, whose importer says which columns are missing.
     """
     names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
-    if len(names) == 1:
-        return names[0]
-    if not names and path.suffix == ".csv":
-        return "csv"
-    found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
-    formats = ", ".join(names or IMPORTERS)
-    raise UserError(f"{path}: {found}; name it with `nodewise import --format`: {formats}")
+    if len(names) > 1:
+        raise UserError(
+            f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
+        )
+    if not names and path.suffix != ".csv":
+        raise UserError(
+            f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
+            "`nodewise import --pattern` reads any log"
+        )
+    return names[0] if names else "csv"
