@@ -272,6 +272,11 @@ def test_a_title_cannot_end_the_attribute_that_holds_it():
     assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;")) & set("\"'<>&;")
 
 
+def test_a_long_name_in_a_table_may_break_at_capitals_only():
+    ((cell,),) = table([{"s": "MultiWorkerMirroredStrategy"}], [Column("s", "S")]).rows
+    assert cell == "Multi<wbr>Worker<wbr>Mirrored<wbr>Strategy"
+
+
 def test_missing_numbers_are_dashes_and_intervals_stand_below():
     rows = pd.DataFrame({"t": [None, 0.5], "low": [None, 0.4], "high": [None, 0.6]})
     column = Column("t", "Time", "s", "measured", low="low", high="high")
