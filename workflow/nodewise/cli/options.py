@@ -34,7 +34,7 @@ Calibrated = Annotated[
 ]
 
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
-FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
+FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`, or results/STUDY.")]
 NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers together.")]
