@@ -53,6 +53,7 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     assert "unknown for 4 cells of your own models" in said
     advice = "nodewise describe-model models/templates/own_model.py:build --dataset fashion_mnist"
     assert advice in said
+    assert "Too few launches for evidence of what is faster: steps. Set repeats: 3" in said
 
 
 def test_an_absolute_path_names_the_same_model_and_data():

@@ -27,6 +27,8 @@ from nodewise.results import studies
 from nodewise.strategies import STRATEGIES
 
 MOST_REPEATS = 100
+EVIDENCE_REPEATS = 3
+"""Launches of each point that a comparison needs to count as evidence; see the page Method."""
 
 OWN_STUDY = "nodewise"  # of experiments that repeat no published study
 

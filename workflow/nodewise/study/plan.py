@@ -11,6 +11,7 @@ from nodewise.models.registry import cell_code
 from nodewise.results.record import Record, recorded
 from nodewise.study.config import Config
 from nodewise.study.estimate import Estimate, Machine, estimates
+from nodewise.study.experiment import EVIDENCE_REPEATS
 from nodewise.study.measures import MEASURES
 
 
@@ -76,6 +77,12 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         lines.append(_row(name, *_sums(part)))
     lines.append(_row("total", *_sums(planned)))
     lines += ["", "The estimate may be wrong by a factor of 2."]
+    few = [name for name, one in study.experiments.items() if one.repeats < EVIDENCE_REPEATS]
+    if few:
+        lines.append(
+            f"Too few launches for evidence of what is faster: {', '.join(few)}. Set repeats: "
+            f"{EVIDENCE_REPEATS}"
+        )
     if any(one.record and not one.done for one in planned):
         lines.append("Failed and refused cells are kept. To try again: nodewise missing --forget")
     unknown = {
