@@ -153,10 +153,9 @@ def _next(found: list[Case], known: Mapping[str, Any]) -> dict[str, tuple[float,
     counts = pd.Series([case.publisher for case in found]).value_counts()
     for case in found:
         draws = Draws(case.cluster, case.training, known)
-        weights = _weights(draws, case, known["noise"]) / np.sqrt(counts[case.publisher])
+        weights = _weights(draws, case) / np.sqrt(counts[case.publisher])
         for name in _involved(case, draws):
-            mean, deviation = known["clusters"][name]
-            value = mean + deviation * draws.normals[name]
+            value = draws.constants[name]
             sums[name].append(np.array([weights.sum(), weights @ value, weights @ value**2]))
     new = {}
     for name, parts in sums.items():
@@ -165,16 +164,12 @@ def _next(found: list[Case], known: Mapping[str, Any]) -> dict[str, tuple[float,
     return new
 
 
-def _weights(draws: Draws, case: Case, noise: float) -> np.ndarray:
+def _weights(draws: Draws, case: Case) -> np.ndarray:
     """Return how well each draw meets a case; the sum is 1."""
-    first, given = case.given
-    compute_s = draws.compute_s(first, first * draws.batch / given)
-    base = first / draws.steps_s(compute_s, first)
-    misses = [
-        np.log(given * count / draws.steps_s(compute_s, count) / base / value)
-        for count, value in case.others
-    ]
-    return draw_weights(np.array(misses), noise, least=1.0)
+    counts, values = np.array(case.others).T
+    logs = draws.log_rates(case.given, counts.tolist(), [1.0] * len(counts))
+    misses = logs.T - np.log(values)[:, None]
+    return draw_weights(misses, least=1.0)
 
 
 def _involved(case: Case, draws: Draws) -> Iterator[str]:
@@ -184,7 +179,7 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
         min(most, case.cluster.devices_per_node) > 1,
         most > case.cluster.devices_per_node,
     )
-    for name in draws.normals:
+    for name in draws.constants:
         within = name in ("devices_differ", "contention_within", "latency_within")
         across = name in ("nodes_differ", "contention_between", "latency_between", *BETWEEN)
         if name in PRIORS and (inside or not within) and (many or not across):

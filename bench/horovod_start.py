@@ -70,7 +70,7 @@ def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -
 def horovodrun(folder: Path) -> dict[str, float]:
     """Run this script on ranks of horovodrun; return when the last rank reached each milestone."""
     program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
-    with lock.exclusive_machine(lambda: None):
+    with lock.exclusive_machine():
         began = time.monotonic()
         subprocess.run(
             [*program, sys.executable, __file__, folder],

@@ -68,7 +68,7 @@ def run(job: Job) -> dict:
     local = job.cluster.kind == "local"
     cluster = Local(job.nodes) if local else Emulated(job.nodes, job.cluster)
     with (
-        lock.exclusive_machine(lambda: print("waiting for another measurement", file=sys.stderr)),
+        lock.exclusive_machine(),
         cluster.open(),
         tempfile.TemporaryDirectory() as logs,
     ):

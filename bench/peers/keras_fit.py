@@ -52,7 +52,7 @@ def main(model: str, rounds: int) -> None:
     """Measure and print the rates."""
     settle_environment(keep_memory=False)
     with (
-        lock.exclusive_machine(lambda: None),
+        lock.exclusive_machine(),
         (cluster := Local(1)).open(),
         tempfile.TemporaryDirectory() as logs,
     ):

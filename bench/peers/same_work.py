@@ -30,7 +30,7 @@ def manifest_of(model: str) -> Path:
 def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print the losses."""
     settle_environment()
-    with lock.exclusive_machine(lambda: None), (cluster := Local(nodes)).open():
+    with lock.exclusive_machine(), (cluster := Local(nodes)).open():
         parts = process.Job(
             nodes,
             partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),

@@ -33,7 +33,7 @@ TABLES = (
     *("cells", "epochs", "observations", "curves", "curve_points"),
     *("noise_scale", "published", "published_runs"),
 )
-FITS = ("fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
+FITS = ("fits", "judgement", "predictions", "steps_to_accuracy", "trials")
 
 
 def sha256(values: np.ndarray) -> str:

@@ -39,7 +39,6 @@ def calibrate(folder, **study) -> tuple[Calibration, list[float]]:
         output=folder / "out.json",
         logs=folder / "logs",
         progress=shares.append,
-        on_wait=print,
     )
     return read_calibration(folder / "out.json"), shares
 
@@ -49,7 +48,7 @@ def plans(monkeypatch):
     """Replace launches by made-up ones; return the list of their plans."""
     planned = []
 
-    def launch(settings, plan, logs, on_wait):
+    def launch(settings, plan, logs):
         planned.append(plan)
         (one,) = make.calibration((plan.nodes,), repeats=1).launches
         streams = (make.stream("node1", "node2"),) if plan.streams and plan.nodes > 2 else ()
@@ -118,7 +117,7 @@ def test_a_refusal_is_a_result_of_emulated_nodes_and_a_mistake_with_hosts(
         assert (written.status, written.failure) == ("refused", failure)
 
 
-def leave(settings, plan, logs, on_wait):
+def leave(settings, plan, logs):
     """Imitate a launch that ends without an outcome."""
     os._exit(1)
 

@@ -119,7 +119,7 @@ def workers(project: Path) -> list[psutil.Process]:
 
 HOLD = """
 from nodewise.cluster.lock import exclusive_machine
-with exclusive_machine(lambda: None):
+with exclusive_machine():
     print("held", flush=True)
     input()
 """

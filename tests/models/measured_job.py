@@ -52,7 +52,6 @@ def main(folder: Path, kinds: dict[str, bool]) -> None:
                 config=None,
                 command="a test",
                 progress=lambda share: None,
-                on_wait=lambda: None,
             )
             tested = record.result is not None and record.result.test is not None
             reason = record.failure.reason if record.failure else ""

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict import causes as c
-from nodewise.predict.causes import Setup, Steps
+from nodewise.predict.causes import Setup, Steps, total
 from nodewise.predict.cluster_steps import Cluster, Training
 from nodewise.predict.explain import MEASUREMENTS, implied_rate
 from nodewise.predict.forecast import cluster_of
@@ -274,5 +274,5 @@ def test_the_table_shows_causes_and_remedies():
 def test_a_step_without_causes_takes_what_cluster_steps_says():
     setup = Setup(read_numbers("1s", 1, "2s", 4, []), Cluster(1, None, None), Training(1e6))
     steps = Steps(setup)
-    parts = steps.parts(c.BYTES, steps.first_s, 1)
-    assert np.sum(list(parts.values()), axis=0) == pytest.approx(np.ones_like(steps.first_s))
+    of_bytes = total(steps.parts(1, usual=True))[0]
+    assert of_bytes == pytest.approx(np.ones_like(of_bytes))

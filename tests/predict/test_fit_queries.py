@@ -64,12 +64,6 @@ def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
 
 
-def test_the_mean_of_savings_begins_at_two_nodes():
-    rows = [{"model": model, "nodes": n} for model in ("", "fashion_cnn") for n in (1, 2, 3)]
-    mean = fit_queries.mean_savings(table("savings", rows))
-    assert mean["nodes"].tolist() == [2, 3] and set(mean["model"]) == {""}
-
-
 def test_nothing_fitted_shows_nothing():
     assert fit_queries.fit_roles(table("predictions", []).assign(flags="")).empty
 

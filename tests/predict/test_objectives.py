@@ -1,4 +1,4 @@
-"""Queries that are made of every fitted curve: optima, other links, savings of a study."""
+"""The best numbers of nodes of every fitted curve of a study."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,7 @@ from test_study import fit_all, launches, tables
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy
 from nodewise.predict.study import NODES, fitted_tables
-from nodewise.results import published
-from nodewise.results.curve_points import measured_points, published_points
+from nodewise.results.curve_points import measured_points
 
 EXAMPLES = 60_000
 
@@ -24,9 +23,6 @@ def asked(found, **where):
         rows = rows[rows[name] == value]
     assert len(rows)
     return rows.set_index("nodes")
-
-
-# --- optima ---
 
 
 def test_without_examples_of_an_epoch_the_job_is_a_million_of_them(found):
@@ -70,27 +66,3 @@ def test_time_to_an_accuracy_is_asked_where_steps_are_known():
     assert set(known["batch_per_worker"]) == {32, 128}
     rows = fitted_tables(fitted, [row | {"model": "resnet50"}])["optima"]
     assert "run" not in set(rows["job"])
-
-
-# --- savings ---
-
-
-def test_savings_are_the_mean_over_models_each_at_its_best_batch():
-    table = published.points()
-    rows = fitted_tables(fit_curves(published_points(table), draws=40))["savings"]
-    mean = rows[rows["model"] == ""].set_index("nodes")
-    assert mean.index.tolist() == list(range(1, 11))
-    times = table.set_index(["model", "batch_per_worker", "nodes"])["step_time_s"].unstack()
-    saved = (1 - times[3] / (3 * times[1])).groupby("model").max()
-    assert mean.loc[3, "observed"] == pytest.approx(saved.mean())
-    of_models = rows[(rows["model"] != "") & (rows["nodes"] == 3)].set_index("model")
-    assert of_models["observed"].to_dict() == pytest.approx(saved.to_dict())
-    for n in mean.index:
-        mine = rows.loc[(rows["model"] != "") & (rows["nodes"] == n), "saved"]
-        assert mean.loc[n, "saved"] == pytest.approx(mine.mean())
-    assert (mean["low"] <= mean["high"]).all()
-    assert (mean.loc[mean.index > 3, "kind"] == "predicted").all()
-
-
-def test_our_own_curves_have_no_savings_of_a_study():
-    assert fit_all(launches())["savings"].empty

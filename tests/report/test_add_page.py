@@ -20,25 +20,20 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
-import my_figure, my_page, my_rule
-import pandas as pd
-from nodewise.report.claim_rules import CLAIM_RULES, complete
+import my_figure, my_page
 from nodewise.report.context import read_context
 from rendering import CONFIG, render
 
 study, out = map(Path, sys.argv[1:])
-tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
 charts = read_context(CONFIG, study).pick("my_figure", model="fashion_cnn")
 assert charts and all("takes" in chart.finding for chart in charts)
-rule = CLAIM_RULES["shorter_than"]
-assert (complete(rule(tables, {}, study="ntua", seconds=100.0))["most"] == 100).all()
 render(study, site_dir=out / "site", out=out / "docs")
 """
 
 
 @pytest.mark.slow
-def test_the_examples_of_figures_pages_and_rules_become_parts_of_the_site(study, tmp_path):
-    for name in ("my_figure", "my_page", "my_rule"):
+def test_the_examples_of_figures_and_pages_become_parts_of_the_site(study, tmp_path):
+    for name in ("my_figure", "my_page"):
         (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py", SITE))
     templates = tmp_path / "site/templates"
     for path in Path("site").iterdir():

@@ -11,7 +11,8 @@ from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.predict.known_links import PAYLOAD_SHARE
-from nodewise.report.pages.calibration import against_wire
+from nodewise.report.pages.calibration import against_wire, verdict
+from nodewise.results.calibration import Transfer
 from rendering import Texts, render
 
 pytestmark = pytest.mark.slow
@@ -63,8 +64,8 @@ def test_each_calibration_has_its_part_of_the_page_and_its_file(docs):
 def test_all_reduces_are_compared_with_the_bytes_of_a_ring_on_the_link():
     """Two nodes send 1 MB each: at 95.6 Mbit/s that takes 83.6 ms, of which a fifth is own time."""
     wire_s = make.SHARE * 8e6 / (100e6 * PAYLOAD_SHARE)
-    rows = [("observed", 1.1 * wire_s), ("fitted", 1.21 * wire_s)]
-    times = pd.DataFrame(rows, columns=["role", "seconds"]).assign(nodes=2, payload_bytes=1e6)
+    row = {"nodes": 2, "payload_bytes": 1e6, "seconds": 1.1 * wire_s, "fitted": 1.21 * wire_s}
+    times = pd.DataFrame([row])
     (found,) = against_wire(make.calibration(), times).to_dict("records")
     assert found["against_wire"] == pytest.approx(1.1)
     assert found["off"] == pytest.approx(0.1)
@@ -76,6 +77,18 @@ def test_the_first_sentences_are_about_the_largest_deviations(docs):
     longer = make.SECONDS_PER_BYTE * 100e6 * PAYLOAD_SHARE / 8 - 1
     ends = re.search(r"take (\d+) % to (\d+) % longer", lead).groups()
     assert all(int(end) == pytest.approx(100 * longer, abs=3) for end in ends)  # noise of 1 %
+
+
+def test_one_worker_without_its_share_or_a_slow_link_is_told():
+    made = make.calibration()
+    assert verdict([(made, {})]) == {"met": True, "share": "0\u00a0%", "rate": "0\u00a0%"}
+    last = made.launches[-1]
+    starved = [last.busy[0].model_copy(update={"cpu_s": 0.96 * last.busy[0].cpu_s}), *last.busy[1:]]
+    slow = Transfer.model_validate(make.transfer(90.0))
+    launch = last.model_copy(update={"busy": starved, "transfer": slow})
+    changed = made.model_copy(update={"launches": [*made.launches[:-1], launch]})
+    found = verdict([(made, {}), (changed, {})])
+    assert found == {"met": False, "share": "4\u00a0%", "rate": "10\u00a0%"}
 
 
 def test_two_calibrations_of_one_study_are_a_mistake(tmp_path):

@@ -8,13 +8,16 @@ import pytest
 import make_records as make
 from nodewise.predict.study import read_overhead
 from nodewise.report import claims, evidence
-from nodewise.report.claim_rules import CLAIM_RULES, complete
 from nodewise.results.studies import Claim, studies
 from nodewise.results.tables import build_tables
 from rendering import Texts
 
-SETTINGS = {"study": "ntua", "counts": [1, 2]}
-CLAIM = Claim(says="a", where="b", compares="c", decided_by="d", rule="faster")
+WORDS = dict.fromkeys(("says", "where", "compares", "decided_by"), "x")
+TWO_NODES = {"of": {"study": "ntua"}, "differ": "nodes", "pairs": [(2, 1)]}
+
+
+def claim(value="throughput", **fields):
+    return Claim(**WORDS, value=value, **fields)
 
 
 @pytest.fixture
@@ -29,9 +32,8 @@ def tables_of(folder, records, published=None):
 
 
 def judge(comparisons):
-    columns = ["low", "high", "lacks"]
-    rows = pd.DataFrame(comparisons, columns=columns).assign(least=1.0, most=math.inf)
-    return claims.Judged("s", CLAIM, complete(rows))
+    rows = pd.DataFrame(comparisons, columns=["low", "high", "lacks"])
+    return claims.Judged("s", claim(), rows.assign(value=rows["low"], least=1.0, most=math.inf))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +56,8 @@ def test_a_verdict_follows_from_the_intervals_of_what_counts(comparisons, verdic
     assert needs in judged.needs and bool(needs) == bool(judged.needs)
 
 
-def lacks(tables, name="more_nodes", **settings):
-    return CLAIM_RULES[name](tables, {}, **(settings or SETTINGS))["lacks"].tolist()
+def lacks(tables, value="throughput", **fields):
+    return claims.compare(claim(value, **(fields or TWO_NODES)), tables, {})["lacks"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -87,14 +89,10 @@ def test_emulated_devices_of_one_process_are_not_compared_with_nodes_that_need_a
         for repeat in range(3)
     ]
     tables = tables_of(tmp_path, records)
-    settings = {"way": "mirrored", "than": "mpi"}
     tables["curves"]["kind"] = "measured"
-    assert lacks(tables, "faster", **settings) == [""]
+    assert lacks(tables, pairs=[("mirrored", "mpi")]) == [""]
     tables["curves"]["kind"] = "emulated"
-    assert lacks(tables, "faster", **settings) == []
-
-
-ACCURATE = {"way": "mpi", "than": "multi_worker_mirrored", "loss": 0.01}
+    assert lacks(tables, pairs=[("mirrored", "mpi")]) == []
 
 
 def trainings(folder, gain):
@@ -113,8 +111,22 @@ def trainings(folder, gain):
 
 
 def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
-    assert lacks(trainings(tmp_path, 0.001), "as_accurate", **ACCURATE) == [""]
-    assert lacks(trainings(tmp_path, 0.05), "as_accurate", **ACCURATE) == ["epochs"]
+    pairs = [("mpi", "multi_worker_mirrored")]
+    assert lacks(trainings(tmp_path, 0.001), "train_accuracy", pairs=pairs) == [""]
+    assert lacks(trainings(tmp_path, 0.05), "train_accuracy", pairs=pairs) == ["epochs"]
+
+
+def test_at_the_ends_the_smallest_batch_must_be_below_and_the_largest_above(tmp_path):
+    at = [(batch, n, repeat) for batch in (64, 128, 512) for n in (1, 2) for repeat in range(3)]
+    cells = [make.cell(batch=batch, n=n, repeat=repeat) for batch, n, repeat in at]
+    tables = tables_of(tmp_path, map(make.record, cells))
+    fields = TWO_NODES | {"above": 1.0}
+    every = claims.compare(claim(**fields), tables, {})
+    ends = claims.compare(claim(**fields, batches="ends"), tables, {})
+    assert len(every) == 3
+    assert ends[["least", "most"]].to_numpy().tolist() == [[-math.inf, 1], [1, math.inf]]
+    best = claims.compare(claim(**fields, batches="best"), tables, {})
+    assert best["value"].tolist() == [every["value"].max()]
 
 
 @pytest.mark.parametrize(
@@ -127,17 +139,19 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
     ],
 )
 def test_a_formula_fitted_to_the_study_s_own_numbers_never_agrees(saved, low, high, verdict):
-    row = {"study": "s", "model": "", "nodes": 6, "saved": saved, "low": low, "high": high}
-    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
-    rows = CLAIM_RULES["saves"]({}, overhead, study="s", nodes=6, share=0.67)
-    assert claims.Judged("s", CLAIM, complete(rows)).verdict == verdict
+    ends = {"speedup": saved, "speedup_low": low, "speedup_high": high}
+    row = {"study": "s", "source": "published", "model": "m", "nodes": 6}
+    row |= {name: 1 / (1 - share) for name, share in ends.items()}
+    other = row | {"speedup": 0.1}  # at a batch that saves less
+    saves = claim("saved", of={"nodes": 6}, above=0.62, below=0.72)
+    rows = claims.compare(saves, {}, {"optima": pd.DataFrame([row, other])})
+    assert claims.Judged("s", saves, rows).verdict == verdict
 
 
 def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
     judged = claims.judge_claims(tables, read_overhead(study / "overhead"))
     assert len(judged) == sum(len(one.claims) for one in studies().values())
-    assert {one.claim.rule for one in judged} == set(CLAIM_RULES)
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:
         assert one.claim.says in shown and one.needs in shown

@@ -17,13 +17,12 @@ from markupsafe import Markup
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.core.units import KINDS
-from nodewise.core.user_function import own_dataset_name
 from nodewise.report import html as markup
-from nodewise.report.addresses import curve_page
 from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
 from nodewise.report.figure import Axis, Figure
-from nodewise.report.html import number, slug
+from nodewise.report.html import number
+from nodewise.report.page import curve_page
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.tables import Column, table
@@ -144,29 +143,6 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
     make.write_study(tmp_path, records[:1])
     render(tmp_path)
     assert not page.exists()
-
-
-def test_results_on_a_user_s_own_data_have_an_address_of_words(tmp_path):
-    """Only results on a second dataset of the same model have that dataset's name as well."""
-    loads = ("models/examples/mine.py:load", "models/examples/other.py:load")
-    records = [
-        make.record(
-            make.cell(
-                experiment=f"own_{index}",
-                model="mine",
-                build="models/examples/mine.py:build",
-                load=load,
-                dataset=own_dataset_name(load),
-            ),
-            origin="own",
-        )
-        for index, load in enumerate(loads)
-    ]
-    make.write_study(tmp_path, records)
-    pages = render(tmp_path) / "results"
-    found = {str(path.relative_to(pages)) for path in pages.rglob("*.md")}
-    second = slug(own_dataset_name(loads[1]))
-    assert found == {"index.md", "own-data/mine.md", f"{second}/mine.md"}
 
 
 def test_a_failed_cell_shows_its_reason_on_three_pages(study):

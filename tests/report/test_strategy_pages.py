@@ -9,8 +9,8 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.report.addresses import strategy_page
 from nodewise.report.formulas import law_formula
+from nodewise.report.page import strategy_page
 from nodewise.report.pages.strategies import read_diagrams
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES

@@ -26,7 +26,8 @@ SIXTH = {
     "claims": [
         {
             **{"says": "Two are faster.", "where": "Table I", "compares": "Two ÷ one"},
-            **{"decided_by": "Above 1.", "rule": "more_nodes", "settings": {"study": "sixth"}},
+            **{"decided_by": "Above 1.", "value": "throughput", "of": {"study": "sixth"}},
+            **{"differ": "nodes", "pairs": [[2, 1]], "above": 1},
         }
     ],
 }
@@ -106,11 +107,8 @@ def test_claims_without_evidence_are_one_line_and_the_lead_says_what_is_known(fo
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"claims": [SIXTH["claims"][0] | {"rule": "guess"}]}, "unknown rule guess"),
-        (
-            {"claims": [SIXTH["claims"][0] | {"settings": {"stduy": "a"}}]},
-            "settings of rule more_nodes: missing a required argument: 'study'",
-        ),
+        ({"claims": [SIXTH["claims"][0] | {"value": "guess"}]}, r"study.yaml: claims\[0\].value: "),
+        ({"claims": [SIXTH["claims"][0] | {"of": {"stduy": "a"}}]}, "unknown column stduy"),
         ({"link": "javascript:alert(1)"}, "study.yaml: link: "),
         ({"authors": ""}, "study.yaml: authors: "),
     ],

@@ -88,32 +88,6 @@ def test_published_models_that_we_did_not_measure_stay_in_the_table_but_not_on_o
     assert set(queries.training_times(both)["model"]) == {"fashion_cnn"}
 
 
-def test_what_more_nodes_save_is_of_the_batch_that_saved_most_and_of_all_models_in_the_mean(tables):
-    published = tables["published"]
-    other = published.assign(
-        model="bert_base", dataset="movie_reviews", training_time_s=60 / published["nodes"]
-    )
-    both = tables | {"published": pd.concat([published, other], ignore_index=True)}
-    rows = queries.improvements(both)
-    assert set(rows["nodes"]) == {2, 3}
-    one, two = (
-        at(published, batch_per_worker=512, nodes=nodes)["training_time_s"] for nodes in (1, 2)
-    )
-    of_published = rows[rows["kind"] == "published"]
-    row = at(of_published, model="fashion_cnn", nodes=2)
-    assert row["batch_per_worker"] == 512 and row["saved"] == pytest.approx(1 - two / one)
-    # There is no mean of ours, because only one of the two models was measured.
-    mean = at(rows, model="", nodes=2)
-    assert mean["kind"] == "published"
-    assert mean["saved"] == pytest.approx((row["saved"] + 0.5) / 2)
-    ours = rows[rows["kind"].str.startswith("measured")]
-    assert set(ours["model"]) == {"fashion_cnn"} and set(ours["batch_per_worker"]) == {512}
-    times = queries.training_times(tables)
-    times = times[times["experiment"] == ours["experiment"].iloc[0]]
-    speedup = at(times, batch_per_worker=512, nodes=2)["speedup"]
-    assert at(ours, nodes=2)["saved"] == pytest.approx(1 - 1 / speedup)
-
-
 def test_the_parts_add_up_to_the_split_step(tables):
     parts = queries.step_parts(tables["curves"])
     assert set(parts["experiment"]) == {"ntua_steps"}
@@ -124,12 +98,7 @@ def test_the_parts_add_up_to_the_split_step(tables):
 
 def test_nothing_measured_shows_nothing():
     empty = build_tables([], None)
-    for view in (
-        queries.training_times,
-        queries.accuracies,
-        queries.published_and_ours,
-        queries.improvements,
-    ):
+    for view in (queries.training_times, queries.accuracies, queries.published_and_ours):
         assert view(empty).empty
     for view in (queries.step_parts, queries.speedups, queries.scaling_lines):
         assert view(empty["curves"]).empty

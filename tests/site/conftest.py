@@ -18,7 +18,7 @@ import make_records as make
 import projects
 from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, REPOSITORY, wait_for_charts
 from nodewise.core.schema import json_text
-from nodewise.report.site import build_site
+from nodewise.report.render import build_site
 from nodewise.results.table_files import write_tables
 from rendering import render
 

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nodewise.report.addresses import strategy_page
+from nodewise.report.page import strategy_page
 from nodewise.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow

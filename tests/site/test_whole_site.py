@@ -13,7 +13,7 @@ import yaml
 import prose
 from browsing import CURVE, EVERY_SITE, ODD_MODEL, REPOSITORY, wait_for_charts
 from nodewise.core.errors import UserError
-from nodewise.report.site import build_site
+from nodewise.report.render import build_site
 
 HOME_BYTES, PAGE_BYTES = 400_000, 1_000_000
 """Bytes that a page may load before it is used, uncompressed."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.report import site as builder
+from nodewise.report import render as builder
 
 LEFT_OUT = {"404.html"}  # MkDocs and Zensical each have their own page for this.
 

@@ -11,7 +11,7 @@ import make_calibration
 import make_records as make
 import projects
 from nodewise.core.schema import json_text
-from nodewise.report.addresses import curve_page
+from nodewise.report.page import curve_page
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study
 

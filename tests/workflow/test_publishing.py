@@ -12,7 +12,7 @@ import nodewise
 from nodewise.core.files import file_sha256
 from nodewise.core.schema import read_json
 from nodewise.report import evidence
-from nodewise.report.claim_rules import CLAIM_RULES
+from nodewise.report.claims import compare
 from nodewise.results import comparisons, published, studies
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.manifest import MANIFEST, Manifest
@@ -44,10 +44,9 @@ def test_few_published_points_carry_a_caution(tables):
 def counting(claim, tables):
     """Return the cells of the points that count for or against a claim."""
     no_fits = {name: typed((), columns) for name, columns in OVERHEAD.items()}
-    rows = CLAIM_RULES[claim.rule](tables, no_fits, **claim.settings)
-    rows = evidence.select(rows) if "lacks" in rows else rows[:0]
+    rows = evidence.select(compare(claim, tables, no_fits)).dropna(subset="cell_id")
     # not the one node of a speed-up: its cautions are those of the speed-up, which is tested below
-    return set(rows.filter(regex="^cell_id(_other)?$").to_numpy().ravel())
+    return set(rows[["cell_id", "cell_id_other"]].to_numpy().ravel())
 
 
 def test_no_point_with_a_caution_is_in_a_comparison_that_counts(tables):

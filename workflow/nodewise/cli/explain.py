@@ -60,9 +60,9 @@ def explain_scaling(
     152 images/s/device, 5.1 steps/s, 910 s/epoch. Where they do not decide,
     the answer names the one measurement that would.
 
-    JSON has causes (name, probability, share of the extra time, low, high,
-    certain), decided, normal, measure, remedies (name, for, likely, value, low,
-    high, unit, gain), read, implied_gbyte_per_s, efficiency and sentence.
+    JSON has causes (name, probability, share of the extra time, low, high),
+    decided, normal, measure, remedies (name, for, likely, value, low, high, unit,
+    gain), read, implied_gbyte_per_s, efficiency and sentence.
 
     Exit code: 0 answered, 2 an option or a file is wrong.
 

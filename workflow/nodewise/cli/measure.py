@@ -13,7 +13,6 @@ from nodewise.cli.options import (
     OutFile,
     OwnDataset,
     StudyConfig,
-    tell_waiting,
 )
 from nodewise.core.errors import UserError
 from nodewise.core.progress import share_done
@@ -80,7 +79,6 @@ def measure(
             config=None,
             command=command_of(options, cell),
             progress=progress,
-            on_wait=tell_waiting,
         )
     if record.failure is not None:
         typer.echo(f"{out}: {record.status}: {record.failure.reason}", err=True)
@@ -119,7 +117,6 @@ def calibrate(
             logs=logs or results / "logs" / "calibration",
             repeats=repeats,
             progress=progress,
-            on_wait=tell_waiting,
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
@@ -191,7 +188,6 @@ def measure_cell(
             config=config,
             command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
             progress=progress,
-            on_wait=tell_waiting,
         )
     reason = f": {record.failure.reason}" if record.failure else ""
     typer.echo(f"{cell_id}: {record.status}{reason}", err=record.failure is not None)
@@ -232,6 +228,5 @@ def measure_noise_scale(
             output=out,
             config=config,
             progress=progress,
-            on_wait=tell_waiting,
         )
     typer.echo(f"{out}: measured")

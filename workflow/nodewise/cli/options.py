@@ -151,11 +151,6 @@ def print_target(job: "Job", converges_like: str | None) -> None:
     )
 
 
-def tell_waiting() -> None:
-    """Print that a measurement waits: only one at a time may use the machine."""
-    typer.echo("another cell is being measured on this machine; waiting for it")
-
-
 def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
     """Print rows as a table, whose columns are the keys of the rows; numbers are right-aligned.
 

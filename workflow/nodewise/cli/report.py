@@ -55,9 +55,8 @@ def build_site(
 ) -> None:
     """Render the pages of the site to OUT/docs as Markdown, and build OUT/site from them."""
     from nodewise.models.facts import DESCRIPTIONS
-    from nodewise.report import site
     from nodewise.report.context import read_context
-    from nodewise.report.render import render_pages
+    from nodewise.report.render import build_site, render_pages
     from nodewise.study.config import read_config
 
     study = read_context(
@@ -68,4 +67,4 @@ def build_site(
         own_models=read_config(config).own_descriptions(),
     )
     render_pages(study, results, out / "docs")
-    site.build_site(out / "docs", out / "site")
+    build_site(out / "docs", out / "site")

@@ -1,12 +1,15 @@
 """Lock this machine, so that only one cell at a time is measured on it, of whatever study."""
 
 import errno
+import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nodewise.cluster.guard import end_with_parent
+
+log = logging.getLogger(__name__)
 
 # The lock is a socket with an abstract address. It is not a file, and the kernel frees it when the
 # last process that holds it ends, whatever the cause. A file lock would not do: Linux forbids users
@@ -17,21 +20,18 @@ _POLL_S = 0.2
 
 
 @contextmanager
-def exclusive_machine(on_wait: Callable[[], None]) -> Iterator[float]:
+def exclusive_machine() -> Iterator[float]:
     """Wait until no other cell is measured on this machine; yield the seconds waited.
 
     Other cells wait until the block ends. Processes forked inside the block also hold the lock
     until they end. For example, the guard of a killed launcher holds it until the workers are
     gone. Enter the block before moving into another network namespace.
-
-    Args:
-        on_wait: called once if another cell is being measured.
     """
     started, waiting = time.monotonic(), False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
         while not _bound(place):
             if not waiting:
-                on_wait()
+                log.warning("another cell is being measured on this machine; waiting for it")
                 waiting = True
             end_with_parent()
             time.sleep(_POLL_S)

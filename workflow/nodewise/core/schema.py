@@ -19,13 +19,17 @@ MOST_YAML_BYTES = 200_000
 MOST_JSON_BYTES = 100_000_000  # a record of 64 workers and 100,000 steps
 
 _SHORTER = {
+    r"^([A-Z]\w+ )?should": "must",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
+    rf"match pattern '{re.escape(NAME)}'": "be small letters, digits and _, a letter first",
+    "a valid dictionary.*": "keys and values",
     "a valid integer": "a whole number",
-    "a valid number": "a number",
+    "a valid ": "a ",
+    " after validation.*": "",
 }
-"""Words of Pydantic, and ours in their place."""
+"""Patterns in Pydantic's messages, and shorter words."""
 _NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # message of a check of several fields
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -163,11 +167,10 @@ def message(error: ErrorDetails) -> str:
         return "unknown key"
     if kind in ("value_error", "json_invalid"):
         return error["msg"].removeprefix("Value error, ")
-    allowed = error["msg"].replace(f"'{NAME}'", "small letters, digits and _, a letter first")
+    allowed = error["msg"]
     for words, shorter in _SHORTER.items():
-        allowed = allowed.replace(words, shorter)
+        allowed = re.sub(words, shorter, allowed)
     if str(value).strip().lower() == "nan":  # it is neither too large nor too small
         allowed = "must be a number"
     plain = value is None or isinstance(value, bool)
-    shown = f"{json.dumps(value) if plain else repr(value):.80}"
-    return f"{shown} is not allowed, {re.sub(r'^([A-Z][a-z]+ )?should', 'must', allowed)}"
+    return f"{json.dumps(value) if plain else repr(value):.80} is not allowed, {allowed}"

@@ -80,14 +80,12 @@ def calibrate(
     logs: Path,
     repeats: int = 2,
     progress: Callable[[float], None],
-    on_wait: Callable[[], None],
 ) -> Calibration:
     """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
     Each number of nodes is launched `repeats` times, every number once before any is repeated, in
     an order that depends on the study's seed. If this machine does not permit emulated nodes, or a
-    launch fails, the result says so. If a cell is being measured on these nodes, `on_wait`, a
-    function of a module, is called in another process.
+    launch fails, the result says so.
 
     Raises:
         UserError: the configuration cannot be read, or has neither emulated nodes nor two hosts, or
@@ -110,7 +108,7 @@ def calibrate(
             streams=nodes == (counts[-1] if hosts else 2),  # emulated links are all alike
             time_limit_s=study.cell_time_limit_s,
         )
-        outcomes.append(_launch(settings, plan, logs / f"launch~{number}", on_wait))
+        outcomes.append(_launch(settings, plan, logs / f"launch~{number}"))
         progress((number + 1) / len(order))
         if outcomes[-1].failure:
             break
@@ -155,24 +153,20 @@ def _nodes_of(study: Config, config: Path) -> tuple[api.LinkedSettings, list[int
     return settings, sorted(n for n in counts if n == 1 or settings.cores(n) <= cgroup.cores())
 
 
-def _launch(
-    settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
-) -> Outcome:
+def _launch(settings: api.LinkedSettings, plan: Plan, logs: Path) -> Outcome:
     """Run a launch in a process of its own."""
     try:
-        return Outcome.model_validate_json(run_fresh(_outcome, settings, plan, logs, on_wait))
+        return Outcome.model_validate_json(run_fresh(_outcome, settings, plan, logs))
     except EndedEarlyError as error:
         reason = f"the launch of {plan.nodes} nodes: {error}"
         return Outcome(status="failed", failure=Failure(reason=reason, rank=None, log_tail=[]))
 
 
-def _outcome(
-    settings: api.LinkedSettings, plan: Plan, logs: Path, on_wait: Callable[[], None]
-) -> str:
+def _outcome(settings: api.LinkedSettings, plan: Plan, logs: Path) -> str:
     """Return the outcome of a launch as JSON."""
     cluster = settings.take(plan.nodes)
     try:
-        with exclusive_machine(on_wait), cluster.open():
+        with exclusive_machine(), cluster.open():
             outcome = _measure(plan, cluster, logs)
     except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)

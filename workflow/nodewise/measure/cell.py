@@ -60,7 +60,6 @@ def measure(
     config: Path | None,
     command: str,
     progress: Progress,
-    on_wait: Callable[[], None],
 ) -> Record:
     """Train `cell` on the dataset of `manifest` and write its record to `output`.
 
@@ -77,7 +76,6 @@ def measure(
         config: the study, if there is one.
         command: the command that repeats the measurement.
         progress: called with the share that is done.
-        on_wait: called if another cell is being measured on this machine.
 
     Raises:
         UserError: a manifest cannot be read, is not one that the cell and its study permit, or the
@@ -103,7 +101,7 @@ def measure(
         misfits = misfit(cell, memory.machine_bytes(), cell.workers)
         if misfits and not cluster.remote:  # hosts check their own memory
             raise RefusedError(misfits)
-        with exclusive_machine(on_wait) as waited_s:
+        with exclusive_machine() as waited_s:
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
             with cluster.open():

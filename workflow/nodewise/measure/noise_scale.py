@@ -43,7 +43,6 @@ def measure_noise_scale(
     output: Path,
     config: Path,
     progress: Callable[[float], None],
-    on_wait: Callable[[], None],
 ) -> NoiseScale:
     """Train the model of `cell` for some steps, measure its gradients and write the result.
 
@@ -57,7 +56,6 @@ def measure_noise_scale(
         output: the file to write.
         config: the study that declares the cell.
         progress: called with the share that is done.
-        on_wait: called if a cell is being measured on this machine.
 
     Raises:
         UserError: a manifest cannot be read or is not permitted, there are too few examples, or
@@ -75,7 +73,7 @@ def measure_noise_scale(
         config=config,
         command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
-    with exclusive_machine(on_wait):
+    with exclusive_machine():
         period = Period()
         try:
             data = load(manifest)

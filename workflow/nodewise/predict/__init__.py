@@ -16,7 +16,7 @@ curve passes through them:
 
 These modules are used by:
 
-- The tables of a study: `study` builds them with `bottleneck` and `savings`.
+- The tables of a study: `study` builds them with `bottleneck`.
   `calibration` builds the tables of a calibrated cluster.
 - The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`

@@ -2,12 +2,13 @@
 
 A step consists of computing, of what is usual on such a cluster (`cluster_steps`: bytes, messages,
 unequal devices), and of what one more cause adds. The size of a cause is not known beforehand, so
-it is drawn from a distribution that covers what such causes do in practice. `CAUSES` says for each
-cause how frequent it is, what it adds, which measurements show it, and what removes it.
+it is drawn from a distribution that covers what such causes do in practice. `CAUSES` is the table
+of causes; `Steps.parts` has the seconds that each adds.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ _ITERATIONS = 30  # until the time of computing has converged
 
 
 class Cause(NamedTuple):
-    """What is known of a cause before anything is measured. `Step.added` has its seconds.
+    """What is known of a cause before anything is measured.
 
     Attributes:
         frequent: how frequent it is. `BYTES` includes all that is usual.
@@ -141,6 +142,12 @@ class Setup:
         return self.layout(self.posted[-1].devices)[1] > 1
 
     @property
+    def link_measured(self) -> bool:
+        """Whether the link in question was measured, so that it is the one in use."""
+        link = self.cluster.between if self.across else self.cluster.within
+        return link is not None and set(link) <= {"calibrated", "all_reduces"}
+
+    @property
     def no_network(self) -> bool:
         """Whether the reference and the number in question run on the same devices."""
         one, many = self.posted[0].devices, self.posted[-1].devices
@@ -165,12 +172,6 @@ class Setup:
         return self.examples(last.devices) / self.measured(last)
 
     @property
-    def link_measured(self) -> bool:
-        """Whether the link in question was measured, so that it is the one in use."""
-        link = self.cluster.between if self.across else self.cluster.within
-        return link is not None and set(link) <= {"calibrated", "all_reduces"}
-
-    @property
     def examples_known(self) -> bool:
         """Whether it is known how many examples each number counts."""
         return not self.posted[0].times_steps or self.strong is not None
@@ -182,18 +183,18 @@ class Setup:
         several = self.posted[-1].devices > self.posted[0].devices
         return several and not self.strong and self.efficiency >= least
 
+    @cached_property
     def frequent(self) -> dict[str, float]:
-        """Return how frequent each cause is that is possible here; the sum is not 1."""
+        """How frequent each cause is that is possible here; the sum is not 1."""
+        frequent = {name: cause.frequent for name, cause in CAUSES.items()}
         if self.no_network:
-            return {name: CAUSES[name].frequent for name in (CORES, LOGGING, SHORT)}
+            return {name: frequent[name] for name in (CORES, LOGGING, SHORT)}
         first = self.posted[0]
-        factors = {
-            LINK: 0.0 if self.link_measured else 1.0 if self.link_known else 0.3,
-            SPARSE: 5.0 if self.embedding else 1.0,
-            INPUT: 0.4 if self.embedding else 1.0,
-            WHOLE: float(first.clock == "epoch_time_s"),
-        }
-        frequent = {name: one.frequent * factors.get(name, 1.0) for name, one in CAUSES.items()}
+        frequent[LINK] *= 0.0 if self.link_measured else 1.0 if self.link_known else 0.3
+        frequent[WHOLE] *= first.clock == "epoch_time_s"
+        if self.embedding:
+            frequent[SPARSE] *= 5
+            frequent[INPUT] *= 0.4
         if self.servers:
             frequent[SERVERS] += frequent[BYTES] + frequent[LINK]
             frequent |= dict.fromkeys((BYTES, LINK, NO_OVERLAP, SPARSE), 0.0)
@@ -208,141 +209,112 @@ class Setup:
         return {name: share for name, share in frequent.items() if share}
 
 
-def total(parts: Mapping[str, Floats], absent: tuple[str, ...] = ()) -> Floats:
-    """Return the seconds of all parts of a step but the absent ones."""
-    return np.asarray(np.sum([x for name, x in parts.items() if name not in absent], axis=0))
-
-
 class Steps:
-    """Draws of the parts of a step under each cause. Arrays are (1 + DRAWS,).
+    """Draws of the parts of a step, under each possible cause besides what is usual.
 
     Attributes:
         setup: what is known.
-        draws: draws of what is usual.
-        size, other, share, chance, storage: random numbers of which causes are made: standard
-            normal, and from 0 to 1.
-        first_s: seconds of a step on the reference.
+        compute_s: seconds of computing on the reference, with which its step takes as long as
+            measured, (possible causes, 1 + DRAWS).
     """
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.draws = Draws(setup.cluster, setup.training)
+        self.setup, reference, steps = setup, setup.posted[0], setup.epoch_steps
+        self._draws = Draws(setup.cluster, setup.training)
         random = np.random.default_rng(1)
-        self.size, self.other, first, payload = random.standard_normal((4, 1 + DRAWS))
-        self.share, self.chance, self.storage = random.random((3, 1 + DRAWS))
-        self.payload = 1.0 if setup.payload_known else np.exp(1.5 * payload)
-        reference, steps = setup.posted[0], setup.epoch_steps
-        if reference.clock == "epoch_time_s":
-            first_s = reference.value / steps if steps else 0.2 * np.exp(first)
-        else:
-            first_s = reference.step_s(self.draws.batch)
-        self.first_s = np.broadcast_to(first_s, 1 + DRAWS)
-
-    def compute_s(self, cause: str) -> Floats:
-        """Return the time of computing on the reference that meets its measured step."""
-        compute_s = self.first_s
+        self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
+        self._share, self._chance, self._storage = random.random((3, 1 + DRAWS))
+        self._payload = 1.0 if setup.payload_known else np.exp(1.5 * payload)
+        first_s = {
+            "step_time_s": reference.value,
+            "samples_per_s": reference.devices * self._draws.batch / reference.value,
+            "epoch_time_s": reference.value / steps if steps else 0.2 * np.exp(first),
+        }
+        possible = [*setup.frequent]
+        self._first_s = np.broadcast_to(first_s[reference.clock], (len(possible), 1 + DRAWS))
+        self.compute_s = self._first_s
         for _ in range(_ITERATIONS):
-            parts = self.parts(cause, compute_s, self.setup.posted[0].devices, reference=True)
-            fits = compute_s * self.first_s / total(parts, (INPUT,))
-            compute_s = np.clip(fits, 1e-3 * self.first_s, self.first_s)
-        waits_for_input = (cause == INPUT) & (self.chance < _SATURATED)
-        return np.asarray(compute_s * np.where(waits_for_input, 0.5 + 0.5 * self.share, 1.0))
+            parts = self.parts(reference.devices, reference=True)
+            fits = self.compute_s * self._first_s / total(parts, (INPUT,))
+            self.compute_s = np.clip(fits, 1e-3 * self._first_s, self._first_s)
+        if INPUT in possible:
+            waits = np.where(self._chance < _SATURATED, 0.5 + 0.5 * self._share, 1.0)
+            self.compute_s[possible.index(INPUT)] *= waits
 
-    def parts(
-        self, cause: str, compute_s: Floats, devices: int, *, reference: bool = False
-    ) -> dict[str, Floats]:
-        """Return the seconds of a step by cause, and of "compute", which is computing that scales.
+    def parts(self, devices: int, *, reference: bool = False, usual: bool = False) -> Floats:
+        """Return the seconds of a step, (parts, possible causes, 1 + DRAWS).
+
+        The first part is computing that scales, the others are those of `CAUSES`.
 
         Args:
-            cause: what happens besides what is usual.
-            compute_s: time of computing on the reference.
             devices: number of devices.
             reference: whether this is the reference. A cause spares it on one device, or if the
                 number in question is of the same devices.
+            usual: whether to leave out what causes add.
         """
-        step = Step(self, compute_s, devices, reference=reference)
-        spared = reference and (devices == 1 or self.setup.no_network) and cause != INPUT
-        if spared:
-            return step.parts
-        parts = step.parts | dict.fromkeys(CAUSES[cause].spares, np.zeros_like(compute_s))
-        return parts | {cause: parts.get(cause, 0.0) + step.added()[cause]}
-
-
-class Step:
-    """A step with what is usual on such a cluster. Arrays are (1 + DRAWS,).
-
-    Attributes:
-        devices, inside, nodes: all devices, those in each node, and the nodes.
-        expected: examples of a device that were expected, relative to the reference's.
-        compute: seconds of computing, if it scales.
-        bytes_s: seconds of all bytes, if none were hidden.
-        question: seconds of the bytes on the link in question.
-        hidden_s: seconds of the exchange that are hidden behind computing.
-        parts: seconds by cause, and of "compute".
-    """
-
-    def __init__(
-        self, steps: Steps, compute_s: Floats, devices: int, *, reference: bool = False
-    ) -> None:
-        self._steps, setup, draws = steps, steps.setup, steps.draws
-        self.devices = devices
-        self.inside, self.nodes = setup.layout(devices, reference=reference)
-        slower, sent, latencies = draws.parts(self.inside, self.nodes)
-        strong = setup.posted[0].devices / devices
-        self.expected = strong if setup.misread else setup.examples(devices)
-        self.compute = compute_s * self.expected
-        slow = self.compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(devices))
-        sent *= steps.payload / setup.accumulate
-        latencies /= setup.accumulate
-        self.bytes_s, self.question = sent.sum(axis=0), sent[int(setup.across)]
-        send = np.maximum(self.bytes_s + latencies, 1e-12)
-        seen = 1 - draws.hidden * np.minimum(slow, send) / send
-        self.hidden_s = (self.bytes_s + latencies) * (1 - seen)
-        self.parts = {
-            "compute": self.compute,
-            STRAGGLERS: slow - self.compute,
-            BYTES: self.bytes_s * seen,
-            MESSAGES: latencies * seen,
-        }
-
-    def added(self) -> dict[str, Floats]:
-        """Return the seconds that each cause adds to the step."""
-        steps, setup, n, compute = self._steps, self._steps.setup, self.devices, self.compute
+        setup, n = self.setup, devices
         first, last = setup.posted[0].devices, setup.posted[-1].devices
-        usual, whole = total(self.parts), compute / self.expected
+        inside, nodes = setup.layout(n, reference=reference)
+        slower, sent, latencies = self._draws.parts(inside, nodes)
+        # Examples of a device that were expected, relative to the reference's.
+        expected = first / n if setup.misread else setup.examples(n)
+        compute = self.compute_s * expected
+        slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(n))
+        sent *= self._payload / setup.accumulate
+        latencies /= setup.accumulate
+        bytes_s, question = sent.sum(axis=0), sent[int(setup.across)]
+        send = np.maximum(bytes_s + latencies, 1e-12)
+        seen = 1 - self._draws.hidden * np.minimum(slow, send) / send
+        known = {STRAGGLERS: slow - compute, BYTES: bytes_s * seen, MESSAGES: latencies * seen}
+        none = np.zeros_like(compute)
+        parts = np.array([compute, *(known.get(name, none) for name in CAUSES)])
+        if usual:
+            return parts
+        usual_s = parts.sum(axis=0)
         # Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes.
-        tensors = setup.tensors or 100 * np.exp(0.8 * steps.other)
-        latency = (0.5e-3 if self.nodes > 1 else 0.1e-3) * np.exp(0.7 * steps.size)
+        tensors = setup.tensors or 100 * np.exp(0.8 * self._other)
+        latency = (0.5e-3 if nodes > 1 else 0.1e-3) * np.exp(0.7 * self._size)
         # The port of each server carries the gradients and parameters of all that send to it.
-        senders = np.where(steps.other > 0, n, max(self.nodes, 2))
-        some = np.where(steps.chance < 0.5, 1, np.where(steps.chance < 0.75, 2, senders))
+        senders = np.where(self._other > 0, n, max(nodes, 2))
+        some = np.where(self._chance < 0.5, 1, np.where(self._chance < 0.75, 2, senders))
         servers = np.minimum(max(setup.servers or 0, 0) or some, senders)
-        count = self.nodes if self.nodes > 1 else self.inside
-        once = self.question / (2 * (1 - 1 / max(count, 2)))
+        once = question / (2 * (1 - 1 / max(nodes if nodes > 1 else inside, 2)))
         # Devices or nodes share a source, which delivers less than as many more examples.
-        rate = (last / first) ** np.where(steps.chance < _SATURATED, 0.0, steps.share)
-        sources = self.nodes / setup.layout(first, reference=True)[1]
-        rate *= np.where(steps.storage < _SHARED_STORAGE, 1.0, sources)
+        rate = (last / first) ** np.where(self._chance < _SATURATED, 0.0, self._share)
+        sources = nodes / setup.layout(first, reference=True)[1]
+        rate *= np.where(self._storage < _SHARED_STORAGE, 1.0, sources)
         # Processes share the cores of a machine. CPUs also wait for the slowest core.
-        cores = setup.cores or 16 * np.exp(0.7 * steps.other)
-        need = 2 * self.inside * np.exp(0.8 * steps.size)
-        busy = (self.inside - 1) * steps.share + np.exp(0.7 * steps.size)
-        return {
-            BYTES: 0 * compute,
+        need = 2 * inside * np.exp(0.8 * self._size)
+        crowded = need / (setup.cores or 16 * np.exp(0.7 * self._other)) - 1
+        busy = (inside - 1) * self._share + np.exp(0.7 * self._size)
+        added = {
             # The link in use is 3 to 100 times slower than the one that is there.
-            LINK: self.question * (3 * 33**steps.share - 1),
-            INPUT: np.maximum(0.0, steps.first_s * n * self.expected / first / rate - usual),
+            LINK: question * (3 * 33**self._share - 1),
+            INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
             MESSAGES: tensors * latency * np.log2(2 * n) / 2 / setup.accumulate,
-            SERVERS: once * senders / servers * (1 + steps.share),
+            SERVERS: once * senders / servers * (1 + self._share),
             # Some ms of each step, or a share of the reference's, do not shrink with its examples.
-            SHORT: 5e-3 * np.exp(0.8 * steps.size) + whole * steps.share * (1 - self.expected),
-            WHOLE: (n / first - 1) * usual,  # each device reads all data
-            CORES: compute * (busy if setup.on_cpu else np.maximum(0, need / cores - 1)),
-            STRAGGLERS: 0.12 * np.exp(0.8 * steps.size) * np.log2(n) * compute,
-            NO_OVERLAP: self.hidden_s,
-            LOGGING: 0.3 * np.exp(steps.size) * compute,
+            SHORT: 5e-3 * np.exp(0.8 * self._size) + self.compute_s * self._share * (1 - expected),
+            WHOLE: (n / first - 1) * usual_s,  # each device reads all data
+            CORES: compute * (busy if setup.on_cpu else np.maximum(0, crowded)),
+            STRAGGLERS: 0.12 * np.exp(0.8 * self._size) * np.log2(n) * compute,
+            NO_OVERLAP: (bytes_s + latencies) * (1 - seen),
+            LOGGING: 0.3 * np.exp(self._size) * compute,
             # Each device receives the rows of every other: n − 1 times what a ring sends.
-            SPARSE: self.bytes_s * n / 2 * np.exp(steps.size - 1.5),
+            SPARSE: bytes_s * n / 2 * np.exp(self._size - 1.5),
             ALONE: compute * (n - 1),  # one device does the work of all
-            CONFUSED: whole * (1 - self.expected),  # each has as many examples as the reference
+            CONFUSED: self.compute_s * (1 - expected),  # each has all examples of the reference
         }
+        spared = reference and (n == 1 or setup.no_network)
+        order = {name: part for part, name in enumerate(CAUSES, 1)}
+        for row, cause in enumerate(setup.frequent):
+            if cause in added and (cause == INPUT or not spared):
+                parts[[order[name] for name in CAUSES[cause].spares], row] = 0.0
+                parts[order[cause], row] += np.broadcast_to(added[cause], compute.shape)[row]
+        return parts
+
+
+def total(parts: Floats, absent: tuple[str, ...] = ()) -> Floats:
+    """Return the seconds of all parts of a step but the absent ones, as from `Steps.parts`."""
+    there = np.array([True, *(name not in absent for name in CAUSES)])
+    return np.asarray(parts[there].sum(axis=0))

@@ -17,7 +17,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import load_yaml
 from nodewise.core.schema import read_bytes, read_json
 from nodewise.core.units import counted
-from nodewise.predict.calibration import examine
+from nodewise.predict.calibration import all_reduces
 from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6
@@ -124,10 +124,10 @@ def _measured(text: str, option: str, allowed: str) -> Link:
         )
     if path.suffix == ".json":
         calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
-        rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
+        rings = all_reduces(calibration).get("ring")
         if rings is None:
             raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
-        return {"calibrated": float(rings.own_time["bandwidth_bytes_per_s"])}
+        return {"calibrated": rings.coefficients["bandwidth_bytes_per_s"]}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):

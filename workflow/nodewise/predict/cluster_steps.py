@@ -27,12 +27,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from nodewise.predict.cluster_links import Link, constants
 from nodewise.predict.points import Floats
 
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
+_OF_ALL = (
+    *("hidden", "batch", "devices_differ", "nodes_differ"),
+    *("contention_within", "contention_between", "latency_within", "latency_between"),
+)
 _LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that wait even longer
 
 
@@ -70,11 +75,10 @@ class Draws:
     The first draw has the mean of each constant.
 
     Attributes:
-        normals: the standard normal numbers with which each constant was drawn, by its name.
+        constants: each constant, as `cluster_constants.yaml` has it, by its name.
         batch: examples per device and step.
         hidden: the share h.
-        noise_scale: relative scatter of a measured step time.
-        noise: draws of it, of the logarithm.
+        noise: the logarithm of what a measured step time is off.
     """
 
     def __init__(
@@ -82,26 +86,28 @@ class Draws:
     ) -> None:
         self._known = known or constants()
         self._random = np.random.default_rng(0)
-        self.normals: dict[str, Floats] = {}
-        self.devices_per_node = cluster.devices_per_node
+        self._per_node = cluster.devices_per_node
         each = self._one_of(np.array(training.bytes_each)[:, None])
         self._payload = training.parameters * training.traffic * each
-        hidden, batch = 1 / (1 + np.exp(-self._draw("hidden"))), np.exp(self._draw("batch"))
-        self.hidden = hidden if training.hidden is None else np.full_like(hidden, training.hidden)
-        self.batch = batch if training.batch is None else np.full_like(batch, training.batch)
-        self._differ = [np.exp(self._draw(f"{name}_differ")) for name in ("devices", "nodes")]
-        levels = ("within", "between")
-        self._contention = [self._draw(f"contention_{level}") for level in levels]
-        self._latency_s = [np.exp(self._draw(f"latency_{level}")) for level in levels]
-        self._rates = self._rate(cluster.within), self._rate(cluster.between)
-        self.noise_scale = self._known["noise"]
-        self.noise = self.noise_scale * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
-        self._fixed = 1 / (1 + np.exp(-self._draw("batch_fixed")))
+        drawn = self.constants = {name: self._draw(name) for name in _OF_ALL}
+        self.hidden, self.batch = expit(drawn["hidden"]), np.exp(drawn["batch"])
+        if training.hidden is not None:
+            self.hidden = np.full(1 + DRAWS, training.hidden)
+        if training.batch is not None:
+            self.batch = np.full(1 + DRAWS, training.batch)
+        # Rows are those of the links: within a node and between nodes.
+        self._differ = np.exp([drawn["devices_differ"], drawn["nodes_differ"]])
+        self._contention = np.array([drawn["contention_within"], drawn["contention_between"]])
+        self._latency_s = np.exp([drawn["latency_within"], drawn["latency_between"]])
+        rates = [self._rates(link) for link in (cluster.within, cluster.between)]
+        self._achieved, self._limit = np.swapaxes(rates, 0, 1)
+        noise = np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
+        self.noise = self._known["noise"] * noise
+        self._fixed = expit(self._draw("batch_fixed"))
 
     def _draw(self, name: str) -> Floats:
         mean, deviation = self._known["clusters"][name]
-        self.normals[name] = np.append(0.0, self._random.standard_normal(DRAWS))
-        return np.asarray(mean + deviation * self.normals[name])
+        return np.asarray(mean + deviation * np.append(0, self._random.standard_normal(DRAWS)))
 
     def _one_of(self, values: Floats) -> Floats:
         """Choose one of equally likely rows for each draw, and their geometric mean for the first.
@@ -115,19 +121,18 @@ class Draws:
         chosen[..., 0] = np.exp(np.log(wide[..., 0]).mean(axis=0))
         return np.asarray(chosen)
 
-    def _rate(self, link: Link | None) -> Floats:
-        """Return the rates of a link that two partners achieve and its limit, in bytes per second.
+    def _rates(self, link: Link | None) -> Floats:
+        """Return the rate of a link that two partners achieve, and its limit, (2, 1 + draws).
 
-        The shape is (2, 1 + draws). Without a link the rates are infinite.
+        They are in bytes per second; without a link they are infinite.
         """
-        if link is None:
-            return np.full((2, 1 + DRAWS), np.inf)
         ways = []
-        for family, nominal in link.items():
+        for family, nominal in (link or {}).items():
             unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
-            achieved = np.exp(self._draw(family)) * unit
+            self.constants[family] = self._draw(family)
+            achieved = np.exp(self.constants[family]) * unit
             ways.append([achieved, np.full_like(achieved, share * nominal)])
-        return self._one_of(np.array(ways))
+        return self._one_of(np.array(ways)) if ways else np.full((2, 1 + DRAWS), np.inf)
 
     def parts(self, inside: float, nodes: float) -> tuple[Floats, Floats, Floats]:
         """Return what a step consists of, without what is hidden.
@@ -140,25 +145,23 @@ class Draws:
             slow(n)/c, (1 + draws); the seconds of sending bytes within a node and between nodes,
             (2, 1 + draws); and the seconds of latencies, (1 + draws).
         """
-        slow, sent, latencies = np.ones(1 + DRAWS), np.zeros((2, 1 + DRAWS)), np.zeros(1 + DRAWS)
-        for level, count in enumerate((inside, nodes)):
-            slow += self._differ[level] * np.log2(count)
-            if count > 1:
-                achieved, limit = self._rates[level]
-                rate = np.minimum(achieved / (count / 2) ** self._contention[level], limit)
-                sent[level] = 2 * (1 - 1 / count) * self._payload / rate
-                messages = np.ceil(self._payload / self._known["bucket_bytes"])
-                latencies += messages * self._latency_s[level]
-        return slow, sent, latencies
+        counts = np.array([[inside], [nodes]], float)
+        slower = 1 + (self._differ * np.log2(counts)).sum(axis=0)
+        rates = np.minimum(self._achieved / (counts / 2) ** self._contention, self._limit)
+        messages = np.ceil(self._payload / self._known["bucket_bytes"]) * (counts > 1)
+        sent = 2 * (1 - 1 / counts) * self._payload / rates
+        return slower, sent, (messages * self._latency_s).sum(axis=0)
 
-    def rescaled(self, compute_s: Floats, batch: float) -> Floats:
-        """Return the time of computing at a batch, relative to that of `compute_s`."""
-        return np.asarray(compute_s * (self._fixed + (1 - self._fixed) * batch))
+    def _slower_and_send(self, devices: float) -> tuple[Floats, Floats]:
+        """Return slow(n)/c and send(n) of a number of devices."""
+        nodes = np.ceil(devices / self._per_node)
+        slower, sent, latencies = self.parts(min(devices, self._per_node), nodes)
+        return slower, sent.sum(axis=0) + latencies
 
-    def steps_s(self, compute_s: Floats, devices: float) -> Floats:
-        """Return the step times on a number of devices; see the module."""
+    def steps_s(self, compute_s: Floats, devices: float, batch: float = 1.0) -> Floats:
+        """Return the step times on a number of devices, at `batch` times that of `compute_s`."""
         slower, send = self._slower_and_send(devices)
-        slow = slower * compute_s
+        slow = slower * compute_s * (self._fixed + (1 - self._fixed) * batch)
         return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
     def compute_s(self, devices: float, step_s: Floats) -> Floats:
@@ -169,11 +172,23 @@ class Draws:
         slow = np.where(longer, step_s - send * seen, (step_s - send) / seen)
         return np.asarray(np.clip(slow / slower, _LEAST_COMPUTE * step_s, step_s))
 
-    def _slower_and_send(self, devices: float) -> tuple[Floats, Floats]:
-        """Return slow(n)/c and send(n) of a number of devices."""
-        nodes = float(np.ceil(devices / self.devices_per_node))
-        slower, sent, latencies = self.parts(min(devices, self.devices_per_node), nodes)
-        return slower, sent.sum(axis=0) + latencies
+    def log_rates(
+        self, given: tuple[int, float], devices: Sequence[int], batches: Sequence[float]
+    ) -> Floats:
+        """Return logarithms of throughputs on numbers of devices, (1 + draws, numbers).
+
+        Where sending alone takes longer than the given step, they begin at the given step.
+
+        Args:
+            given: a number of devices and its throughput.
+            devices: numbers of devices asked.
+            batches: the batch of a device on each of them, relative to that of the given point.
+        """
+        first, rate = given
+        compute_s = self.compute_s(first, first * self.batch / rate)
+        base = rate * self.steps_s(compute_s, first) / first
+        asked = zip(devices, batches, strict=True)
+        return np.log([base * n * b / self.steps_s(compute_s, n, b) for n, b in asked]).T
 
 
 def forecast_throughputs(
@@ -187,8 +202,7 @@ def forecast_throughputs(
 ) -> Floats:
     """Return throughputs on numbers of devices, (1 + DRAWS, numbers).
 
-    The first row is the forecast, the others are equally likely. Where sending alone takes longer
-    than the given step, the forecast begins at the given step.
+    The first row is the forecast, the others are equally likely.
 
     Args:
         cluster: the nodes.
@@ -200,29 +214,16 @@ def forecast_throughputs(
             points. Default: the same.
     """
     draws = Draws(cluster, training, known)
-    first, *others = sorted(measured)
-    compute_s = draws.compute_s(first, first * draws.batch / measured[first])
-    base = measured[first] * draws.steps_s(compute_s, first) / first
-
-    def logs(counts: Sequence[int], relative: Sequence[float]) -> Floats:
-        rates = [
-            base * count * batch / draws.steps_s(draws.rescaled(compute_s, batch), count)
-            for count, batch in zip(counts, relative, strict=True)
-        ]
-        return np.log(rates).T
-
-    found = logs(devices, batches or [1.0] * len(devices))
-    if others:
-        misses = (
-            logs(others, [1.0] * len(others)) - np.log([measured[count] for count in others])
-        ).T
-        weights = draw_weights(misses[:, 1:], draws.noise_scale)
+    counts = np.array(sorted(measured))
+    logs = np.log([measured[count] for count in counts])
+    given = int(counts[0]), measured[counts[0]]
+    found = draws.log_rates(given, devices, batches or [1.0] * len(devices))
+    if len(counts) > 1:
+        misses = draws.log_rates(given, counts.tolist(), [1.0] * len(counts))[1:] - logs
+        weights = draw_weights(misses[:, 1:].T)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
-        chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
-        # what is still missed at measured points, and 0 at the first, which is met
-        missed = np.array([0.0, *(misses[:, 1:] @ weights)])
-        counts, asked = np.array([first, *others]), np.array(devices)
-        found = found[chosen]
+        found = found[1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)]
+        missed, asked = weights @ misses, np.array(devices)
         for several in (False, True):  # a miss within a node says nothing about several nodes
             here = (counts > cluster.devices_per_node) == several
             there = (asked > cluster.devices_per_node) == several
@@ -233,9 +234,7 @@ def forecast_throughputs(
     return np.asarray(np.exp(found + draws.noise[:, None]))
 
 
-def draw_weights(
-    misses: Floats, noise: float, prior: Floats | float = 1.0, least: float = 50.0
-) -> Floats:
+def draw_weights(misses: Floats, prior: Floats | float = 1.0, least: float = 50.0) -> Floats:
     """Return how well each draw meets measured points, (…, draws); the sum is 1.
 
     Logarithms of measured values are distributed as Student's t. If few draws meet the points, the
@@ -243,10 +242,10 @@ def draw_weights(
 
     Args:
         misses: log of predicted over measured value, (…, points, draws).
-        noise: relative scatter of a measured value.
         prior: how frequent each draw is.
         least: least effective number of draws.
     """
+    noise = constants()["noise"]
     while True:
         each = np.log1p((misses / noise) ** 2 / _FREEDOM)
         logs = -(_FREEDOM + 1) / 2 * each.sum(axis=-2)

@@ -51,8 +51,3 @@ def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
     mine = fits.loc[own, of_fit].drop_duplicates()
     shared = fits[of_fit].merge(mine, "left", indicator=True)["_merge"] == "both"
     return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
-
-
-def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
-    """Return the savings on several nodes, as means over the models of each published study."""
-    return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)

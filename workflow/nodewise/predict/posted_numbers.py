@@ -6,12 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
 from nodewise.predict.forecast import Given, given_by_file
-from nodewise.predict.points import Floats
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
@@ -49,10 +46,6 @@ class Posted(NamedTuple):
         """Whether steps were timed, not examples or epochs."""
         return self.clock == "step_time_s"
 
-    def step_s(self, batch: Floats) -> Floats:
-        """Return the seconds of a step of `batch` examples per device; not of epochs."""
-        return np.asarray(self.devices * batch / self.value if self.rises else self.value)
-
 
 def read_number(option: str, text: str, devices: int) -> Posted:
     """Read a number with its unit.
@@ -60,25 +53,19 @@ def read_number(option: str, text: str, devices: int) -> Posted:
     Raises:
         UserError: the text has no number above 0, or no unit that is known.
     """
-    allowed = "120ms, 0.12 s/step, 608 images/s, 152 images/s/device, 5.1 steps/s, 910 s/epoch"
-    wrong = UserError(f"{option} {text[:60]}: must be a number with its unit, such as {allowed}")
     found = _NUMBER.fullmatch(text)
-    if found is None:
-        raise wrong
-    unit, value = found[2], float(found[1].replace(",", ""))
+    number, unit = (float(found[1].replace(",", "")), found[2]) if found else (0.0, "")
     time = "epoch_time" if re.search("epoch|run", unit.lower()) else "step_time"
     for quantity in ("throughput", time):
         with suppress(ValueError):
             clock, size = parse_unit(quantity, unit)
-            break
-    else:
-        raise wrong
-    value *= size * (devices if clock == "samples_per_s" and is_per_device(unit) else 1)
-    if not 1 / _MOST < value < _MOST:
-        raise wrong
-    if clock == "steps_per_s":
-        return Posted(devices, "step_time_s", 1 / value)
-    return Posted(devices, clock, value)
+            value = number * size * (devices if is_per_device(unit) else 1)
+            if 1 / _MOST < value < _MOST:
+                if clock == "steps_per_s":
+                    return Posted(devices, "step_time_s", 1 / value)
+                return Posted(devices, clock, value)
+    allowed = "120ms, 0.12 s/step, 608 images/s, 152 images/s/device, 5.1 steps/s, 910 s/epoch"
+    raise UserError(f"{option} {text[:60]}: must be a number with its unit, such as {allowed}")
 
 
 def read_numbers(
@@ -95,7 +82,7 @@ def read_numbers(
     """
     if one is None or many is None or devices is None:
         raise UserError("give --one, --many and --devices, or a file with several numbers")
-    if not 1 <= one_devices <= devices <= MOST_NODES:
+    if not one_devices <= devices <= MOST_NODES:
         limits = f"--one-devices, {one_devices}, to {MOST_NODES:,}"
         raise UserError(f"--devices {devices}: must be from {limits}")
     posted = [read_number("--one", one, one_devices)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import bottleneck, judge, savings
+from nodewise.predict import bottleneck, judge
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
@@ -34,7 +34,7 @@ MOST_NODES = NODES[-1]
 
 FITTED = (
     *("fits", "predictions", "diagnosis"),
-    *("optima", "savings", "steps_to_accuracy"),
+    *("optima", "steps_to_accuracy"),
 )
 """The tables of fits. The tables of their validation are `trials` and `judgement`."""
 
@@ -63,7 +63,6 @@ def fitted_tables(
         points = group.fitted
         rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
         rows["optima"] += optima_rows(group, fitted, laws)
-        rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [*steps]
     return {name: _table(rows[name], name) for name in FITTED}
 

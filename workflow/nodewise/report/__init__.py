@@ -9,8 +9,8 @@ Where to find what:
   (`context.py`). Its template is in `site/templates`. `render.py` writes all pages as Markdown, and
   `site.py` runs MkDocs on them.
 - Evidence: `evidence.py` decides which comparisons count, and says what has to be measured if none
-  does. `claims.py` uses it to judge the claims of published studies, from comparisons that the
-  rules in `claim_rules/` make.
+  does. `claims.py` uses it to judge the claims of published studies, by the comparisons that they
+  declare.
 - Markup: only `html.py` and `tables.py` turn numbers, texts and tables into HTML. Titles of names
   are in `titles.py`, addresses in `addresses.py`, colours and shapes in `theme.py`.
 

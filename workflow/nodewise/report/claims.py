@@ -1,32 +1,46 @@
-"""Judge the claims of published studies by the tables of results.
+"""Judge the claims of published studies by our points, and show the verdicts.
 
-A claim names one of `CLAIM_RULES` and the settings of that rule. The rule returns comparisons. The
-verdict follows from the intervals of those that count as evidence (`nodewise.report.evidence`).
+A claim in study.yaml declares which points are compared, in which value, and between which limits
+the result must be. The verdict follows from the 90 % intervals of the comparisons that count as
+evidence (`nodewise.report.evidence`).
 """
 
-import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from nodewise.core.errors import UserError
+from nodewise.core.intervals import students_t
 from nodewise.report import evidence
-from nodewise.report.claim_rules import CLAIM_RULES, complete
+from nodewise.report.html import data, interval, number, slug, text
+from nodewise.report.tables import Column, Table, table
 from nodewise.results import studies
-from nodewise.results.queries import Tables
+from nodewise.results.columns import CURVE_KEY
+from nodewise.results.comparisons import ALIKE, on_devices, with_rate_intervals
+from nodewise.results.queries import GROUP, Tables, scaling_lines, with_labels
 from nodewise.results.studies import Claim
 
 AGREES, CONTRADICTS = "agrees", "contradicts"
 FOLLOWS, OPEN = "follows from the study's own numbers", "too little evidence"
 VERDICTS = (AGREES, CONTRADICTS, FOLLOWS, OPEN)
 
+_COLUMNS = ["value", "low", "high", "least", "most", "lacks", "at", "label"]
+_CELLS = ["cell_id", "cell_id_other"]
+_CLAIMS = [
+    Column("verdict", "Verdict"),
+    Column("says", "What it says", wide=True),
+    Column("found", "What we found", wide=True),
+]
+_NEEDS = Column("needs", "What it needs", wide=True)
+_SMALL = Markup("{}<br><small>{}</small>")
+
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with all comparisons that its rule made, including those that do not count.
-
-    `comparisons` has the columns that `claim_rules.complete` returns.
-    """
+    """A claim with all its comparisons, including those that do not count; see `compare`."""
 
     study: str
     claim: Claim
@@ -60,7 +74,7 @@ class Judged:
         rows = self.counting
         if contra:
             return CONTRADICTS
-        if len(rows) and rows["own"].all():
+        if len(rows) and self.claim.value == "saved":
             follows = rows["value"].between(rows["least"], rows["most"]).all()
             return FOLLOWS if follows else OPEN
         return AGREES if pro else OPEN
@@ -76,30 +90,210 @@ class Judged:
 
 
 def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
-    """Return every claim of every study with the comparisons that its rule makes.
+    """Return every claim of every study with its comparisons.
 
     Args:
         tables: the tables of results, by name.
         overhead: the tables of the fits, by name.
 
     Raises:
-        UserError: the file of a study is invalid, a rule is unknown, or settings are not those of
-            the rule.
+        UserError: the file of a study is invalid, or a claim names an unknown column.
     """
     return [
-        Judged(name, claim, _compare(name, claim, tables, overhead))
+        Judged(name, claim, compare(claim, tables, overhead))
         for name, study in studies.studies().items()
         for claim in study.claims
     ]
 
 
-def _compare(name: str, claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
-    path = studies.FOLDER / name / studies.STUDY
-    if claim.rule not in CLAIM_RULES:
-        raise UserError(f"{path}: unknown rule {claim.rule}; rules: {', '.join(CLAIM_RULES)}")
-    rule = CLAIM_RULES[claim.rule]
-    try:
-        inspect.signature(rule).bind(None, None, **claim.settings)
-    except TypeError as error:
-        raise UserError(f"{path}: settings of rule {claim.rule}: {error}") from error
-    return complete(rule(tables, overhead, **claim.settings))
+def compare(claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
+    """Return the comparisons that a claim declares, one per row.
+
+    Returns:
+        Rows with `value` and its 90 % interval, `low` to `high`; the limits `least` and `most`;
+        what the comparison `lacks` to count as evidence; `at`, the batches in words; the `label` of
+        its kind; and the cells of its points, `cell_id` and `cell_id_other`.
+    """
+    saved = claim.value == "saved"
+    rows = overhead["optima"] if saved else _points(claim.value, tables)
+    rows = _pairs(rows, claim) if claim.pairs else rows
+    for column, wanted in claim.of.items():
+        if column not in rows:
+            raise UserError(f"claim {claim.says!r}: of: unknown column {column}")
+        rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
+    rows = _saved(rows) if saved else _with_evidence(rows, claim, tables)
+    rows = _of_batches(rows.assign(least=claim.above, most=claim.below, at=""), claim)
+    return rows.reindex(columns=[*_COLUMNS, *_CELLS]).reset_index(drop=True)
+
+
+def _saved(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of time that formulas fitted to a study's own table save, in one row.
+
+    It is the mean over the models, each at the batch that saves most. The interval counts the
+    errors of all models as one.
+    """
+    rows = rows[rows["source"] == "published"].sort_values("speedup")
+    best = rows.drop_duplicates("model", keep="last")[["speedup", "speedup_low", "speedup_high"]]
+    value, low, high = 1 - (1 / best).mean()
+    mean = {"value": value, "low": low, "high": high, "label": "predicted", "lacks": ""}
+    return pd.DataFrame([mean] if len(best) else [], columns=[*mean])
+
+
+def _points(value: str, tables: Tables) -> pd.DataFrame:
+    """Return our points with `value` and its interval, `low` to `high`.
+
+    Values of launches also have their standard error, `error`, and the number of `launches`.
+    """
+    rows = with_labels(scaling_lines(tables["curves"]))
+    # emulated devices of one process need no link, unlike nodes, and share their CPU quotas
+    rows = rows[(rows["kind"] == "measured") | ~on_devices(rows)]
+    if value == "throughput":
+        ends = {"": "value", "_low": "low", "_high": "high"}
+        names = {f"examples_per_s{end}": name for end, name in ends.items()}
+        rows = with_rate_intervals(rows).rename(columns=names)
+    elif value == "bytes":
+        sent = rows["bytes_sent_per_step"]
+        rows = rows.assign(value=sent, low=sent, high=sent)[sent > 0]
+    else:
+        rows = rows.merge(_over_launches(value, tables), "inner", CURVE_KEY)
+        if value == "staleness":
+            rows["repeats"] = rows["launches"]
+        else:
+            rows["label"] = rows["accuracy_label"]
+    return rows.assign(strategy=rows["line"], faster=rows["speedup"] > 1)
+
+
+def _over_launches(value: str, tables: Tables) -> pd.DataFrame:
+    """Return the median of accuracies or of the staleness over the launches of each point.
+
+    The staleness is relative to the number of other workers.
+    """
+    cells, noted = tables["cells"].query("status == 'ok'"), tables["observations"]
+    if value == "staleness":
+        stale = noted.loc[noted["observation"] == value, ["cell_id", "mean"]]
+        cells = cells[cells["nodes"] > 1].merge(stale, "inner", "cell_id")
+        cells[value] = cells["mean"] / (cells["nodes"] - 1)
+    else:
+        cells = cells[cells["whole_epochs"]].dropna(subset=value)
+    rows = cells.groupby(CURVE_KEY, as_index=False).agg(
+        value=(value, "median"),
+        error=(value, "sem"),
+        launches=(value, "size"),
+        epochs=("epochs", "first"),
+    )
+    reach = rows["error"] * students_t(rows["launches"] - 1)
+    return rows.assign(low=rows["value"] - reach, high=rows["value"] + reach)
+
+
+def _pairs(rows: pd.DataFrame, claim: Claim) -> pd.DataFrame:
+    """Return the ratios of the values of two points that differ in one column only.
+
+    The interval of a ratio contains all values that both intervals allow; that of accuracies is
+    Student's t over the launches of both points.
+    """
+    alike = [*ALIKE, "strategy", "nodes", *(["epochs"] if "error" in rows else [])]
+    alike.remove(claim.differ) if claim.differ in alike else alike.remove("experiment")
+    of = dict([*rows.groupby(claim.differ)])
+    found = [
+        of.get(one, rows[:0]).merge(
+            of.get(other, rows[:0]), "inner", alike, suffixes=("", "_other")
+        )
+        for one, other in claim.pairs
+    ]
+    pairs: pd.DataFrame = pd.concat(found, ignore_index=True).query("nodes > 1")
+    one = pairs["value_other"]
+    ratio, low, high = pairs["value"] / one, pairs["low"], pairs["high"]
+    low, high = low / pairs["high_other"], high / pairs["low_other"]
+    if "error" in pairs:
+        freedom = pairs["launches"] + pairs["launches_other"] - 2
+        reach = np.hypot(pairs["error"], pairs["error_other"]) * students_t(freedom) / one
+        low, high = ratio - reach, ratio + reach
+    return pairs.assign(value=ratio, low=low, high=high)
+
+
+def _with_evidence(rows: pd.DataFrame, claim: Claim, tables: Tables) -> pd.DataFrame:
+    other = "_other" if claim.pairs else None
+    if claim.value == "bytes":
+        return evidence.check_bytes(rows, tables)
+    if claim.value.endswith("accuracy"):
+        return evidence.check_accuracies(rows, tables, other=other)
+    return evidence.check_times(rows, tables, other=other)
+
+
+def _of_batches(rows: pd.DataFrame, claim: Claim) -> pd.DataFrame:
+    """Return the comparisons of the batches that the claim is about; those that count come first.
+
+    At the ends of a line, those that count are considered only, if there are two or more of them.
+    """
+    if claim.batches == "all":
+        return rows
+    rows = rows.assign(short=rows["lacks"] != "")
+    if claim.batches == "best":
+        rows = rows.sort_values(["short", "value"], ascending=[True, False], kind="stable")
+        return rows.drop_duplicates([*GROUP, "strategy", "nodes"])
+    line = [*(name for name in ALIKE if name != "batch_per_worker"), "strategy", "nodes"]
+    counting = rows["batch_per_worker"].mask(rows["short"])
+    counted = counting.groupby([rows[name] for name in line]).transform("nunique")
+    rows = rows[~rows["short"] | (counted <= 1)].sort_values("batch_per_worker", kind="stable")
+    rows = rows[rows.groupby(line)["batch_per_worker"].transform("nunique") > 1]
+    small = rows.drop_duplicates(line).assign(least=-np.inf, most=claim.above)
+    large = rows.drop_duplicates(line, keep="last").assign(at="at the largest batch")
+    return pd.concat([small.assign(at="at the smallest batch"), large])
+
+
+def claims_table(claims: Sequence[Judged], *, decided: bool) -> Table | None:
+    """Return the claims that are decided, or those with too little evidence; None without any."""
+    rows = [
+        {
+            "verdict": verdict(one.verdict),
+            "says": _SMALL.format(
+                text(f"{one.claim.says} ({one.claim.where})"),
+                text(f"Agrees: {one.claim.decided_by}"),
+            ),
+            "found": _found(one) if len(one.counting) else "",
+            "needs": one.needs,
+        }
+        for one in claims
+        if (one.verdict != OPEN) == decided
+    ]
+    return table(rows, _CLAIMS if decided else [*_CLAIMS[1:], _NEEDS]) if rows else None
+
+
+def verdict(words: str) -> Markup:
+    """Return a verdict in words and colour."""
+    shown = Markup('<span class="nw-verdict nw-verdict--{}">{}</span>')
+    return shown.format(slug(words), text(words))
+
+
+def value(one: Judged) -> Markup:
+    """Return the value of the comparisons that count as evidence, or the range of several."""
+    low, high = one.counting["value"].min(), one.counting["value"].max()
+    ends = [data(end, "mean") for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else Markup(" to ").join(ends)
+
+
+def _found(one: Judged) -> Markup:
+    """Say what was compared for a claim, and how many comparisons speak for it and against it.
+
+    Values of different kinds, such as measured and emulated, are listed separately: each with its
+    interval, or the median and the range of several.
+    """
+    unit = "share" if one.claim.value == "saved" else "×"
+    values = []
+    for (at, _), rows in one.counting.groupby(["at", "label"], sort=False):
+        kind, ends = str(rows["label"].iloc[0]), rows["value"].agg(["min", "max"])
+        shown = number(rows["value"].median(), unit, kind) + text(f" {at}" if at else "")
+        low, high = rows[["low", "high"]].iloc[0]
+        if len(rows) > 1:
+            several = Markup(" ({} to {} in {} comparisons)")
+            shown += several.format(*(data(end, unit) for end in ends), len(rows))
+        elif low < high:
+            shown += interval(low, high, unit)
+        values.append(shown)
+    left_out = len(one.comparisons) - len(one.counting)
+    counts = zip(
+        (*one.speaking, left_out), ("for", "against", "undecided", "not counted"), strict=True
+    )
+    told = ", ".join(f"{count} {word}" for count, word in counts if count)
+    shown = Markup("{}: {}").format(text(one.claim.compares), Markup("; ").join(values))
+    return _SMALL.format(shown, text(told))

@@ -1,6 +1,5 @@
 """Read everything that the pages of a study need."""
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-from markupsafe import Markup
 
-from nodewise.core.cell import node_in_words
+from nodewise.core.cell import Cell, node_in_words
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.data.registry import Entry, read_registry
@@ -19,13 +17,11 @@ from nodewise.models.registry import title_of
 from nodewise.predict.fit_file import FitFile, read_fit
 from nodewise.predict.study import read_overhead
 from nodewise.report import evidence
-from nodewise.report.addresses import curve_page, record_file, results_page, strategy_page
 from nodewise.report.charts import Chart, charts_of
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.figures import FIGURES
-from nodewise.report.html import text
+from nodewise.report.page import curve_page, record_file
 from nodewise.report.tables import Words
-from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
 from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
@@ -38,7 +34,6 @@ from nodewise.study.config import Config, read_config
 
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"
-_OWN_DATA = "own-data"
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,8 @@ class ReportContext:
         """The table of cells, with columns added.
 
         `trained_with` is the registered strategy; `strategy` may be a study's own name for it.
-        `page` is the address of the curve's page, `record` that of the cell's record, and `label`
-        the kind of its numbers.
+        `page` is the address of the curve's page, `record` that of the cell's record, `machine` its
+        processor, and `label` the kind of its numbers.
         """
         cells = self.tables["cells"]
         registered = [self.records[cell].cell.strategy for cell in cells["cell_id"]]
@@ -100,38 +95,54 @@ class ReportContext:
         return evidence.check_times(rows, self.tables, other="_one")
 
     @cached_property
-    def results_pages(self) -> dict[tuple[str, str], str]:
-        """The address of each page of results, by model and dataset.
-
-        The name of a user's own dataset is long and ends in digits, so addresses say `own-data`
-        instead. Only where a model was trained on several such datasets, the address of all but the
-        first contains the name.
-        """
-        pairs = self.tables["cells"][["model", "dataset"]].drop_duplicates()
-        found: dict[tuple[str, str], str] = {}
-        for model, dataset in sorted(pairs.itertuples(index=False, name=None)):
-            page = results_page(model, dataset if dataset in self.datasets else _OWN_DATA)
-            taken = page in found.values()
-            found[model, dataset] = results_page(model, dataset) if taken else page
-        return found
-
-    @cached_property
-    def stand_in(self) -> bool:
-        """Whether any cell was trained on synthetic data."""
-        return bool((self.tables["cells"]["data_origin"] == "generated").any())
-
-    @cached_property
     def claims(self) -> list[Judged]:
         """The claims of the published studies, judged by the tables."""
         return judge_claims(self.tables, self.overhead)
 
+    # --- titles ---
+
     @cached_property
     def _experiment_titles(self) -> dict[str, str]:
-        return experiment_titles(self.config)
+        """The titles of experiments, by name.
+
+        Those of records that were measured earlier have their titles from the configuration that
+        the folder of these records is named after, if that configuration still exists.
+        """
+        configs = (*map(read_config, self.config.earlier_configs()), self.config)
+        return {name: one.title for of in configs for name, one in of.experiments.items()}
 
     def experiment_title(self, name: str) -> str:
         """Return the title of an experiment, or its name if no configuration has it."""
         return self._experiment_titles.get(name, name)
+
+    def model_title(self, model: str) -> str:
+        """Return the title of a model, or its name if it is not one of ours."""
+        return title_of(model)
+
+    @cached_property
+    def _strategy_titles(self) -> dict[str, str]:
+        """The titles of strategies by name, also of a study's own variants."""
+        titles = {name: one.short_title for name, one in STRATEGIES.items()}
+        firsts = self.tables["cells"].drop_duplicates("strategy")[["strategy", "cell_id"]]
+        for name, cell_id in firsts.to_numpy():
+            if name not in titles:
+                cell = self.records[cell_id].cell
+                titles[name] = f"{titles[cell.strategy]} ({title_of_variant(cell)})"
+        return titles
+
+    def strategy_title(self, name: str) -> str:
+        """Return the title of a strategy, for a study's own variant with its setting.
+
+        A name that is not known is returned as it is.
+        """
+        return self._strategy_titles.get(name, name)
+
+    def dataset_title(self, dataset: str) -> str:
+        """Return the title of a dataset; for a user's own dataset, say how it is loaded."""
+        if dataset in self.datasets:
+            return self.datasets[dataset].title
+        loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
+        return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
     @property
     def words(self) -> Words:
@@ -156,63 +167,10 @@ class ReportContext:
         }
         return rows.assign(**titles)
 
-    def with_links(self, rows: pd.DataFrame, page: str) -> pd.DataFrame:
-        """Return `rows` with titles, where strategies link to their pages.
-
-        Only the first occurrence of a strategy is a link. `page` is the address of the page that
-        shows the rows; links are relative to it.
-        """
-        folder, link = posixpath.dirname(page) or ".", Markup('<a href="{}">{}</a>')
-        titled = self.with_titles(rows)
-
-        def linked(experiment: str, name: str, title: str) -> Markup | str:
-            strategy = self.trained_with.get((experiment, name), name)
-            address = posixpath.relpath(strategy_page(strategy), folder)
-            return link.format(address, text(title)) if strategy in STRATEGIES else title
-
-        firsts = ~rows["strategy"].duplicated()
-        cells = zip(rows["experiment"], rows["strategy"], titled["strategy"], firsts, strict=True)
-        titles = [linked(*of) if first else of[-1] for *of, first in cells]
-        return titled.assign(strategy=titles)
-
-    @cached_property
-    def trained_with(self) -> dict[tuple[str, str], str]:
-        """The registered strategy that a study's own name stands for, by experiment and name."""
-        at = ["experiment", "strategy"]
-        firsts = self.cells.drop_duplicates(at)[[*at, "trained_with"]].to_numpy()
-        return {(one, name): strategy for one, name, strategy in firsts}
-
     def _experiments_in_words(self, names: str) -> str:
         return re.sub(r"\w+", lambda name: self.experiment_title(name[0]), names)
 
-    def model_title(self, model: str) -> str:
-        """Return the title of a model, or its name if it is not one of ours."""
-        return title_of(model)
-
-    def strategy_title(self, name: str) -> str:
-        """Return the title of a strategy, for sentences and tables.
-
-        The title of a study's own variant of a strategy also states its setting. Of a registered
-        title, only the part before a comma is used: the rest is a detail that sentences can spare.
-        """
-        return self._variant_titles.get(name) or short_title(name)
-
-    @cached_property
-    def _variant_titles(self) -> dict[str, str]:
-        """The titles of the study's own variants of strategies, by name."""
-        firsts = self.tables["cells"].drop_duplicates("strategy")[["strategy", "cell_id"]]
-        return {
-            name: title_of_strategy(self.records[cell_id].cell)
-            for name, cell_id in firsts.to_numpy()
-            if name not in STRATEGIES
-        }
-
-    def dataset_title(self, dataset: str) -> str:
-        """Return the title of a dataset; for a user's own dataset, say how it is loaded."""
-        if dataset in self.datasets:
-            return self.datasets[dataset].title
-        loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
-        return f"Own data, {loads[0]}" if loads and loads[0] else dataset
+    # --- charts ---
 
     def pick(self, *figures: str, **of: str) -> list[Chart]:
         """Return the charts of these figures, in that order. They are drawn when they are shown.
@@ -229,12 +187,6 @@ class ReportContext:
             if all(chart.shows(column, value) for column, value in of.items())
         ]
 
-    def pick_of_study(self, published: str, *figures: str) -> list[Chart]:
-        """Return the charts of these figures that show an experiment on a published study."""
-        records = self.records.values()
-        experiments = {one.cell.experiment for one in records if one.cell.study == published}
-        return [one for one in self.pick(*figures) if one.of.get("experiment") in experiments]
-
     def _charts_of(self, name: str) -> list[Chart]:
         if name not in self._charts:
             declared = FIGURES[name]
@@ -246,12 +198,19 @@ class ReportContext:
         """The charts that pages have asked for, by figure."""
         return {}
 
-    def processors(self, rows: pd.DataFrame) -> list[str]:
-        """Return the processor that each row was measured on; empty if a row has no record."""
-        return [
-            self.records[cell].provenance.cpu if cell in self.records else ""
-            for cell in rows["cell_id"]
-        ]
+
+def title_of_variant(cell: Cell) -> str:
+    """Return the options of a cell's variant that differ from the strategy's defaults.
+
+    If none do, the name that the study gives the variant is returned; without one, nothing.
+    """
+    if not cell.variant:
+        return ""
+    defaults = STRATEGIES[cell.strategy].options().model_dump()
+    changed = [(name, value) for name, value in cell.options.items() if value != defaults.get(name)]
+    words = [name if value is True else f"{name} {value}" for name, value in changed]
+    told = ", ".join(words) or cell.variant
+    return told.replace("_", " ")
 
 
 def read_context(
@@ -279,7 +238,7 @@ def read_context(
     """
     config, tables = read_config(config_path), read_tables(results / "tables")
     folders = [Path(folder) for folder in config.records] or [results / "records"]
-    records = _read_records(tables["cells"]["cell_id"], folders)
+    records = {cell: _read_record(cell, folders) for cell in tables["cells"]["cell_id"]}
     tables = _without(tables, config.left_out)
     trained = set(tables["cells"]["model"])
     return ReportContext(
@@ -304,22 +263,17 @@ def _without(tables: queries.Tables, experiments: Sequence[str]) -> dict[str, pd
     }
 
 
-def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str, Record]:
-    """Read the records of cells; each is read from the first folder that contains it.
-
-    Returns:
-        The records, by cell id.
+def _read_record(cell_id: str, folders: Iterable[Path]) -> Record:
+    """Read the record of a cell from the first folder that contains it.
 
     Raises:
-        UserError: a cell has no record, or its file holds that of another cell.
+        UserError: there is none, or its file holds the record of another cell.
     """
-    records = {}
-    for cell_id in cell_ids:
-        name = record_file(cell_id).removeprefix("records/")
-        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
-        if path is None:
-            raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
-        records[cell_id] = read_record(path)
-        if records[cell_id].cell.id != cell_id:  # the site has a copy of it at this address
-            raise UserError(f"{path}: is not the record of the cell {cell_id}")
-    return records
+    name = record_file(cell_id).removeprefix("records/")
+    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if path is None:
+        raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
+    record = read_record(path)
+    if record.cell.id != cell_id:  # the site has a copy of it at this address
+        raise UserError(f"{path}: is not the record of the cell {cell_id}")
+    return record

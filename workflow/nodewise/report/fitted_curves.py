@@ -1,6 +1,5 @@
 """Describe the fitted curves of a study to pages: their labels, answers and coefficients."""
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,9 @@ from markupsafe import Markup
 from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.law import LAWS
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
-from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import data
+from nodewise.report.page import curve_page
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
 from nodewise.results.curve_points import curve_keys
 
@@ -47,65 +46,31 @@ class Curves:
     study: ReportContext
 
     @cached_property
-    def labels(self) -> dict[str, str]:
-        """The label of each curve, by key; all labels are different.
+    def _keyed(self) -> pd.DataFrame:
+        """One row per curve, by key, with its `cluster` and a `cell_id` of its points."""
+        rows = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
+        points = self.study.tables["curves"]
+        points = points.assign(curve=pd.Series(curve_keys(points), points.index, "str"))
+        known = points.drop_duplicates("curve")[["curve", "cluster", "cell_id"]]
+        return rows.merge(known, "left", "curve").fillna("").set_index("curve")
 
-        A label has the model, the strategy and the nodes. Where curves would have the same label,
-        the title of the experiment is added, then the experiment's name, then the key.
-        """
-        rows: dict[Any, dict[Any, Any]] = self._keyed.to_dict("index")
-        known = {str(key): self._label(row) for key, row in rows.items()}
-        names = {str(key): str(row["experiment"]) for key, row in rows.items()}
-        titles = {key: self.study.experiment_title(name) for key, name in names.items()}
-        for more in (titles, names, dict(zip(known, known, strict=True))):
-            known = disambiguate(known, more)
-        return known
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The label of each curve, by key: model, strategy, experiment and nodes."""
+        titled = self.study.with_titles(self._keyed)
+        names = ["model", "strategy", "experiment", "cluster"]
+        where = titled["cluster"].where(titled["cluster"] != "", titled["source"])
+        rows = titled.assign(cluster=where)[names].to_numpy()
+        return {
+            str(key): " · ".join(filter(None, row))
+            for key, row in zip(titled.index, rows, strict=True)
+        }
 
     def page(self, curve: str) -> str:
         """Return the address of the page that shows a curve."""
         row = self._keyed.loc[curve]
-        strategy = str(row["strategy"] or row["source"])
-        strategy = self.study.trained_with.get((str(row["experiment"]), strategy), strategy)
-        return curve_page(str(row["model"]), strategy)
-
-    @cached_property
-    def _keyed(self) -> pd.DataFrame:
-        """One row per curve, by key, with what the tables say of it and its `cluster`."""
-        rows = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
-        points = self.study.tables["curves"]
-        points = points.assign(curve=pd.Series(curve_keys(points), points.index, "str"))
-        clusters = points.drop_duplicates("curve")[["curve", "cluster"]]
-        return rows.merge(clusters, "left", "curve").fillna({"cluster": ""}).set_index("curve")
-
-    def _label(self, row: dict[Any, Any]) -> str:
-        """Return the model, the strategy and the nodes of a curve in one line."""
-        nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
-        where = {
-            "published": "published",
-            "imported": "imported",
-            "measured": "processes of one machine",
-            "emulated soft": f"{nodes}, shares held softly",
-        }
-        model = self.study.model_title(row["model"])
-        strategy = self.study.strategy_title(row["strategy"])
-        return " · ".join(filter(None, [model, strategy, where.get(row["source"], nodes)]))
-
-
-def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    """Append `more` to labels that several keys share.
-
-    Args:
-        labels: the labels, by key.
-        more: the text to append, by key; if it is empty, the label stays as it is.
-
-    Returns:
-        The labels, by key.
-    """
-    shared = Counter(labels.values())
-    return {
-        key: f"{label} · {more[key]}" if shared[label] > 1 and more[key] else label
-        for key, label in labels.items()
-    }
+        of_others = curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
+        return self.study.curve_pages.get(str(row["cell_id"]), of_others)
 
 
 def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
@@ -150,10 +115,7 @@ def answers(optima: pd.DataFrame, measured: int) -> list[dict[str, Any]]:
           `run`, beside those on one node, `run_one`; `run_fastest`: the number of nodes that
           reach the accuracy soonest. Runs are None if they are not known.
     """
-    return [
-        {"batch_per_worker": int(rows["batch_per_worker"].iloc[0])} | _answer(rows, measured)
-        for _, rows in optima.groupby("batch_per_worker")
-    ]
+    return [_answer(rows, measured) for _, rows in optima.groupby("batch_per_worker")]
 
 
 def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
@@ -167,6 +129,7 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
     else:
         verdict = "more" if fastest == epoch.index.max() else "some"
     return {
+        "batch_per_worker": int(rows["batch_per_worker"].iloc[0]),
         "measured": measured,
         "verdict": verdict,
         "least": possible.min(),
@@ -183,17 +146,13 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
 
 def coefficients(fits: pd.DataFrame, *columns: Column) -> Table:
     """Return the coefficients of laws as a table, with more columns of `fits` in front."""
-    rows = [
-        row
-        | {
-            "law": LAWS[row["law"]].title,
-            "written": _written(row),
-            "note": "; ".join(
-                part for part in row["note"].split("; ") if part not in _of_points(row["note"])
-            ),
-        }
-        for row in fits.to_dict("records")
+    written = [_written(row) for row in fits.to_dict("records")]
+    notes = [
+        "; ".join(part for part in note.split("; ") if part not in _of_points(note))
+        for note in fits["note"]
     ]
+    titles = fits["law"].map({name: law.title for name, law in LAWS.items()})
+    rows = fits.assign(law=titles, written=pd.Series(written, fits.index, "object"), note=notes)
     return table(rows, [*columns, *_FITS])
 
 

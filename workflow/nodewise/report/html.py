@@ -15,6 +15,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 # dots, commas, hyphens and underscores inside words and numbers need no escape, nor does any %
 _NOT_PLAIN = re.compile(r"(?!(?<=[A-Za-z0-9])[.,_-][A-Za-z0-9])[^A-Za-z0-9 %\u00a0-\U0010ffff]")
 
+_LONG, _CAPITAL = re.compile(r"[A-Za-z]{20}"), re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 
 def text(value: object) -> Markup:
     """Escape `value` for both HTML and Markdown; markup is returned as it is.
@@ -31,6 +33,14 @@ def text(value: object) -> Markup:
 def _escaped(value: str) -> Markup:
     known = _CONTROL.sub("\ufffd", value)
     return Markup(_NOT_PLAIN.sub(lambda found: f"&#{ord(found[0])};", known))  # noqa: S704
+
+
+def breakable(value: object) -> Markup:
+    """Escape `value` as `text` does; long names of classes may break at capitals."""
+    escaped = text(value)
+    if isinstance(value, Markup) or not _LONG.search(escaped):
+        return escaped
+    return Markup(_CAPITAL.sub("<wbr>", escaped))  # noqa: S704 (was escaped)
 
 
 UNMARKED = frozenset({"counted", "error"})

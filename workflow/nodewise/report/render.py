@@ -1,4 +1,4 @@
-"""Render the Markdown pages of a study.
+"""Render the Markdown pages of a study, and build the site from them.
 
 A page consists of a template and a context. The templates are in `site/templates`; those of the
 strategies' pages are in the strategies' folders. The contexts are made by the functions in `PAGES`,
@@ -6,7 +6,10 @@ and all their texts and numbers are escaped by `html`. Pages that show no number
 plain Markdown files in `site/pages` and are copied. MkDocs builds the site from all pages.
 """
 
+import os
 import posixpath
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -17,21 +20,24 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.errors import UserError
 from nodewise.core.folders import replaced, write_files
 from nodewise.core.schema import json_text, read_tree
 from nodewise.core.units import counted
 from nodewise.report import html
-from nodewise.report.addresses import calibration_file, record_file
 from nodewise.report.charts import Chart, shared_files
 from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
-from nodewise.report.page import Page
+from nodewise.report.page import Page, calibration_file, record_file
 from nodewise.report.pages import PAGES
 from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
+
+BUILDER = "mkdocs"
+"""The program that builds the site from mkdocs.yml: `mkdocs`, or its successor `zensical`."""
 
 
 def render_pages(
@@ -161,7 +167,7 @@ def _render(
         url=url,
         title=page.title,
         study_title=study.config.title,
-        stand_in=study.stand_in,
+        stand_in=study.tables["cells"]["data_origin"].eq("generated").any(),
         contents=page.contents,
         section=page.section,
         boost=page.boost,
@@ -170,3 +176,31 @@ def _render(
         **page.context,
     )
     return rendered.strip() + "\n"
+
+
+def build_site(pages: Path, out: Path) -> None:
+    """Build the site from the Markdown pages in `pages`, with the settings of mkdocs.yml.
+
+    The build is strict: a warning is an error.
+
+    Args:
+        pages: the folder of the Markdown pages.
+        out: the folder of the site; it is replaced.
+
+    Raises:
+        UserError: the builder failed or warned.
+        OSError: the site cannot be written.
+    """
+    with replaced(out) as folder:
+        folders = {"DOCS_DIR": os.path.relpath(pages), "SITE_DIR": os.path.relpath(folder)}
+        done = subprocess.run(
+            [sys.executable, "-m", BUILDER, "build", "--strict"],
+            env=os.environ | folders,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line]
+            told = [line for line in lines if line.startswith(("WARNING", "ERROR"))] or lines[-1:]
+            raise UserError(f"{pages}: {''.join(told[:1]).split(' -  ')[-1]}")

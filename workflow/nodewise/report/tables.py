@@ -1,7 +1,6 @@
 """Turn rows and columns into the tables of a page."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -10,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_plain
-from nodewise.report.html import UNMARKED, badge, count, css_text, data, text
+from nodewise.report.html import UNMARKED, badge, breakable, count, css_text, data, text
 from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
@@ -128,48 +127,57 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
     Raises:
         ValueError: a column has its kinds from another one that is not among `columns`.
     """
-    sources = {column.kind_from for column in columns if column.kind_from is not None}
-    hidden = sources - {column.name for column in columns}
-    if hidden:
-        raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
     records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    sources = {column.kind_from for column in columns if column.kind_from}
+    if sources - {column.name for column in columns}:
+        raise ValueError(f"the kinds of a column must be shown beside it: {sources}")
+    kinds = {column: _kinds(records, column) for column in columns if column.unit is not None}
+    mixed = {column.kind_from for column, of in kinds.items() if len(of) > 1}
+    every = set().union(*kinds.values())
+    kind = every.pop() if len(every) == 1 else None
     shown: list[tuple[Column, list[Markup]]] = []
     same: list[tuple[Column, list[Markup]]] = []
-    for column in _with_shared_kinds(records, columns):
+    for column in columns:
         cells = [_cell(row, column, sources) for row in records]
-        distinct = {*cells}
-        texts = {cell.striptags() for cell in distinct}
-        if texts and texts <= _EMPTY:
+        texts = {cell.striptags() for cell in {*cells}}
+        if (texts and texts <= _EMPTY) or column.name in sources - mixed:
             continue
         # only the first of equal names is a link; equal texts with several links differ
-        alike = len(texts) == 1 and sum("<" in cell for cell in distinct) <= 1
+        alike = len(texts) == 1 and sum("<" in cell for cell in {*cells}) <= 1
         common = len(records) > 1 and alike and column.unit is None
         (same if common else shown).append((column, cells))
     if all(column.unit is not None for column, _ in shown):
         same, shown = [], [*same, *shown]  # otherwise the rows would have no names
     # the first column names the rows; sorting keeps the order of the others
     shown = [*shown[:1], *sorted(shown[1:], key=lambda one: one[0].wide)]
-    numbers = [column for column, _ in shown if column.unit is not None]
-    kinds = {None if one.kind_from else one.kind for one in numbers} - UNMARKED
-    kind = next(iter(kinds)) if len(kinds) == 1 else None
     facts = [Markup("{}: {}").format(text(column.title), cells[0]) for column, cells in same]
-    facts += [badge(kind)] if kind else []
-    heads = [_head(column, None if kind else column.kind) for column, _ in shown]
-    right = [_is_number(column, (row[column.name] for row in records)) for column, _ in shown]
+    heads = [_head(column, set() if kind else kinds.get(column, set())) for column, _ in shown]
+    numbers = [_is_number(column, (row[column.name] for row in records)) for column, _ in shown]
     return Table(
-        caption=Markup(" · ").join(facts),
+        caption=Markup(" · ").join([*facts, *([badge(kind)] if kind else [])]),
         heads=heads,
         rows=list(zip(*(cells for _, cells in shown), strict=True)),
         classes=[
-            "" if number else _width(column, cells)
-            for number, (column, cells) in zip(right, shown, strict=True)
+            "" if number else _width(*one) for number, one in zip(numbers, shown, strict=True)
         ],
         style=table_style(
             heads,
-            right=[at for at, number in enumerate(right, 1) if number],
+            right=[at for at, number in enumerate(numbers, 1) if number],
             wide=[at for at, (column, _) in enumerate(shown, 1) if column.wide],
         ),
     )
+
+
+def _head(column: Column, kinds: set[Any]) -> Markup:
+    title = text(column.title)
+    return Markup("{} {}").format(title, badge(*kinds)) if len(kinds) == 1 else title
+
+
+def _kinds(records: Sequence[Row], column: Column) -> set[Any]:
+    """Return the kinds of the numbers of a column, without those that are not shown."""
+    if column.kind_from is None:
+        return {column.kind} - UNMARKED
+    return {row[column.kind_from] for row in records if not pd.isna(row[column.name])}
 
 
 def table_style(
@@ -202,24 +210,6 @@ def data_table(rows: pd.DataFrame, words: Words) -> Table:
     return table(rows.assign(**titles), columns)
 
 
-def _with_shared_kinds(records: Sequence[Row], columns: Sequence[Column]) -> Iterator[Column]:
-    """Yield the columns, with the kind instead of its source where all rows have the same.
-
-    The columns that only held these kinds are left out. A row without numbers needs no kind.
-    """
-    kinds: dict[str, set[str]] = defaultdict(set)
-    for column in columns:
-        if column.kind_from is not None:
-            rows = (row for row in records if not pd.isna(row[column.name]))
-            kinds[column.kind_from] |= {row[column.kind_from] for row in rows}
-    shared = {source: next(iter(of)) for source, of in kinds.items() if len(of) == 1}
-    for column in columns:
-        if column.kind_from in shared:
-            yield replace(column, kind=shared[column.kind_from], kind_from=None)
-        elif column.name not in shared:
-            yield column
-
-
 def _is_number(column: Column, values: Iterable[object]) -> bool:
     """Return whether a column has numbers only, which align right."""
     known = [value for value in values if value is not pd.NA and value is not None]
@@ -234,11 +224,6 @@ def _width(column: Column, cells: Iterable[Markup]) -> str:
     return "nw-text" if max((len(cell.striptags()) for cell in cells), default=0) > _SHORT else ""
 
 
-def _head(column: Column, kind: str | None) -> Markup:
-    title = text(column.title)
-    return Markup("{} {}").format(title, badge(kind)) if kind and kind not in UNMARKED else title
-
-
 def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
     value = row[column.name]
     if isinstance(value, bool):
@@ -247,7 +232,7 @@ def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
         return Markup("–")
     if column.unit is None:
         plain = write_plain(value) if isinstance(value, float) else value
-        return badge(value) if column.name in kinds else text(plain)
+        return badge(value) if column.name in kinds else breakable(plain)
     write = count if column.kind in UNMARKED else data
     written = write(value, column.unit)
     if column.low is None or column.high is None or pd.isna(row[column.low]):

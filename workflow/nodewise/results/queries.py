@@ -112,32 +112,6 @@ def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
     return times.merge(ranked.drop_duplicates(LINE)[key]).drop_duplicates([*LINE, "nodes"])
 
 
-def improvements(tables: Tables) -> pd.DataFrame:
-    """Return the share of its one-node training time that each model saves on several nodes.
-
-    As in Figures 26 and 27 of the NTUA study, each model is shown at the batch that saved most of
-    its published time on the most nodes. If all models of a kind were measured, there is also their
-    mean, with an empty `model`. Our times of a model are from one experiment, as in
-    `published_and_ours`.
-    """
-    published = _published(tables["published"])
-    published = published[published["nodes"] > 1]
-    most = published.sort_values(["nodes", "speedup"]).drop_duplicates(MODEL, keep="last")
-    published = published.merge(most[LINE])
-    ours = _of_their_strategy(training_times(tables), published[[*MODEL, *POINT]])
-    ours = _of_one_experiment(ours.dropna(subset="speedup"))
-    rows = pd.concat([published, ours], ignore_index=True)
-    rows = rows.assign(saved=1 - 1 / rows["speedup"])
-    rows = rows[["study", "kind", "model", *POINT, "saved", "experiment", *LAUNCHES]]
-    of_all = rows.groupby(["study", "kind", "nodes"], as_index=False).agg(
-        saved=("saved", "mean"), models=("model", "nunique")
-    )
-    mean = of_all[of_all.pop("models") == len(most)]
-    texts = dict.fromkeys(("model", "experiment", "flags", "cell_id"), "")
-    rows = pd.concat([rows, mean.assign(**texts)], ignore_index=True)
-    return rows.astype({"batch_per_worker": "Int64"})
-
-
 def published_runs_and_ours(tables: Tables, study: str) -> pd.DataFrame:
     """Return published trainings of a study and ours, by strategy and number of nodes.
 
@@ -252,23 +226,18 @@ def _labels(
     return pd.Series(labels, index=rows.index, dtype="str")
 
 
-def _published(published: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of the table `published` with the same columns as ours."""
-    ours = {"training_time_s": "seconds", "training_accuracy": "accuracy"}
-    rows = published.rename(columns=ours)
-    one = rows["seconds"].where(rows["nodes"] == 1)
-    alone = one.groupby([rows[name] for name in LINE]).transform("first")
-    empty = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
-    return rows.assign(**empty, line="published", projected=False, speedup=alone / rows["seconds"])
-
-
 def _with_published(
     ours: pd.DataFrame, measured: pd.DataFrame, tables: Tables, values: list[str]
 ) -> pd.DataFrame:
     """Return our rows and the published ones of the models that we measured for the same study."""
-    theirs = _published(
-        tables["published"].merge(measured[MODEL].drop_duplicates(), "inner", MODEL)
-    )
+    theirs = tables["published"].merge(measured[MODEL].drop_duplicates(), "inner", MODEL)
+    same = {"training_time_s": "seconds", "training_accuracy": "accuracy"}
+    theirs = theirs.rename(columns=same)
+    one = theirs["seconds"].where(theirs["nodes"] == 1)
+    alone = one.groupby([theirs[name] for name in LINE]).transform("first")
+    empty = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
+    speedup = alone / theirs["seconds"]
+    theirs = theirs.assign(**empty, line="published", projected=False, speedup=speedup)
     columns = [*GROUP, "cluster", "machine", "line", *POINT, *values, *LAUNCHES, "kind"]
     whole = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]

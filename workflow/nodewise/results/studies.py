@@ -6,6 +6,7 @@ read by `nodewise.results.published`.
 
 import sys
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,26 +26,38 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Claim(Frozen):
-    """A claim of a published study.
+    """A claim of a published study, and the comparison of our points that decides it.
 
     Attributes:
         says: the claim in our words.
         where: where the study says it.
         compares: what is compared, in words.
         decided_by: which values agree with the claim, in words.
-        rule: the name of the rule, one of `report.claim_rules.CLAIM_RULES`.
-        settings: the arguments of the rule.
-        unit: the unit of the values that the rule compares.
-        name: a name by which the study's `lead` can show these values.
+        value: the value of our points that is compared; `staleness` is relative to the number of
+            other workers, and `saved` is the share of time by formulas of the study's own numbers.
+        of: the points that are compared: for columns of the table `curves`, a value or a list of
+            values. `faster` is whether the point is faster than one node.
+        differ: the column in which the two points of a comparison differ.
+        pairs: two values of this column each, of which the ratio is judged; without pairs, the
+            value of each point itself is judged.
+        above: the ratio must be larger.
+        below: the ratio must be smaller.
+        batches: which batches are judged: `all`; `best`, the one with the largest ratio; or `ends`:
+            the ratio must be below `above` at the smallest batch, and above it at the largest.
+        name: a name by which the study's `lead` can show the ratios.
     """
 
     says: Text
     where: Text
     compares: Text
     decided_by: Text
-    rule: Text
-    settings: dict[str, Any] = Field(default_factory=dict)
-    unit: Literal["×", "share"] = "×"
+    value: Literal["throughput", "train_accuracy", "test_accuracy", "bytes", "staleness", "saved"]
+    of: dict[str, Any] = Field(default_factory=dict)
+    differ: Literal["nodes", "strategy", "pipeline"] = "strategy"
+    pairs: list[tuple[int | str, int | str]] = Field(default_factory=list)
+    above: float = -inf
+    below: float = inf
+    batches: Literal["all", "best", "ends"] = "all"
     name: Name | None = None
 
 

@@ -1,17 +1,13 @@
-"""Figures of formulas: fitted to curves, to all-reduces, and to what several models save."""
+"""Figures of formulas that were fitted to curves and to all-reduces, and of models."""
 
 import pandas as pd
 
-from nodewise.core.units import counted, kind_label, write_number
-from nodewise.predict import fit_queries
-from nodewise.predict.calibration import examine
+from nodewise.core.units import kind_label, write_number
+from nodewise.predict import calibration, fit_queries
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import _rows, figure
-from nodewise.results import published, queries
 from nodewise.results.queries import LAUNCHES, POINT
-
-_FORMULA, _FORESEEN = "by the formulas", "foreseen by the study"
 
 
 @figure(
@@ -90,80 +86,22 @@ def fit(study: ReportContext) -> pd.DataFrame:
 )
 def all_reduces(study: ReportContext) -> pd.DataFrame:
     """Return the times of all-reduces in calibrations, as measured and by the formula."""
-    parts = [
-        times.times.assign(
-            study=one.study, machine=one.provenance.cpu, collective=name, measured=one.kind
-        )
-        for one in study.calibrations
-        if one.status == "ok"
-        for name, times in examine(one).all_reduces.items()
-    ]
+    parts: list[pd.DataFrame] = []
+    for one in study.calibrations:
+        for name, found in calibration.all_reduces(one).items():
+            of = {"study": one.study, "machine": one.provenance.cpu, "collective": name}
+            law = found.times[["nodes", "payload_bytes"]].assign(seconds=found.times["fitted"])
+            parts += [
+                found.times.assign(**of, kind=one.kind, role="observed"),
+                law.assign(**of, kind="fitted", role="fitted"),
+            ]
     if not parts:
         return pd.DataFrame()
     rows = pd.concat(parts, ignore_index=True).sort_values(["payload_bytes", "nodes"])
-    observed = rows["role"] == "observed"
+    rows["payload"] = [write_number(size, "B") for size in rows["payload_bytes"]]
     each = ["study", "machine", "collective"]
     shown = ["kind", "role", "payload", "payload_bytes", "nodes", "seconds", "low", "high"]
-    return rows.assign(
-        kind=rows["measured"].where(observed, "fitted"),
-        payload=[write_number(size, "B") for size in rows["payload_bytes"]],
-        low=rows["low"].where(observed),
-        high=rows["high"].where(observed),
-    )[[*each, *shown, "launches"]]
-
-
-@figure(
-    "savings",
-    each=["study"],
-    plots="Training time that more nodes save, published, here and by the formulas",
-    mark="point",
-    x=Axis("saved", "Share of the training time on one node", unit="share"),
-    y=Axis("at", "", "names"),
-    interval=("low", "high"),
-    colour="series",
-    title=[
-        "By the formulas, {nodes} nodes save {saved} of the training time ({low} to {high}); the "
-        "study foresaw {foreseen}",
-    ],
-    told=f"series == '{_FORMULA}' and foreseen == foreseen",
-    rank=["nodes"],
-    units={"foreseen": "share"},
-    reading=(
-        "Each model at the batch at which the study saved most on its largest number of nodes. "
-        "The mean over the models is by the formulas that were fitted to the study's times."
-    ),
-)
-def savings(study: ReportContext) -> pd.DataFrame:
-    """Return the share of the training time that more nodes save, by model and as a mean."""
-    rows = queries.improvements(study.tables)
-    law = fit_queries.mean_savings(study.overhead["savings"])
-    claims = published.of_studies("foreseen").rename(columns={"time_saved": "foreseen"})
-    foreseen = claims.dropna(subset="foreseen")[["study", "nodes", "foreseen"]]
-    law = law.merge(foreseen, "left", ["study", "nodes"]).assign(series=_FORMULA)
-    seen = law.dropna(subset="foreseen")
-    shown = law[law["nodes"].isin([*rows["nodes"], *foreseen["nodes"]])]
-    theirs = seen.assign(
-        saved=seen["foreseen"],
-        low=None,
-        high=None,
-        kind="published",
-        series=_FORESEEN,
-        foreseen=None,
-    )
-    rows = pd.concat([rows.assign(series=rows["kind"]), shown, theirs], ignore_index=True)
-    rows = rows[rows["study"].isin(study.tables["published"]["study"])]
-    at = [
-        f"{study.model_title(model) if model else 'Mean over the models'}, {counted(nodes, 'node')}"
-        for model, nodes in rows[["model", "nodes"]].to_numpy()
-    ]
-    rows = rows.assign(at=pd.Series(at, rows.index, dtype="str"), last=rows["model"] == "")
-    rows = rows.sort_values(["last", "model", "nodes"], kind="stable")
-    names = ["study", "kind", "series", "at", "nodes", "saved", "low", "high", "foreseen"]
-    return (
-        rows[[*names, "experiment", *LAUNCHES]]
-        .astype({"low": "float64", "high": "float64", "foreseen": "float64"})
-        .fillna({"flags": "", "cell_id": "", "experiment": ""})
-    )
+    return rows[[*each, *shown, "launches"]].astype({"launches": "Int64"})
 
 
 @figure(

@@ -79,8 +79,7 @@ def parts(study: ReportContext) -> pd.DataFrame:
     """Return the parts of steps: by nodes, or of an experiment on strategies by strategy."""
     curves = study.tables["curves"]
     compared = queries.compared_parts(curves).assign(line="")
-    over_nodes = _rows.without_compared(curves, queries.step_parts(curves))
-    over_nodes = _rows.without_short(curves, over_nodes).assign(strategy="")
+    over_nodes = _rows.without_short(curves, queries.step_parts(curves)).assign(strategy="")
     rows = pd.concat([over_nodes, compared], ignore_index=True)
     rows = evidence.check_times(rows, study.tables)
     whole = rows.groupby(_BAR)["seconds"].transform("sum")

@@ -1,7 +1,6 @@
 """Figures of whole trainings: speed-up, time and accuracy by nodes, and accuracy by epoch."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -41,8 +40,8 @@ _SERIES = ["experiment", "kind", "cluster", "machine", "line", "batch_per_worker
 def speedup(study: ReportContext) -> pd.DataFrame:
     """Return the speed-ups of experiments that no chart of strategies shows."""
     curves = study.tables["curves"]
-    rows = _rows.without_compared(curves, queries.speedups(curves))
-    rows = _rows.with_speedup_intervals(study, _rows.without_short(curves, rows))
+    rows = _rows.without_short(curves, queries.speedups(curves))
+    rows = _rows.with_evidence(study, rows)
     values = ["speedup", "low", "high", "efficiency", "examples_per_s", *TIMED_STEP]
     return rows[[*_rows.LINE, "batch_per_worker", "nodes", "machine", *values, *LAUNCHES, "lacks"]]
 
@@ -73,9 +72,8 @@ def speedup(study: ReportContext) -> pd.DataFrame:
 def time(study: ReportContext) -> pd.DataFrame:
     """Return training times, ours and published, without experiments that compare strategies."""
     tables = study.tables
-    rows = _rows.without_compared(tables["curves"], queries.training_times(tables))
-    rows = _rows.without_short(tables["curves"], rows)
-    rows = _rows.with_speedup_intervals(study, rows).drop(columns=["low", "high"])
+    rows = _rows.without_short(tables["curves"], queries.training_times(tables))
+    rows = _rows.with_evidence(study, rows)
     values = ["seconds", "low_seconds", "high_seconds", "speedup"]
     return _with_printed(study, rows, "seconds", values)
 
@@ -123,7 +121,9 @@ def _with_printed(
     Rows also have the value on one node, `VALUE_one`, and what the study printed for both,
     `printed` and `printed_one`. What was published lacks evidence of ours.
     """
-    rows = _rows.with_one_node(rows, value, [*_rows.MODEL, *_SERIES])
+    same = [*_rows.MODEL, *_SERIES]
+    one = rows.loc[rows["nodes"] == 1, [*same, value]].drop_duplicates(same)
+    rows = rows.merge(one.rename(columns={value: f"{value}_one"}), "left", same)
     theirs = rows["kind"] == "published"
     names = {value: "printed", f"{value}_one": "printed_one"}
     at = [*_rows.MODEL, "batch_per_worker", "nodes"]
@@ -186,14 +186,9 @@ def _line_names(
     study: ReportContext, rows: pd.DataFrame, columns: Sequence[str]
 ) -> "pd.Series[str]":
     """Return the name of each row's line: its values of the `columns` that differ, in words."""
-    words: dict[str, Callable[[Any], str]] = {
-        "experiment": study.experiment_title,
-        "line": study.strategy_title,
-        "strategy": study.strategy_title,
-        "nodes": lambda nodes: counted(nodes, "node"),
-        "batch_per_worker": "batch {}".format,
-    }
-    telling = [name for name in columns if rows[name].nunique() > 1]
-    parts = rows[telling].to_numpy()
-    names = [", ".join(words[n](of) for n, of in zip(telling, row, strict=True)) for row in parts]
-    return pd.Series(names, rows.index, dtype="str")
+    words = study.with_titles(rows).assign(
+        nodes=[counted(nodes, "node") for nodes in rows["nodes"]],
+        batch_per_worker="batch " + rows["batch_per_worker"].astype(str),
+    )
+    telling = words[[name for name in columns if rows[name].nunique() > 1]].to_numpy()
+    return pd.Series(map(", ".join, telling), rows.index, dtype="str")

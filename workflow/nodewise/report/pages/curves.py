@@ -1,5 +1,6 @@
 """Make a page for each model and strategy, with all its points, launches and records."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,10 @@ from markupsafe import Markup
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
 from nodewise.report import evidence
-from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
+from nodewise.report.fitted_curves import Curves, fitted_curve
 from nodewise.report.html import badge, slug
-from nodewise.report.page import Page
+from nodewise.report.page import Page, results_page, strategy_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
@@ -83,15 +83,15 @@ def pages(study: ReportContext) -> Iterator[Page]:
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), one) for one in measured]
         _show_once(sections)
-        titles = {one["anchor"]: one["title"] for one in sections}
-        titles = disambiguate(titles, {one["anchor"]: one["nodes"] for one in sections})
+        counts = Counter(one["title"] for one in sections)
+        for one in sections:
+            one["title"] += f" · {one['nodes']}" if counts[one["title"]] > 1 else ""
         context = {
             "ends": extremes(study.with_titles(_of_page(study, study.compared, path))),
             "one_node": _on_one_node(study, path),
-            "sections": [one | {"title": titles[one["anchor"]]} for one in sections]
-            + of_others.pop(str(path), []),
+            "sections": [*sections, *of_others.pop(str(path), [])],
             "strategy_page": strategy_page(strategy),
-            "results": study.results_pages[first["model"], first["dataset"]],
+            "results": results_page(first["model"], first["dataset"]),
         }
         yield Page(str(path), "curve.md.j2", title, context, figures=True)
     for path, sections in of_others.items():
@@ -139,7 +139,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "title": title if name in STRATEGIES else f"{title}: {study.strategy_title(name)}",
         "anchor": slug(" ".join(first[_SECTION])),
         "nodes": _nodes(record.cell),
-        "machine": ", ".join(sorted(set(study.processors(cells)))),
+        "machine": ", ".join(sorted(set(cells["machine"]))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, _POINTS) if len(points) else None,

@@ -7,10 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.models.registry import registry
-from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import number, text
-from nodewise.report.page import Page
+from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import largest_and_smallest_batch
 from nodewise.report.tables import Column, Table, table
@@ -96,13 +95,14 @@ def _compared(study: ReportContext) -> Table:
 
 def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[str, Any]:
     dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
-    rows = study.compared
+    rows, cells = study.compared, study.tables["cells"]
+    measured = ((cells["model"] == name) & (cells["dataset"] == dataset)).any()
     backward, memory = _training_to_forward(architecture), architecture.memory
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": study.results_pages.get((name, dataset)),
+        "results": results_page(name, dataset) if measured else None,
         "ends": largest_and_smallest_batch(rows[rows["model"] == name]),
         "input": input_in_words(architecture),
         "sizes": _facts(architecture, _SIZES),

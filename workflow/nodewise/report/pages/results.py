@@ -6,10 +6,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.addresses import model_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
-from nodewise.report.page import Page
+from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import (
     extremes,
@@ -59,7 +58,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     listed = []
     for key, cells in study.cells.groupby(["dataset", "model"]):
         dataset, model = map(str, key)
-        path = study.results_pages[model, dataset]
+        path = results_page(model, dataset)
         title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
         context = _results(study, model, dataset, cells)
         listed.append({"page": path, "title": title, "ends": context["ends"], "cells": len(cells)})
@@ -82,7 +81,7 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         *first_figure(study, "strategies", **{k: v for k, v in main.items() if k != "line"}),
         *first_figure(study, "accuracy", **own),
     ]
-    titled = study.with_links(curves, study.results_pages[model, dataset])
+    titled = study.with_titles(curves)
     return {
         "ends": ends,
         "run": time_to_accuracy(study, ends[0]) if ends else None,
@@ -102,7 +101,7 @@ def _best(study: ReportContext, rows: pd.DataFrame, cells: pd.DataFrame) -> Tabl
 
     Strategies link to their curves. Strategies without a point that counts have dashes.
     """
-    up = "../" * study.results_pages[cells["model"].iloc[0], cells["dataset"].iloc[0]].count("/")
+    up = "../" * results_page("", "").count("/")
     best = pd.DataFrame(
         [best[0] for _, one in rows.groupby("strategy") if (best := extremes(one))],
         columns=rows.columns,

@@ -10,10 +10,9 @@ from markupsafe import Markup
 
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Job
-from nodewise.report.addresses import strategy_page
-from nodewise.report.context import ReportContext
+from nodewise.report.context import ReportContext, title_of_variant
 from nodewise.report.html import text
-from nodewise.report.page import Page
+from nodewise.report.page import Page, strategy_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
@@ -25,7 +24,6 @@ from nodewise.report.tables import (
     Column,
     table,
 )
-from nodewise.report.titles import title_of_variant
 from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 

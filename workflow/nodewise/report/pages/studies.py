@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import VERDICTS, Judged
-from nodewise.report.claims_table import claims_table, value, verdict
+from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
@@ -119,11 +118,16 @@ def _context(
     rows: pd.DataFrame,
     claims: Sequence[Judged],
 ) -> dict[str, Any]:
-    printed = rows.assign(machine=study.processors(rows), order=rows["order"].map(verdict))
+    machines = study.cells.set_index("cell_id")["machine"]
+    printed = rows.assign(
+        machine=rows["cell_id"].map(machines).fillna(""), order=rows["order"].map(verdict)
+    )
     filled = printed.replace("", pd.NA).notna().any()
     columns = [column for column in _PRINTED if filled[column.name]]
-    experiments = study.pick_of_study(name, "strategies", "speedup", "parts", "epochs")
-    figures = study.pick("time", "savings", study=name) or experiments[:1]
+    ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
+    charts = study.pick("strategies", "speedup", "parts", "epochs")
+    experiments = [one for one in charts if one.of.get("experiment") in ours]
+    figures = study.pick("time", study=name) or experiments[:1]
     return {
         "name": name,
         "about": about,
@@ -184,4 +188,4 @@ def _ours(study: ReportContext, name: str) -> Table | None:
     stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean"]]
     rows = rows.merge(stale, "left", "cell_id").sort_values(["model", "nodes", "strategy"])
     rows["test_accuracy"] = rows["test_accuracy"].where(rows["whole_epochs"])
-    return table(study.with_links(rows, f"studies/{name}.html"), _OURS) if len(rows) else None
+    return table(study.with_titles(rows), _OURS) if len(rows) else None
