@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from forecast_constants import CASES, Case, cases, learn
 
-from nodewise.predict.cluster_links import between_nodes
+from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_curves import find_groups
@@ -153,7 +153,7 @@ def own_errors(tables: Path) -> pd.Series:
         rate_mbit = group.first["rate_mbit"] / group.first["cpu_share"]  # in the node's own time
         if group.law.name != "ring" or np.isnan(rate_mbit):
             continue
-        cluster = Cluster(1, None, between_nodes(f"{rate_mbit:f}mbit-tcp"))
+        cluster = Cluster(1, None, read_link("between", f"{rate_mbit:f}mbit-tcp"))
         for (_, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
             times = line.set_index("nodes")["step_time_s"].to_dict()
             hidden = STRATEGIES[line["strategy"].iloc[0]].exchange.hidden_share or 0.0

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, within_name
+from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, link_name
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, draw_weights
 from nodewise.predict.forecast_cases import case_of, read_cases
 
@@ -127,7 +127,7 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
             rate = f"{float(row['between_gbit'] or 0):g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
             cluster, training, _ = case_of(row).setup()
-            within = within_name(row["within_kind"])
+            within = link_name(row["within_kind"])
             about = row["case"], row["publisher"]
             yield Case(*about, cluster, training, given, others, within, between)
 

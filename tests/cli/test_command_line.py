@@ -117,12 +117,6 @@ def test_a_file_that_may_not_grow_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_where_nothing_can_be_made_is_named():
-    done = run(*FIT, "/proc/none/fit.json")
-    assert done.returncode == 2
-    assert done.stderr == "nodewise: /proc/none: No such file or directory\n"
-
-
 @pytest.mark.parametrize(
     "name", [name for name, one in COMMANDS.items() if one.rich_help_panel != STEPS]
 )

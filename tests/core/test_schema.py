@@ -115,6 +115,9 @@ def test_not_a_number_is_not_said_to_be_too_large(value, allowed):
 
 def test_a_refusal_is_one_line_whatever_it_names():
     assert str(UserError("a\nb\u202e\x1b[0m.yaml: wrong")) == ("a\\nb\\u202e\\x1b[0m.yaml: wrong")
+    cut = str(UserError(f"{'a/' * 3000}x.csv: is not there"))
+    assert len(cut) < 250
+    assert cut.endswith("/x.csv: is not there")
 
 
 @pytest.mark.timeout(20)

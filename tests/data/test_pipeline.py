@@ -8,8 +8,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.cluster.kinds.local import Local
-from nodewise.core.cell import Cell, Extent
+import make_records as make
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
 from nodewise.data.structures import Ragged
@@ -24,21 +23,8 @@ PLAIN = Recipe(build=None)
 
 
 def cell(**changes):
-    values = {
-        "study": "ntua",
-        "experiment": "steps",
-        "model": "fashion_mlp",
-        "dataset": "fashion_mnist",
-        "strategy": "multi_worker_mirrored",
-        "cluster": Local(),
-        "batch": BATCH,
-        "nodes": NODES,
-        "repeat": 0,
-        "extent": Extent(steps=2),
-        "seed": 1,
-        "time_limit_s": 60,
-    }
-    return Cell(**(values | changes))
+    fields = {"model": "fashion_mlp", "nodes": NODES, "batch": BATCH} | changes
+    return make.cell(strategy="multi_worker_mirrored", **fields)
 
 
 def seen(of, rank, epochs=1, recipe=PLAIN, warm_up=0):

@@ -58,16 +58,6 @@ def digest_of(data):
     return digest.hexdigest()
 
 
-def test_from_the_cache_comes_the_same_as_from_a_mirror(sample):
-    first = sample.prepare()
-    sample.cache.mkdir()
-    (sample.mirror / "sample").rename(sample.cache / "sample")
-    again = sample.prepare(mirror=None, source="official", out=sample.out.with_name("again"))
-    assert (first.origin, again.origin) == ("mirror", "official")
-    assert again.sha256 == first.sha256
-    assert bytes_of(sample.out.with_name("again")).keys() == bytes_of(sample.out).keys()
-
-
 def test_without_any_source_synthetic_data_is_drawn_and_says_so(sample, caplog):
     manifest = sample.prepare(mirror=None)
     assert manifest.origin == "generated"

@@ -94,15 +94,6 @@ def test_the_digest_of_own_arrays_tells_them_and_their_places(tmp_path):
     assert digest_of(tmp_path, turned) == digest_of(tmp_path, (other, some))
 
 
-def test_a_ragged_array_is_read_as_it_was_written(tmp_path):
-    ragged = Ragged(np.array([b"a", b"bc"]), (np.array([0, 2, 2]), np.array([0, 1, 2])))
-    written(tmp_path, (ragged, np.arange(2)))
-    read, _ = load(tmp_path / "manifest.json").train
-    np.testing.assert_array_equal(read.values, ragged.values)
-    for level, splits in zip(read.row_splits, ragged.row_splits, strict=True):
-        np.testing.assert_array_equal(level, splits)
-
-
 def test_a_refusal_is_what_loading_says(tmp_path):
     written(tmp_path, np.zeros(3))
     about = {"dataset": "mine", "title": "Mine", "origin": "own"}

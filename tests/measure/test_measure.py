@@ -48,15 +48,6 @@ def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
         assert word in said
 
 
-def test_measuring_again_keeps_the_earlier_record(project):
-    for _ in range(2):
-        code, said = measure(project, f"{OWN} --strategy single --nodes 1 --batch 64 --steps 4")
-        assert code == 0, said
-    (folder,) = (project / RECORDS).glob("*/own_own_model_*/single/batch~64/nodes~1")
-    assert sorted(path.name for path in folder.iterdir()) == ["repeat~0.json", "repeat~1.json"]
-    assert read_record(folder / "repeat~1.json").cell.repeat == 1
-
-
 def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
     path = project / "results/models" / f"{own_model(MODEL, DATA)}.json"
     run = projects.start(project, "nodewise", "describe-model", MODEL, "--dataset", DATA)
@@ -103,14 +94,4 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project, name, shape, rat
     record = read_record(project / f"{name}.json")
     assert (record.status, record.failure.rank) == ("failed", rank)
     assert reason in record.failure.reason and record.failure.reason in said
-    assert "Traceback" not in said
-
-
-def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
-    (project / "no_data.py").write_text("def load():\n    open('nowhere.npz')\n")
-    what = f"--model {MODEL} --dataset no_data.py:load"
-    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8")
-    assert code == 2
-    assert "no_data.py:load: FileNotFoundError" in said
-    assert "(no_data.py:2)" in said
     assert "Traceback" not in said

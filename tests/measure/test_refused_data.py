@@ -12,7 +12,7 @@ import projects
 from mistakes import user_error
 from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
-from nodewise.models.facts import read_own, why_refused
+from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
@@ -86,24 +86,6 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
     assert not (project / "logs").exists()
-
-
-@pytest.mark.slow
-def test_a_model_that_runs_eagerly_is_not_described_and_says_why(project):
-    (project / "mine.py").write_text(
-        "import keras, numpy as np\n\n"
-        "class Own(keras.Sequential):\n"
-        "    def train_step(self, data):\n        data[0].numpy()\n\n"
-        "def build():\n"
-        "    model = Own([keras.Input((3,)), keras.layers.Dense(2)])\n"
-        "    model.compile('sgd', 'mse', run_eagerly=True)\n"
-        "    return model\n\n"
-        "def load():\n    return (np.zeros((64, 3)), np.zeros((64, 2))), None\n"
-    )
-    prepare("mine.py:load", project / "data")
-    run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
-        "data/manifest.json", "--keep-refusal", "--out", "own.json")  # fmt: skip
-    assert why_refused(Path("own.json")).startswith("the model is to run eagerly, but strategies")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import between_nodes, bus_bandwidths, within_node
+from nodewise.predict.cluster_links import bus_bandwidths, read_link
 
 NCCL = """# nThread 1 nGpus 8 minBytes 1048576 maxBytes 67108864 step: 4(factor)
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time
@@ -44,14 +44,14 @@ OSU = """# OSU MPI Allreduce Latency Test v7.0
 def test_a_link_between_nodes_has_a_rate_and_the_transports_that_are_possible(
     text, families, gbyte
 ):
-    assert between_nodes(text) == dict.fromkeys(families, gbyte * 1e9)
+    assert read_link("between", text) == dict.fromkeys(families, gbyte * 1e9)
 
 
 def test_a_link_within_a_node_has_a_name_or_a_rate():
-    assert within_node("nvlink3") == {"nvlink": 300e9}
-    assert within_node("pcie4_nop2p") == within_node("pcie4_nop2p")
-    assert within_node("PCIe4-no-p2p") == {"no_p2p": 31.5e9}
-    assert within_node("31.5GB/s") == {"pcie": 31.5e9}
+    assert read_link("within", "nvlink3") == {"nvlink": 300e9}
+    assert read_link("within", "pcie4_nop2p") == read_link("within", "pcie4_nop2p")
+    assert read_link("within", "PCIe4-no-p2p") == {"no_p2p": 31.5e9}
+    assert read_link("within", "31.5GB/s") == {"pcie": 31.5e9}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_link_within_a_node_has_a_name_or_a_rate():
 def test_what_a_benchmark_printed_decides(tmp_path, text, rate):
     path = tmp_path / "run.log"
     path.write_text(text)
-    ((family, found),) = between_nodes(str(path)).items()
+    ((family, found),) = read_link("between", str(path)).items()
     assert family == ("all_reduces" if rate > 1.25e9 else "calibrated")
     assert found == pytest.approx(rate, rel=0.01)
 
@@ -70,7 +70,7 @@ def test_bus_bandwidths_of_osu_are_those_of_a_ring(ranks, rate):
     size = 2**26
     microseconds = 1e6 * 2 * (1 - 1 / ranks) * size / rate
     text = f"# OSU MPI Allreduce Latency Test\n# np = {ranks}\n{size}  {microseconds:.6f}\n"
-    (_,), (found,) = bus_bandwidths(text, None)
+    ((_, found),) = bus_bandwidths(text, None)
     assert np.isclose(found, rate, rtol=1e-2)
 
 
@@ -89,10 +89,10 @@ def test_a_log_that_says_too_little_is_refused(tmp_path, text, said):
     path = tmp_path / "run.log"
     path.write_text(text)
     with pytest.raises(UserError, match=f"run.log: .*{said}"):
-        within_node(str(path))
+        read_link("within", str(path))
 
 
 @pytest.mark.parametrize("text", ["wifi", "0gbit", "0x100gbit", "1e3gbit", "9999999999gbit"])
 def test_an_unknown_link_is_answered_by_what_is_allowed(text):
     with pytest.raises(UserError, match=f"--between {text}: must be "):
-        between_nodes(text)
+        read_link("between", text)

@@ -5,10 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from nodewise.predict.cluster_links import between_nodes, constants, within_node
+from nodewise.predict.cluster_links import constants, read_link
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, forecast_throughputs
 
-CLUSTER = Cluster(8, within_node("nvlink2"), between_nodes("100gbit-rdma"))
+CLUSTER = Cluster(8, read_link("within", "nvlink2"), read_link("between", "100gbit-rdma"))
 RESNET = Training(25.6e6, (4.0,), 64)
 DEVICES = [2, 4, 8, 16, 64]
 
@@ -54,7 +54,7 @@ def test_what_is_hidden_is_a_share_of_the_shorter():
 
 
 def test_no_rate_exceeds_the_link():
-    tcp = Cluster(1, None, between_nodes("1gbit-tcp"))
+    tcp = Cluster(1, None, read_link("between", "1gbit-tcp"))
     draws = Draws(tcp, Training(25.6e6, hidden=0.0))
     assert draws.steps_s(np.full_like(draws.batch, 1e-9), 2).min() >= 4 * 25.6e6 / 125e6
 
@@ -78,7 +78,7 @@ def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
 
 
 def test_what_is_unknown_widens_the_interval():
-    unknown = Cluster(8, within_node("unknown"), between_nodes("100gbit"))
+    unknown = Cluster(8, read_link("within", "unknown"), read_link("between", "100gbit"))
     mixed = Training(25.6e6, (2.0, 4.0), None)
     narrow = width(forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, DEVICES))
     wide = width(forecast_throughputs(unknown, mixed, {1: 640.0}, DEVICES))

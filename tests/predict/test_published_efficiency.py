@@ -5,36 +5,35 @@ import pytest
 from typer.testing import CliRunner
 
 from nodewise.cli import app
-from nodewise.predict.cluster_links import between_nodes, is_within, within_node
+from nodewise.predict.cluster_links import constants, read_link
 from nodewise.predict.published_efficiency import standing
 
 
 def test_published_ones_have_the_link_and_about_the_number_of_devices():
-    found = standing(16, between="100gbit-rdma", across=True)
-    assert 0 < found.low < found.high <= 1.1
+    found = standing(0.8, 16, between="100gbit-rdma", across=True)
+    assert found.curves["efficiency"].between(0, 1.2).all()
     assert set(found.curves["between"]) == {"100gbit-rdma"}
     assert found.curves["devices"].between(16 / 1.5, 16 * 1.5).all()
     assert found.curves["efficiency"].is_monotonic_increasing
-    inside = standing(8, within="nvlink-bridge", across=False)
+    inside = standing(0.8, 8, within="nvlink-bridge", across=False)
     assert set(inside.curves["within"]) == {"nvlink-bridge"}
-    assert inside.low > found.low
+    assert inside.curves["efficiency"].median() > found.curves["efficiency"].median()
 
 
 def test_links_are_named_as_users_write_them():
     for across, options in ((False, ("pcie4-no-p2p", None)), (True, (None, "50gbit-tcp"))):
         within, between = options
-        found = standing(4, within=within, between=between, across=across)
+        found = standing(0.8, 4, within=within, between=between, across=across)
         assert set(found.curves["link"]) == {within or between}
-    links = set(standing(8).curves["link"])
-    assert all(
-        within_node(link) if is_within(link) else between_nodes(link) for link in links - {""}
-    )
+    links = set(standing(0.8, 8).curves["link"])
+    for link in links - {""}:
+        assert read_link("within" if link in constants()["within"] else "between", link)
 
 
 def test_nothing_is_said_without_published_ones():
-    assert standing(1) is None
-    assert standing(50_000) is None
-    assert standing(8, within="nvlink5", across=False) is None
+    assert standing(0.8, 1) is None
+    assert standing(0.8, 50_000) is None
+    assert standing(0.8, 8, within="nvlink5", across=False) is None
 
 
 @pytest.mark.parametrize(("four_s", "place"), [(0.11, "within"), (2.0, "below"), (0.09, "above")])

@@ -3,15 +3,14 @@
 import pandas as pd
 import pytest
 
-from nodewise.predict.cluster_links import between_nodes, within_node
 from nodewise.report.pages.your_case import BETWEEN, WITHIN, links, own_presets, published_presets
 from nodewise.results import published
 
 
 def test_a_link_has_the_error_of_its_kind_or_of_the_nearest_that_was_judged():
     p90 = published.read("forecast/judged").set_index("link")["p90"]
-    within = links(WITHIN, within_node, {"rate": "pcie"})
-    between = links(BETWEEN, between_nodes, {"rate-tcp": "tcp"})
+    within = links("within", WITHIN, {"rate": "pcie"})
+    between = links("between", BETWEEN, {"rate-tcp": "tcp"})
     assert within["nvlink3"]["off"] == p90["nvlink3"]
     assert within["nvlink1"]["off"] == p90["nvlink2"]  # 12 points are too few
     assert within["rate"]["off"] == p90["pcie3"]

@@ -1,6 +1,8 @@
 """`nodewise import` turns logs of other tools into one table without guessing."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -97,21 +99,38 @@ def test_names_of_files_and_folders_say_devices_and_batches(tmp_path, convert):
     assert (curve.name, curve.nodes, curve.batches) == ("cnn", [1, 2], [64])
 
 
-MEGATRON = "iteration 10/ 99 | elapsed time per iteration (ms): {}.5 | global batch size: 512 |\n"
-MILLISECONDS = r"per iteration \(ms\): (?P<step_ms>[\d.]+)"
+PAGE = Path("site/pages/import-logs.md").read_text()
+EXAMPLE = r"\n### (.+?)\n.*?```text\n(.+?)```\n\n```sh\n(.+?)```\n\n```csv\n(.+?)```"
+EXAMPLES = re.findall(EXAMPLE, PAGE, re.DOTALL)
 
 
-def test_any_other_log_is_read_by_a_pattern(tmp_path, convert, refusal):
+@pytest.mark.parametrize(("log", "command", "table"), [one[1:] for one in EXAMPLES])
+def test_the_documented_patterns_give_the_documented_tables(
+    tmp_path, monkeypatch, log, command, table
+):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for before in ("", "2026-11-27T13:18:24.5Z [pod/run-worker-0/main] "):
+        Path("run.log").write_text("".join(before + line for line in log.splitlines(True)))
+        code, said = run(*shlex.split(command.replace("\\\n", " "))[2:])
+        assert (code, Path("mine.csv").read_text()) == (0, table), said
+
+
+@pytest.mark.parametrize("tag", ["0: ", "(W pid=71, ip=192.0.2.7) ", "[rank{}]:"])
+def test_repeated_lines_of_ranks_count_once_with_a_pattern(tmp_path, convert, tag):
+    lines = [f"iter {at}: time {ms}ms\n" for at, ms in enumerate((900, 200, 202, 204))]
     path = tmp_path / "run.log"
-    path.write_text("".join(MEGATRON.format(ms) for ms in (9100, 6200, 6300)))
-    for given in (
-        ("--pattern", MILLISECONDS, "--global-batch", 512),
-        ("--pattern", MILLISECONDS + r".*size: (?P<global_batch>\d+)"),
-    ):
-        (point,) = convert(path, *given, "--devices", 64)[0].measured
-        assert (point.nodes, point.batch_per_worker) == (64, 8)
-        assert point.step_time == pytest.approx(6.2505)
-    (tmp_path / "mine.csv").unlink()
+    path.write_text("".join(tag.format(rank) + line for line in lines for rank in (1, 0)))
+    given = ("--pattern", r"iter \d+: time (?P<step_ms>\d+)", "--devices", 2, "--batch", 8)
+    (point,) = convert(path, *given)[0].measured
+    assert point.step_time == pytest.approx(0.202)
+    assert point.repeats == (3 if "{}" in tag else 7)
+
+
+def test_a_wrong_pattern_is_refused(tmp_path, refusal):
+    path = tmp_path / "run.log"
+    path.write_text("iter 1: time 9 ms\n")
     for wrong in ("(", "no group", "(?P<weeks>.)", "(?P<step_s>x)", "(?P<step_ms>[a-z])"):
         refusal(path, "--pattern", wrong, "--devices", 64, "--batch", 8)
 

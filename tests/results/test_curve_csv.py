@@ -184,6 +184,11 @@ def test_the_message_on_a_wrong_header_names_the_column(tmp_path, header, named)
     assert named in message
 
 
+def test_a_table_of_very_many_columns_is_refused_at_once(tmp_path):
+    names = ",".join(f"c{n}" for n in range(100_000))
+    assert "has 100,004 columns" in refused(tmp_path, f"{HEADER},{names}\n")
+
+
 def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
     header = "curve,nodes,batch_per_worker,step_time_s,epoch_time_s,compute_s"
     for rows, place in ((("a,1,8,1,,", "a,2,8,,9,"), "row 3: "), (("a,1,8,,9,1",), "row 2: ")):

@@ -60,12 +60,37 @@ def test_validation_is_not_part_of_a_step(tmp_path):
     )
 
 
-def test_old_versions_print_the_time_of_a_sample_or_of_the_epoch_alone(tmp_path):
-    per_sample = "Train on 6400 samples\nEpoch 1/2\n6400/6400 [====] - 1s {}us/{} - loss: 2\n"
-    for of in ("step", "sample"):
-        rates, _ = read(tmp_path, per_sample.format(150, of), "samples_per_s")
-        assert rates == [pytest.approx(1 / 150e-6)]
-    text = "Epoch 1/2\n500/500 - 12s - loss: 1\nEpoch 2/2\n500/500 - 9s - loss: 1\n"
+OLD = {  # 60,000 samples in 9 s and 8 s
+    "Keras 2.0": "60000/60000 [====] - {s}s - loss: 2",
+    "Keras 2.0, verbose=2": "{s}s - loss: 2",
+    "Keras 2.2": "60000/60000 [====] - {s}s 133us/step - loss: 2",
+    "Keras 2.2, verbose=2": " - {s}s - loss: 2",
+    "Keras 2.2, verbose=2 with times": " - {s}s 133us/step - loss: 2",
+    "TensorFlow 2.0": "60000/60000 [====] - {s}s 133us/sample - loss: 2",
+    "TensorFlow 2.0, verbose=2": "60000/60000 - {s}s",
+}
+
+
+@pytest.mark.parametrize("form", OLD.values(), ids=OLD)
+def test_old_versions_count_samples(tmp_path, form):
+    lines = ["Train on 60000 samples", "Epoch 1/2", form.format(s=9), "Epoch 2/2", form.format(s=8)]
+    for tag in ("", "[1,0]<stdout>:"):
+        text = "".join(f"{tag}{line}\n" for line in lines)
+        assert read(tmp_path, text, "samples_per_s")[0] == [pytest.approx(60000 / 8, rel=0.01)]
+
+
+def test_without_the_number_of_samples_bars_that_advance_by_batches_show_them(tmp_path):
+    bars = "Epoch 1/2\n 128/60000 [..]\r 640/60000 [>.]\r60000/60000 [==] - 8s 133us/step\n"
+    assert read(tmp_path, bars * 2, "samples_per_s")[0] == [pytest.approx(1 / 133e-6)]
+    (_, (note,)) = read(tmp_path, bars.replace(" 640", " 641"))
+    assert "Train on … samples" in note
+    with pytest.raises(UserError, match="no epoch that ended with a time"):
+        read(tmp_path, "Epoch 1/2\n - 8s - loss: 2\n")
+
+
+@pytest.mark.parametrize("end", ["", " - loss: 1"])
+def test_tensorflow_before_2_6_prints_the_time_of_the_epoch_alone(tmp_path, end):
+    text = f"Epoch 1/2\n500/500 - 12s{end}\nEpoch 2/2\n500/500 - 9s{end}\n"
     assert read(tmp_path, text)[0] == [pytest.approx(0.018)]
 
 

@@ -151,7 +151,7 @@ EMULATED = {"kind": "emulated"}
         (
             f"{STEPS}.own_models",
             {"mine": {"build": "../a.py", "dataset": "mnist"}},
-            "own_models.mine.build: must be path/file.py:function or package.module:function",
+            "build: '../a.py' is not allowed, must be path/file.py:function or package.module",
         ),
         (
             f"{STEPS}.strategies",

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from snakemake.cli import get_argument_parser
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from nodewise import cli
 from nodewise.cluster.kinds.emulated import Emulated
@@ -31,7 +30,8 @@ README, CONFIG, RUN = (
 DOCUMENTS = [
     *(README, CONFIG, RUN),
     *map(Path, ("site/pages/add.md", "site/pages/add-to-site.md", "site/pages/clusters.md")),
-    *map(Path, ("bench/README.md", "data/records/README.md")),
+    Path("site/pages/gpus.md"),
+    *map(Path, ("site/pages/import-logs.md", "bench/README.md", "data/records/README.md")),
 ]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
@@ -100,33 +100,6 @@ def test_commands_within_sentences_exist_with_their_options(path):
             assert {"--cores", "--profile"} & {*words}, words
         if words[0] == "make":
             assert words[1] in make_targets()
-
-
-def test_the_readme_shows_what_nodewise_predicts(tmp_path):
-    (shown, _) = blocks(README.read_text(), "text")
-    (asked,) = [words for words in commands(README.read_text()) if words[1:2] == ["predict"]]
-    fit = tmp_path / "fit.json"
-    runner = CliRunner()
-    fitted = runner.invoke(cli.app, ["fit", "data/templates/measurements.csv", "-o", str(fit)])
-    assert fitted.exit_code == 0
-    said = runner.invoke(cli.app, ["predict", str(fit), *asked[3:]]).stdout
-    printed = [words_and_numbers(line) for line in said.splitlines()]
-    shown = [words_and_numbers(line) for line in shown.splitlines()]
-    timed = [words for words, _ in printed if "ms – ms" in words]
-    assert timed == [words for words, _ in shown if "ms – ms" in words]
-    places = iter(printed)
-    for words, numbers in shown:  # in the printed order
-        assert any(
-            words == others and numbers == pytest.approx(close, rel=0.01)
-            for others, close in places
-        ), words
-
-
-def words_and_numbers(line: str) -> tuple[str, list[float]]:
-    """Split a line into its text without numbers, and its numbers."""
-    number = r"(?<!\w)\d[\d,.]*"
-    numbers = [float(found.replace(",", "")) for found in re.findall(number, line)]
-    return " ".join(re.sub(number, "", line).split()), numbers
 
 
 # Links between pages of the site are checked when the site is built.

@@ -1,6 +1,5 @@
 """What publishing needs: committed inputs are current, and the project's own files are right."""
 
-import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -22,7 +21,8 @@ from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 
 WORKFLOW = yaml.safe_load(Path(".github/workflows/publish.yml").read_text())
-STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+
+
 CITATION = yaml.safe_load(Path("CITATION.cff").read_text())
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 RECORDS = Path("data/records")
@@ -97,13 +97,6 @@ def test_only_the_deployment_may_write_and_only_pages():
     assert granted == {"build": None, "deploy": {"pages": "write", "id-token": "write"}}
     assert WORKFLOW["jobs"]["deploy"]["if"] == "github.ref == 'refs/heads/main'"
     assert WORKFLOW["jobs"]["deploy"]["needs"] == "build"
-
-
-def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
-    cells = {cell.id for cell in read_config(Path("config/study.yaml")).cells()}
-    page = Path("site/pages/run.md").read_text()
-    (named,) = re.findall(r"results/study/records/(\S+)\.json", page)
-    assert named in cells
 
 
 def test_the_citation_is_of_this_version():

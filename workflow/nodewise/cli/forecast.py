@@ -6,31 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from nodewise.cli.options import (
-    AsJson,
-    AskedGlobalBatch,
-    Batches,
-    BetweenNodes,
-    Budget,
-    ConvergesLike,
-    Deadline,
-    EpochExamples,
-    NodeNumbers,
-    NodePrice,
-    OnlyLink,
-    OwnDataset,
-    Parameters,
-    Payload,
-    PerNode,
-    Precision,
-    SamplesToTarget,
-    WithinNode,
-    job_of,
-    only_options,
-    print_json,
-    print_table,
-    print_target,
-)
+from nodewise.cli import options
 from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,34 +19,34 @@ app = typer.Typer()
 def forecast_nodes(
     context: typer.Context,
     *,
-    link: OnlyLink = None,
-    devices_per_node: PerNode = None,
-    within: WithinNode = None,
-    between: BetweenNodes = None,
+    link: options.OnlyLink = None,
+    devices_per_node: options.PerNode = None,
+    within: options.WithinNode = None,
+    between: options.BetweenNodes = None,
     step_time: Annotated[float | None, Option(help="Seconds of a measured step.")] = None,
     throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
     given: Annotated[Path | None, Option(help="Or: a record, table or log.")] = None,
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
-    dataset: OwnDataset = None,
+    dataset: options.OwnDataset = None,
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
-    global_batch: AskedGlobalBatch = None,
-    batches: Batches = None,
-    parameters: Parameters = None,
-    payload: Payload = None,
-    precision: Precision = "fp32",
+    global_batch: options.AskedGlobalBatch = None,
+    batches: options.Batches = None,
+    parameters: options.Parameters = None,
+    payload: options.Payload = None,
+    precision: options.Precision = "fp32",
     strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
-    nodes: NodeNumbers = "1-16",
-    examples: EpochExamples = None,
-    price: NodePrice = None,
-    deadline: Deadline = None,
-    budget: Budget = None,
-    converges_like: ConvergesLike = None,
-    samples_to_target: SamplesToTarget = None,
+    nodes: options.NodeNumbers = "1-16",
+    examples: options.EpochExamples = None,
+    price: options.NodePrice = None,
+    deadline: options.Deadline = None,
+    budget: options.Budget = None,
+    converges_like: options.ConvergesLike = None,
+    samples_to_target: options.SamplesToTarget = None,
     machines: Annotated[Path | None, Option(help="CSV file of machines to compare.")] = None,
     device: Annotated[str | None, Option(help="The measured device, such as V100.")] = None,
     cases: Annotated[Path | None, Option(help="CSV file of cases, in place of all else.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Forecast times and costs on many devices from one measured point and the links.
 
@@ -115,9 +91,11 @@ def forecast_nodes(
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
-        only_options(context, "cases", "as_json")
+        options.only_options(context, "cases", "as_json")
         rows = list(forecast_cases(read_cases(cases)))
-        print_json(rows) if as_json else print_table(predict_tables.value_rows(rows, "case"))
+        options.print_json(rows) if as_json else options.print_table(
+            predict_tables.value_rows(rows, "case")
+        )
         return
     counts = parse_nodes(nodes)
     known = _given(step_time, throughput, given, model, dataset, given_devices, batch)
@@ -128,7 +106,7 @@ def forecast_nodes(
         precision=precision,
         hidden=None if strategy is None else hidden_share(strategy),
     )
-    job = job_of(
+    job = options.job_of(
         examples or MANY_EXAMPLES,
         price,
         deadline,
@@ -144,10 +122,10 @@ def forecast_nodes(
         kinds = read_machines(machines)
         rows = compare_machines(kinds, known, training, counts, job=job, device=device, **asked)
         if as_json:
-            print_json(rows)
+            options.print_json(rows)
         else:
             typer.echo(predict_tables.best_machines(rows, job))
-            print_table(predict_tables.machines_rows(rows, job))
+            options.print_table(predict_tables.machines_rows(rows, job))
     else:
         if device:
             raise UserError("--device: has no effect without --machines")
@@ -161,15 +139,15 @@ def forecast_nodes(
         devices = forecast.devices_of(counts, per_node)
         answers = forecast.forecast(cluster, training, known, devices, job, **asked)
         if as_json:
-            print_json(forecast.forecast_rows(answers, per_node))
+            options.print_json(forecast.forecast_rows(answers, per_node))
         else:
             typer.echo(answers.sentence())
-            print_table(predict_tables.answers_rows(answers, marks=True))
+            options.print_table(predict_tables.answers_rows(answers, marks=True))
             most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
-            if found := standing(most, within=within, between=between, across=most > per_node):
-                typer.echo(found.sentence(share, most, job.node))
-                print_table(predict_tables.published_rows(found))
-            print_target(job, converges_like)
+            if found := standing(share, most, within, between, most > per_node, node=job.node):
+                typer.echo(found.sentence)
+                options.print_table(predict_tables.published_rows(found))
+            options.print_target(job, converges_like)
     if known.cautions:
         typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
 

@@ -83,9 +83,8 @@ def fit_measurements(
     print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED] if read else ():
-        if compared := standing_of_curve(curve):
-            efficiency, most, found = compared
-            typer.echo(f"{curve.name}: {found.sentence(efficiency, most, curve.node)}")
+        if found := standing_of_curve(curve):
+            typer.echo(f"{curve.name}: {found.sentence}")
             print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
@@ -121,8 +120,9 @@ def import_files(
 
     It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
     benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
-    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
-    Horovod, and the files of the callback data/templates/step_times.py.
+    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, and the files
+    of the callback data/templates/step_times.py. What launchers put before every
+    line is found and skipped.
 
     Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o
     mine.csv

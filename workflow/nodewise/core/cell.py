@@ -5,7 +5,6 @@ a cell is also the path of its files.
 """
 
 import math
-import re
 from collections.abc import Collection
 from typing import Annotated, Literal, Self
 
@@ -185,23 +184,15 @@ CellInput = Input | Literal["whole"]
 
 
 _PATH = r"[A-Za-z0-9_./][A-Za-z0-9_./-]*"
+_FUNCTION = rf"{_PATH}:[A-Za-z_]\w*"
 SAVED_MODEL = ".keras"
 
 
-def _names_a_function(spec: str) -> str:
-    if not re.fullmatch(rf"{_PATH}:[A-Za-z_]\w*", spec) or len(spec) > 200:
-        raise ValueError("must be path/file.py:function or package.module:function")
-    return spec
-
-
-def _names_a_model(spec: str) -> str:
-    saved = spec.endswith(SAVED_MODEL) and re.fullmatch(_PATH, spec) and len(spec) <= 200
-    return spec if saved else _names_a_function(spec)
-
-
 # A function that returns a user's own data. A user's own model is a function or a saved model.
-Spec = Annotated[str, AfterValidator(_names_a_function)]
-ModelSpec = Annotated[str, AfterValidator(_names_a_model)]
+Spec = Annotated[str, StringConstraints(pattern=rf"^{_FUNCTION}$", max_length=200)]
+ModelSpec = Annotated[
+    str, StringConstraints(pattern=rf"^({_FUNCTION}|{_PATH}\{SAVED_MODEL})$", max_length=200)
+]
 
 
 class Feeding(Frozen):

@@ -1,11 +1,13 @@
 """Errors that the user can fix, and one-line messages for errors of files and disks."""
 
+import re
 from pathlib import Path
 
 
 def one_line(text: str) -> str:
-    """Escape the characters in `text` that a terminal does not print, such as newlines."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    """Escape what a terminal does not print, such as newlines, and cut the middle of long paths."""
+    printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    return re.sub(r"(\S{150})\S{100,}(\S{50})", r"\1…\2", printable)
 
 
 class UserError(Exception):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,10 @@ _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
+_RATES = {
+    "within": "31.5GB/s",
+    "between": "100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa",
+}
 _NUMBER = r"\d+(?:\.\d+)?"
 _NCCL_ROW = re.compile(
     rf"\s*(\d+)\s+\d+\s+\w+\s+(?!none)\w+(?:\s+-?\d+)?\s+{_NUMBER}\s+{_NUMBER}\s+({_NUMBER})"
@@ -38,7 +42,7 @@ _OSU_ROW = re.compile(rf"\s*(\d+)\s+({_NUMBER})\s*(?:{_NUMBER}\s+{_NUMBER}\s+\d+
 _HOST = re.compile(r"#\s+Rank\s+\d+.*?\bon\s+(\S+)\s+device")
 _OSU_RANKS = re.compile(r"#.*?\b(?:np|ranks|processes)\s*[=:]?\s*(\d+)", re.IGNORECASE)
 
-
+Level = Literal["within", "between"]
 Link = Mapping[str, float]
 """A link of one device (within a node) or of one node (between nodes), in one direction: what it
 may be, equally likely. These are families of links, which have constants of their own, with their
@@ -52,76 +56,49 @@ def constants() -> Mapping[str, Any]:
     return dict(load_yaml(text))
 
 
-def within_node(text: str, option: str = "--within") -> Link:
-    """Return the link between devices of a node, from its name, a rate, or a file.
+def read_link(level: Level, text: str, option: str = "") -> Link:
+    """Return the link that a text describes: a name, a rate with its transport, or a file.
+
+    Examples: `nvlink2` or `31.5GB/s` within a node; `100gbit-rdma`, `8x400gbit-rdma` (eight cards),
+    `25gbit-tcp` or `400gbit-efa` between nodes. There, without a transport, both are possible. RDMA
+    faster than one card is `rails`: each device has a card, or shares one with few others, and
+    all-reduces achieve more of the rate.
 
     Args:
+        level: whether it is the link of a device within a node, or of a node to others.
         text: what the user wrote.
-        option: where, for messages.
+        option: where, for messages. Default: the option of the level.
 
     Raises:
         UserError: the text is none of these.
     """
-    named = constants()["within"]
-    if is_within(text):
-        return {family: 1e9 * rate for family, rate in named[within_name(text)].items()}
-    rate, transport = _rate(text)
-    if rate and transport is None:
-        return {"pcie": rate}
-    return _measured(text, option, f"{', '.join(named)}, a rate such as 31.5GB/s")
+    named, option = constants()[level], option or f"--{level}"
+    if (name := link_name(text)) in named:
+        return {family: 1e9 * rate for family, rate in named[name].items()}
+    if found := _RATE.fullmatch(text.lower()):
+        unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gb/s": 1e9}[found[3]]
+        rate, transport = int(found[1] or 1) * float(found[2]) * unit, found[4]
+        cards = "rails" if rate > CARD else "rdma"
+        families = {None: ("tcp", cards), "tcp": ("tcp",)}.get(transport, (cards,))
+        if level == "within":
+            families = () if transport else ("pcie",)
+        if families and _LEAST_RATE <= rate <= _MOST_RATE:
+            return dict.fromkeys(families, rate)
+    if Path(text).is_file():
+        return _measured(level, Path(text), option)
+    raise UserError(
+        f"{option} {text[:60]}: must be {', '.join(named)}, a rate such as {_RATES[level]}, a file "
+        "of `nodewise calibrate`, or what nccl-tests, rccl-tests or osu_allreduce printed"
+    )
 
 
-def is_within(text: str) -> bool:
-    """Return whether a text is the name of a link within a node."""
-    return within_name(text) in constants()["within"]
-
-
-def within_name(text: str) -> str:
-    """Return a name of a link within a node as it is listed; published cases write it otherwise."""
+def link_name(text: str) -> str:
+    """Return a name of a link as it is listed; published cases write some otherwise."""
     return text.lower().replace("_", "-").replace("nop2p", "no-p2p")
 
 
-def between_nodes(text: str, option: str = "--between") -> Link:
-    """Return the link of a node, from its rate and transport, or a file.
-
-    Examples: `100gbit-rdma`, `8x400gbit-rdma` (eight cards), `25gbit-tcp`, `400gbit-efa`. Without
-    a transport, both are possible. RDMA faster than one card is `rails`: each device has a card, or
-    shares one with few others, and all-reduces achieve more of the rate.
-
-    Args:
-        text: what the user wrote.
-        option: where, for messages.
-
-    Raises:
-        UserError: the text is none of these.
-    """
-    rate, transport = _rate(constants()["between"].get(text.lower(), text))
-    if rate:
-        cards = "rails" if rate > CARD else "rdma"
-        families = {None: ("tcp", cards), "tcp": ("tcp",)}.get(transport, (cards,))
-        return dict.fromkeys(families, rate)
-    allowed = "a rate and transport such as 100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa"
-    return _measured(text, option, f"{', '.join(constants()['between'])}, {allowed}")
-
-
-def _rate(text: str) -> tuple[float, str | None]:
-    """Return a rate in bytes per second, 0 if the text is not a rate, and its transport."""
-    found = _RATE.fullmatch(text.lower())
-    if not found:
-        return 0.0, None
-    unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gb/s": 1e9}[found[3]]
-    rate = int(found[1] or 1) * float(found[2]) * unit
-    return (rate if _LEAST_RATE <= rate <= _MOST_RATE else 0.0), found[4]
-
-
-def _measured(text: str, option: str, allowed: str) -> Link:
+def _measured(level: Level, path: Path, option: str) -> Link:
     """Return the link that a file measured."""
-    path = Path(text)
-    if not path.is_file():
-        raise UserError(
-            f"{option} {text[:60]}: must be {allowed}, a file of `nodewise calibrate`, or what "
-            "nccl-tests, rccl-tests or osu_allreduce printed"
-        )
     if path.suffix == ".json":
         calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
         rings = all_reduces(calibration).get("ring")
@@ -130,16 +107,16 @@ def _measured(text: str, option: str, allowed: str) -> Link:
         return {"calibrated": rings.coefficients["bandwidth_bytes_per_s"]}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
-    if (option == "--within" and hosts > 1) or (option == "--between" and hosts == 1):
+    if hosts and option != "--link" and (hosts > 1) != (level == "between"):
         raise UserError(f"{option} {path}: its processes ran on {counted(hosts, 'host')}")
-    sizes, rates = bus_bandwidths(log, path)
-    rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), np.log(sizes), np.log(rates))))
+    sizes, rates = np.log(bus_bandwidths(log, path)).T
+    rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), sizes, rates)))
     # what limits a slow link limits training alike
     return {"all_reduces" if rate > _SLOW else "calibrated": rate}
 
 
-def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:
-    """Return message sizes in bytes, ascending, and measured bus bandwidths in bytes per second.
+def bus_bandwidths(text: str, path: Path) -> list[tuple[float, float]]:
+    """Return message sizes in bytes, ascending, with measured bus bandwidths in bytes per second.
 
     nccl-tests and rccl-tests print the bus bandwidth. OSU prints the time t of an all-reduce of V
     bytes by n processes; its bus bandwidth is 2(n−1)/n·V/t.
@@ -156,12 +133,12 @@ def bus_bandwidths(text: str, path: Path) -> tuple[list[float], list[float]]:
         if not ranks or int(ranks[1]) < 2:
             raise UserError(f"{path}: does not say how many processes: add a line `# np = 16`")
         share = 2 * (1 - 1 / int(ranks[1]))
-        times = [match for match in map(_OSU_ROW.fullmatch, text.splitlines()) if match]
-        timed = [(float(row[1]), 1e-6 * float(row[2])) for row in times]
+        found = [match for match in map(_OSU_ROW.fullmatch, text.splitlines()) if match]
+        timed = [(float(row[1]), 1e-6 * float(row[2])) for row in found]
         rows = [(size, share * size / seconds) for size, seconds in timed if seconds > 0]
     rows = sorted(row for row in rows if min(row) > 0)
     if not rows:
         raise UserError(f"{path}: has no row of an all-reduce of nccl-tests, rccl-tests or OSU")
     if rows[-1][0] < MESSAGE_BYTES / 8:
         raise UserError(f"{path}: its largest message has {rows[-1][0]:,.0f} bytes, needs 8 MB")
-    return [size for size, _ in rows], [rate for _, rate in rows]
+    return rows

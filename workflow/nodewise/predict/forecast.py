@@ -14,7 +14,7 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with_best_batch
-from nodewise.predict.cluster_links import between_nodes, constants, is_within, within_node
+from nodewise.predict.cluster_links import constants, link_name, read_link
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
@@ -181,14 +181,18 @@ def cluster_of(
         raise UserError(
             f"--devices-per-node {devices_per_node}: the given points have {known_per_node}"
         )
-    names = ("--within", "--between") if link is None else ("--link", "--link")
     if link is not None:
         if within or between:
             raise UserError("--link: is the only link; give --within and --between instead")
-        within, between = (link, None) if is_within(link) else (None, link)
+        inside = link_name(link) in constants()["within"]
+        within, between = (link, None) if inside else (None, link)
     per_node = devices_per_node or known_per_node or (1 if between else MOST_DEVICES)
-    inside = within_node(within or "unknown", names[0]) if per_node > 1 else None
-    return Cluster(per_node, inside, between_nodes(between or "unknown", names[1]))
+    option = "--link" if link else ""
+    return Cluster(
+        per_node,
+        read_link("within", within or "unknown", option) if per_node > 1 else None,
+        read_link("between", between or "unknown", option),
+    )
 
 
 def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
@@ -232,29 +236,28 @@ def forecast(
         raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *given.throughputs, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
-    of_device = batches or (training.batch or 1.0,)
-    asked = (
-        [global_batch / counts] if global_batch else [np.full(len(counts), b) for b in of_device]
-    )
-    unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
+    of_given = training.batch or 1.0
+    asked = [np.full(len(counts), batch) for batch in batches or (of_given,)]
+    measured = np.array([given.throughputs.get(n, np.nan) for n in counts.tolist()])
     candidates = []
-    for batch in asked:
-        relative = batch / (training.batch or 1.0)
+    for batch in [global_batch / counts] if global_batch else asked:
         found = forecast_throughputs(
-            cluster, training, given.throughputs, counts.tolist(), batches=relative.tolist()
+            cluster,
+            training,
+            given.throughputs,
+            counts.tolist(),
+            batches=(batch / of_given).tolist(),
         )
-        known = np.isin(counts, list(given.throughputs)) & np.isclose(relative, 1)
-        if given.scatter:
-            off = np.random.default_rng(1).standard_normal((DRAWS, 1))
-            found[1:] *= np.exp(given.scatter * off)
-            known = np.zeros_like(known)
-        found[:, known] = [given.throughputs[int(n)] for n in counts[known]]
+        off = given.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1))
+        found[1:] *= np.exp(off)
+        known = np.isfinite(measured) & np.isclose(batch, of_given) & (given.scatter == 0)
+        unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
         candidates.append(
             Answers(
                 job=replace(job, unknown=unknown),
                 nodes=counts.astype(float),
                 batch=batch,
-                step_s=counts * batch / found,
+                step_s=counts * batch / np.where(known, measured, found),
                 measured=known,
                 far=counts > constants()["checked_devices"],
                 most_measured=max(given.throughputs),

@@ -11,7 +11,6 @@ from nodewise.core.schema import first_error
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast import MOST_DEVICES, Given, cluster_of, training_of
-from nodewise.predict.points import Floats
 from nodewise.predict.published_convergence import law_of
 from nodewise.results.csv_file import read_table
 
@@ -64,16 +63,17 @@ class Case(BaseModel):
         rates = forecast_throughputs(
             cluster, training, given.throughputs, [self.n_devices], batches=[relative]
         )[:, 0]
-        found = _with_ends(rates, "value", "low", "high")
-        batch, counted = self.global_batch, self.samples_to_target
-        counts = ((batch, counted),) if batch and counted else ()
-        law = law_of(self.converges_like, counts) if self.converges_like else None
-        if law is None or asked is None:
-            return found
-        samples = law.examples([asked], len(rates) - 1)[:, 0]
-        found |= _with_ends(samples, "samples", "samples_low", "samples_high")
-        minutes = samples / rates / 60
-        return found | _with_ends(minutes, "minutes", "minutes_low", "minutes_high")
+        values, found = {"value": rates}, dict[str, float]()
+        counted = self.global_batch or 0.0, self.samples_to_target or 0.0
+        counts = (counted,) if all(counted) else ()
+        if self.converges_like and asked and (law := law_of(self.converges_like, counts)):
+            samples = law.examples([asked], len(rates) - 1)[:, 0]
+            values |= {"samples": samples, "minutes": samples / rates / 60}
+        for name, drawn in values.items():
+            start = "" if name == "value" else f"{name}_"
+            low, high = interval_of(drawn[1:]).tolist()
+            found |= {name: float(drawn[0]), f"{start}low": low, f"{start}high": high}
+        return found
 
     def setup(self) -> tuple[Cluster, Training, Given]:
         """Return the cluster, the training and the given point.
@@ -96,13 +96,9 @@ def read_cases(path: Path) -> list[dict[str, str]]:
     """Read a CSV file of cases as text.
 
     Raises:
-        UserError: the file cannot be read or lacks a column.
+        UserError: the file cannot be read.
     """
     header, rows = read_table(path)
-    needed = [name for name, field in Case.model_fields.items() if field.is_required()]
-    missing = [name for name in needed if name not in header]
-    if missing:
-        raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
     return [dict(zip(header, values, strict=False)) for _, values in rows]
 
 
@@ -128,9 +124,3 @@ def forecast_cases(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
             yield asked | {"error": first_error(error)}
         except UserError as error:
             yield asked | {"error": str(error).removeprefix("--")}
-
-
-def _with_ends(drawn: Floats, *names: str) -> dict[str, float]:
-    """Return the first of draws and the ends of the 90 % interval of the others, by name."""
-    low, high = interval_of(drawn[1:])
-    return dict(zip(names, (float(drawn[0]), float(low), float(high)), strict=True))

@@ -29,17 +29,16 @@ Rates = Mapping[tuple[str, str], float]
 
 
 def calibrated_rates(calibrations: Iterable[Calibration]) -> Rates:
-    """Return the median rate of the streams in each calibration whose status is ok.
+    """Return the median rate of the streams in each calibration.
 
     A calibration also holds for clusters with several workers per machine: they share its link.
     """
     rates = {}
     for one in calibrations:
         streams = [launch.transfer.bits_per_s for launch in one.launches if launch.transfer]
-        if one.status == "ok" and streams:
-            for workers in range(1, MOST_PER_MACHINE + 1):
-                cluster = one.cluster.with_per_machine(workers).label
-                rates[cluster, one.provenance.cpu] = float(np.median(streams))
+        for workers in range(1, MOST_PER_MACHINE + 1) if streams else ():
+            cluster = one.cluster.with_per_machine(workers).label
+            rates[cluster, one.provenance.cpu] = float(np.median(streams))
     return rates
 
 

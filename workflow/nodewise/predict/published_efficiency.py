@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.units import counted
-from nodewise.predict.cluster_links import constants, within_name
+from nodewise.predict.cluster_links import constants, link_name
 from nodewise.results.curves import Curve
-from nodewise.results.published import forecast_cases
+from nodewise.results.published import RATE, forecast_cases
 
 NEAR = 1.5
 """Published numbers of devices within this factor are compared."""
@@ -25,64 +25,54 @@ class Standing(NamedTuple):
     """Published efficiencies to compare with.
 
     Attributes:
-        low, high: 80 % of them are within this range.
+        sentence: where an efficiency stands among 80 % of them.
         curves: one row per curve, the least efficient first: publisher, model, device, devices,
             efficiency, source, and the slowest `link`, empty if unknown.
     """
 
-    low: float
-    high: float
+    sentence: str
     curves: pd.DataFrame
 
-    def sentence(self, efficiency: float, devices: int, node: str = "device") -> str:
-        """Say where an efficiency on a number of devices stands."""
-        place = (
-            "within the range of"
-            if self.low <= efficiency <= self.high
-            else ("below" if efficiency < self.low else "above")
-        )
-        return (
-            f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {self.low:.0%} to "
-            f"{self.high:.0%} ({counted(len(self.curves), 'curve')}, "
-            f"{counted(self.curves['publisher'].nunique(), 'publisher')})."
-        ).replace("%", " %")
 
-
-def standing_of_curve(curve: Curve) -> tuple[float, int, Standing] | None:
-    """Return the efficiency of a measured curve on its most devices, that number, and its standing.
+def standing_of_curve(curve: Curve) -> Standing | None:
+    """Return where a measured curve stands on its most devices.
 
     None if one device was not measured, the batch of a device is not fixed, or nothing compares.
     """
     for batch in reversed(curve.batches):
-        step_s = {p.nodes: p.step_time for p in curve.measured if p.batch_per_worker == batch}
-        most = max(step_s)
-        if 1 in step_s and most > 1 and curve.scaling != "strong":
-            hosts = next((p.hosts for p in curve.measured if p.nodes == most), None)
-            found = standing(most, across=None if hosts is None else hosts > 1)
-            return found and (step_s[1] / step_s[most], most, found)
+        points = {p.nodes: p for p in curve.measured if p.batch_per_worker == batch}
+        most = max(points)
+        if 1 in points and most > 1 and curve.scaling != "strong":
+            efficiency, hosts = points[1].step_time / points[most].step_time, points[most].hosts
+            across = None if hosts is None else hosts > 1
+            return standing(efficiency, most, across=across, node=curve.node)
     return None
 
 
 def standing(
+    efficiency: float,
     devices: int,
-    *,
     within: str | None = None,
     between: str | None = None,
     across: bool | None = None,
+    *,
+    node: str = "device",
 ) -> Standing | None:
-    """Return published efficiencies on about as many devices; None if there are too few.
+    """Return where an efficiency stands among published ones; None if there are too few.
 
     Args:
-        devices: the number of devices.
+        efficiency: the efficiency.
+        devices: the number of devices. Published ones on about as many are compared.
         within: name of the link within a node, such as `nvlink2`; None for any.
         between: name of the link between nodes, such as `100gbit-rdma`; None for any.
         across: whether the devices are in several nodes; None if unknown.
+        node: word for a device.
     """
     rows = _published()
     if across is not None:
         rows = rows[rows["across"] == across]
     if across is not True and within is not None:
-        rows = rows[rows["within"] == within_name(within)]
+        rows = rows[rows["within"] == link_name(within)]
     if across is not False and between is not None:
         rows = rows[rows["between"] == between]
     far = np.log(rows["devices"] / devices).abs()
@@ -90,29 +80,31 @@ def standing(
     if len(rows) < _ENOUGH or devices < 2:
         return None
     low, high = rows["efficiency"].quantile(list(_RANGE))
-    return Standing(float(low), float(high), rows.sort_values("efficiency"))
+    place = "below" if efficiency < low else "above" if efficiency > high else "within the range of"
+    told = (
+        f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {low:.0%} to "
+        f"{high:.0%} ({counted(len(rows), 'curve')}, "
+        f"{counted(rows['publisher'].nunique(), 'publisher')})."
+    )
+    return Standing(told.replace("%", " %"), rows.sort_values("efficiency"))
 
 
 @cache
 def _published() -> pd.DataFrame:
     """Return one row per published point on several devices with one on a device given."""
-    cases = forecast_cases()
-    cases = cases[cases["exchange"].isin(constants()["all_reduces"])]
-    one = cases[cases["n_devices"] == 1].groupby("case")["throughput_samples_per_s"].median()
-    rows = cases[(cases["n_devices"] > 1) & cases["case"].isin(one.index)]
+    rows = forecast_cases()
+    rows = rows[rows["exchange"].isin(constants()["all_reduces"])]
+    one = rows[rows["n_devices"] == 1].groupby("case")[RATE].median()
+    rows = rows[(rows["n_devices"] > 1) & rows["case"].isin(one.index)]
     across = rows["n_devices"] > rows["devices_per_node"]
-    within = rows["within_kind"].fillna("").map(within_name)
+    within = rows["within_kind"].fillna("").map(link_name)
     rate = rows["between_gbit"].map("{:g}gbit".format, na_action="ignore").fillna("")
     between = (rate + "-" + rows["transport"].fillna("")).str.removesuffix("-")
-    return pd.DataFrame(
-        {
-            **{name: rows[name] for name in ("case", "publisher", "model", "device", "source")},
-            "within": within,
-            "between": between,
-            "link": between.where(across, within),
-            "across": across,
-            "devices": rows["n_devices"],
-            "efficiency": rows["throughput_samples_per_s"]
-            / (rows["case"].map(one) * rows["n_devices"]),
-        }
+    return rows.assign(
+        within=within,
+        between=between,
+        link=between.where(across, within),
+        across=across,
+        devices=rows["n_devices"],
+        efficiency=rows[RATE] / (rows["case"].map(one) * rows["n_devices"]),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.cluster_links import between_nodes
+from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.forecast_cases import case_of, read_cases
@@ -126,7 +126,7 @@ def scaling() -> pd.DataFrame:
 
 def _slow_forecasts() -> Iterator[dict[str, Any]]:
     """Yield forecasts of V100s, one in each machine, with a slow link between machines."""
-    cluster = Cluster(1, None, between_nodes("10gbit-tcp"))
+    cluster = Cluster(1, None, read_link("between", "10gbit-tcp"))
     for row in read_cases(studies.FOLDER / "forecast/cases.csv"):
         if row["n_devices"] == "1" and "V100" in row["device"] and _FAMILY.match(row["model"]):
             _, training, given = case_of(row).setup()

@@ -9,6 +9,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start
 
 MOST_BYTES = 20_000_000
+MOST_COLUMNS = 1_000
 _HEADER_BYTES = 10_000
 
 Lines = list[tuple[int, list[str]]]
@@ -47,7 +48,7 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
             whether there may be no rows.
 
     Raises:
-        UserError: the file is not CSV, names a column twice, or has no rows.
+        UserError: the file is not CSV, has too many columns or one twice, or has no rows.
     """
     try:
         text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
@@ -68,6 +69,10 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
     (_, header), *rows = rows
     while header and not header[-1]:
         header.pop()  # spreadsheets leave empty columns at the end
+    if len(header) > MOST_COLUMNS:
+        raise UserError(
+            f"{path}: has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed"
+        )
     for name in header:
         if header.count(name) > 1:
             raise UserError(f"{path}: row 1: column {name[:40]!r} appears twice")

@@ -2,14 +2,16 @@ r"""Read text logs. A kind of log is declared by regular expressions with named 
 
 A group is named after a field of `FIELDS`: `(?P<step_ms>[\d.]+)` is the time of a step in
 milliseconds. `^` and `$` match at every line. Lines are read without what terminals and launchers
-put before them.
+put before them, which is learned from the log: see `without_prefixes`.
 """
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -40,25 +42,19 @@ FIELDS = {
 `batch` is that of one device. `start_ms` and `stop_ms` are the ends of an epoch, or of `epochs`.
 """
 
+_SYNONYMS = {"distributed_replicated": "parameter_server"}
 _MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
 
-# Colours, also those that lost their first character when they were copied, and backspaces.
-_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)")
-_STAMPS = re.compile(  # and indentation
-    r"""^[ \t]*(?:
-        \w{3}[ ]\w{3}[ ][ \d]\d[ ][\d:]{8}[ ]\d{4}(?=\[)              # mpirun
-        | \d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+(?:Z|[+-]\d\d:\d\d)[ ]*    # kubectl logs --timestamps
-        | \(\w{1,60}[ ]pid=\d{1,9}[^)\n]{0,200}\)[ ]*                # Ray
-    )*""",
-    re.MULTILINE | re.VERBOSE,
+# Colours, also those whose first character was lost or replaced by a copy, and backspaces.
+_CODES = re.compile(
+    r"(?:\x1b|\u241b|\ufffd|\^\[|\\(?:x1b|033|e|u001b))\[[0-?]*[ -/]*[@-~]"
+    r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)"
 )
-# `[1,0]<stdout>:` of mpirun, `[0]<stdout>:` of horovodrun, `0: ` of srun --label
-_TAG = re.compile(
-    r"^\[(?:\d{1,9},)?(?:mpirank:)?(\d{1,9})(?:,[\w-]{1,60})?\](?:<std\w{3}>:)? ?(.*)", re.MULTILINE
-)
-_LABEL = re.compile(r"^ {0,5}(\d{1,6}): ?(.*)", re.MULTILINE)
-_LINE = re.compile(r"^.+", re.MULTILINE)
+_THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
+_WORD = re.compile(r"(\w+)")
+_LONGEST_PREFIX = 300
+_MOST_PREFIXES = 20
 
 
 def pattern_of_user(text: str) -> "LogFormat":
@@ -86,7 +82,8 @@ class LogFormat:
 
     Attributes:
         result: pattern of a measurement.
-        whole: pattern of a measurement of the whole run, for logs without a `result`.
+        others: patterns of measurements, each for logs without those before it, such as one of the
+            whole run.
         example: a line that `result` finds, for messages.
         settings: patterns of what a run says once, before its results. Ranks may repeat them.
         start: pattern by which the log is recognised; by default `result`.
@@ -97,16 +94,22 @@ class LogFormat:
 
     result: str
     example: str
-    whole: str = ""
+    others: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     start: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
     warm_up: int = 0
 
+    @property
+    def known(self) -> list[str]:
+        """Patterns of lines by which prefixes are learned, those of results first."""
+        return [self.result, *self.others, *filter(None, [self.start]), *self.settings]
+
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
-        return starts_with(path, _lines(self.start or self.result))
+        text = start_of(path, self.known)
+        return _lines(self.start or self.result).search(text) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -115,7 +118,7 @@ class LogFormat:
             UserError: the log is refused, has no result, or has several runs: a setting comes after
                 a result, or with another value.
         """
-        return self.rows_of(text_of(path), path)
+        return self.rows_of(text_of(path, self.known), path)
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per result in the text of a log; see `read`."""
@@ -131,8 +134,8 @@ class LogFormat:
                     other = "another run begins; give each its own file"
                     raise _refusal(path, text, line, other)
             said |= lines[0].groupdict("") if lines else {}
-        if not results and self.whole:
-            results = [*_lines(self.whole).finditer(text)]
+        for other in self.others:
+            results = results or [*_lines(other).finditer(text)]
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
         left_out = self.warm_up if len(results) > self.warm_up else 0
@@ -156,7 +159,8 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
         if not text:
             continue
         try:
-            row[column] = text if unit is None else float(text) * unit
+            number = None if unit is None else float(_THOUSANDS.sub("", text)) * unit
+            row[column] = _SYNONYMS.get(text, text) if number is None else number
         except ValueError:
             raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
     if "stopped" in row:
@@ -174,22 +178,112 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def text_of(path: Path) -> str:
-    """Return the text of a log, without what terminals and launchers add.
+def text_of(path: Path, known: Sequence[str] = ()) -> str:
+    """Return the text of a log, without codes for colours and without prefixes of its lines.
 
-    Codes for colours, time stamps and the tags of launchers are removed. If several ranks wrote the
-    log, the lowest rank is read: lines of other ranks become empty, so that lines keep their
-    numbers. Invalid characters are replaced by `�`.
+    Invalid characters are replaced by `�`.
+
+    Args:
+        path: the log.
+        known: patterns of lines by which prefixes are learned; see `without_prefixes`.
 
     Raises:
         UserError: the file cannot be read, or is too large.
     """
-    return _plain(read_bytes(path, _MOST_BYTES))
+    return without_prefixes(_plain(read_bytes(path, _MOST_BYTES)), known)
 
 
-def starts_with(path: Path, sign: re.Pattern[str]) -> bool:
-    """Return whether a pattern is found near the start of a log, read as by `text_of`."""
-    return sign.search(_plain(read_start(path, _START_BYTES))) is not None
+def start_of(path: Path, known: Sequence[str] = ()) -> str:
+    """Return the start of a log, read as by `text_of`."""
+    return without_prefixes(_plain(read_start(path, _START_BYTES)), known)
+
+
+def without_prefixes(text: str, known: Sequence[str]) -> str:
+    r"""Remove what launchers and loggers put before every line: labels, time stamps, indentation.
+
+    It is learned from what stands before known lines: the signs between its words are the same
+    before every line, its numbers may differ, and so may words that differ before known lines.
+    `[1,0]<stdout>:` becomes `\[\d+,\d+\]<stdout>:`.
+
+    If several ranks wrote the same lines in turn, a word of the prefixes tells them apart. Lines
+    of the lowest rank are kept then, and those of others become empty, so that lines keep their
+    numbers.
+
+    Args:
+        text: the log.
+        known: patterns of lines; the first that is found decides which prefixes there are. If it
+            does not begin with `^`, ranks are told apart, but nothing is removed.
+    """
+    prefixes: dict[tuple[str, ...], list[_Known]] = {}
+    decisive = ""
+    for pattern in known:
+        for found in _lines(pattern.removeprefix("^")).finditer(text):
+            start = text.rfind("\n", 0, found.start()) + 1
+            if found.start() - start <= _LONGEST_PREFIX:
+                pieces = _WORD.split(text[start : found.start()].strip())
+                signs = tuple(re.sub(r"\s+", " ", piece) for piece in pieces[::2])
+                if not decisive or pattern == decisive or signs in prefixes:
+                    one = _Known(start, pieces[1::2], _uncaptured(found))
+                    prefixes.setdefault(signs, []).append(one)
+                    decisive = decisive or pattern
+    for signs in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
+        text = _strip(text, signs, sorted(prefixes[signs]), remove=decisive.startswith("^"))
+    return text
+
+
+class _Known(NamedTuple):
+    """A known line: where it begins, the words of its prefix, and what its pattern fixes."""
+
+    start: int
+    words: list[str]
+    content: str
+
+
+def _uncaptured(found: re.Match[str]) -> str:
+    """Return what a pattern matched, without the values that it captured."""
+    text = found[0]
+    for low, high in sorted({found.span(name) for name in found.groupdict()}, reverse=True):
+        if low >= 0:
+            text = text[: low - found.start()] + text[high - found.start() :]
+    return text
+
+
+def _strip(text: str, signs: Sequence[str], known: Sequence[_Known], *, remove: bool) -> str:
+    """Remove one kind of prefix, and the lines of all ranks but the lowest."""
+    columns = [[one.words[at] for one in known] for at in range(len(signs) - 1)]
+    words = [rf"({_any_of({*column})})" for column in columns]
+    between = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in signs]
+    prefix = "".join(itertools.chain(*zip(between, [*words, ""], strict=True)))
+    ranks = [column for column in columns if _tells_ranks(column, known)]
+    if not ranks and not remove:
+        return text
+    rank = max(ranks, key=lambda column: len({*column}), default=[])
+    at = columns.index(rank) + 1 if ranks else 0
+    lowest = min(rank, key=lambda word: (int(re.sub(r"\D", "", word) or 0), word), default="")
+
+    def rest(line: re.Match[str]) -> str:
+        if at and line[at] != lowest:
+            return ""
+        return line["rest"] if remove else line[0]
+
+    return _lines(rf"^[ \t]*{prefix}[ \t]*(?P<rest>.*)").sub(rest, text)
+
+
+def _any_of(words: set[str]) -> str:
+    """Return the pattern of words: of any number, of one word with any numbers, or of any word."""
+    shapes = {re.sub(r"\d+", r"\\d+", word) for word in words}
+    return shapes.pop() if len(shapes) == 1 else r"\w+"
+
+
+def _tells_ranks(column: Sequence[str], known: Sequence[_Known]) -> bool:
+    """Return whether a word of the prefixes takes turns, and has the same lines with each value."""
+    contents: dict[str, set[str]] = defaultdict(set)
+    for word, one in zip(column, known, strict=True):
+        contents[word].add(one.content)
+    turns = sum(one != other for one, other in itertools.pairwise(column))
+    most = max(contents.values(), key=len)
+    shared = min(len(lines & most) for lines in contents.values())
+    return 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
 
 
 def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:
@@ -198,8 +292,4 @@ def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError
 
 
 def _plain(content: bytes) -> str:
-    text = _STAMPS.sub("", _CODES.sub("", content.decode("utf-8-sig", errors="replace")))
-    labelled = all(_LABEL.match(line[0]) for line in _LINE.finditer(text))
-    tag = _LABEL if labelled else _TAG
-    lowest = min((int(line[1]) for line in tag.finditer(text)), default=0)
-    return tag.sub(lambda line: line[2] if int(line[1]) == lowest else "", text)
+    return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))

@@ -24,11 +24,6 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
-def plain_training(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of one process without communication, to which speed-ups refer."""
-    return rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
-
-
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of all strategies over nodes, each from one node on if `single` was run."""
     rows = lines_over_nodes(curves, curves["strategy"] != SINGLE)

@@ -162,11 +162,10 @@ def _standings(curves: Curves, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield where curves stand among published ones of the same kind, which are listed."""
     for curve in curves.study.fits.curves:
         if curve.name in keys and (found := standing_of_curve(curve)):
-            efficiency, devices, standing = found
             yield {
                 "label": curves.labels[curve.name],
-                "sentence": standing.sentence(efficiency, devices, curve.node),
-                "published": table(standing.curves, _STANDING),
+                "sentence": found.sentence,
+                "published": table(found.curves, _STANDING),
             }
 
 

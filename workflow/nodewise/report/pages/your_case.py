@@ -1,6 +1,6 @@
 """Make the page Your case: a forecast of the visitor's own training, and which strategy fits."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import cluster_links
 from nodewise.predict.answers import Job
-from nodewise.predict.cluster_links import Link, between_nodes, within_name, within_node
+from nodewise.predict.cluster_links import Level, link_name, read_link
 from nodewise.predict.forecast import Given, cluster_of, devices_of, forecast, training_of
 from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report.context import ReportContext
@@ -54,8 +54,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
     titles = runs["model"].first()[runs["known"].all()]  # of laws whose level is known
     data = {
         "presets": {slug(one["title"]): one for one in presets},
-        "within": links(WITHIN, within_node, {"rate": "pcie"}),
-        "between": links(BETWEEN, between_nodes, {"rate-tcp": "tcp", "rate-rdma": "rdma"}),
+        "within": links("within", WITHIN, {"rate": "pcie"}),
+        "between": links("between", BETWEEN, {"rate-tcp": "tcp", "rate-rdma": "rdma"}),
         "laws": {
             name: {"title": titles[name]}
             | dict(zip(("steps", "examples"), law.coefficients[0].tolist(), strict=True))
@@ -73,9 +73,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     yield Page("your-case.html", "your_case.md.j2", "Your case", context | _first_answer(data))
 
 
-def links(
-    names: list[str], link_of: Callable[[str], Link], typed: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
+def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Return the links that the page offers, by name: `title`, `link`, `judged`, `off`, `points`.
 
     `link` are rates by family of links. The rate of `typed` families, by name, is None. Nine in ten
@@ -83,7 +81,7 @@ def links(
     few points has that of the kind with the most points of its family.
     """
     rows = published.read("forecast/judged").set_index("link").query("points >= @_FEW")
-    all_links = {name: {**link_of(name)} for name in names}
+    all_links = {name: {**read_link(level, name)} for name in names}
     found = {}
     for name, link in (all_links | {name: {of: None} for name, of in typed.items()}).items():
         alike = [one for one in all_links if one in rows.index and [*all_links[one]] == [*link]]
@@ -118,7 +116,7 @@ def published_presets() -> Iterator[dict[str, Any]]:
         first, rates = points.iloc[0], points.set_index("n_devices")[published.RATE]
         model, precision, device, batch = (first[name] for name in published.TRAINING)
         inside, gbit = int(first["devices_per_node"]), first["between_gbit"]
-        within = within_name(first["within_kind"]) if inside > 1 else "unknown"
+        within = link_name(first["within_kind"]) if inside > 1 else "unknown"
         between = f"{gbit:g}gbit-{first['transport']}" if gbit > 0 else "unknown"
         about = (model, precision, device, inside, within, between)
         whole = {1} < {*rates.index} and within in WITHIN and between in BETWEEN

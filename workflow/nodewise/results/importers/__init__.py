@@ -99,10 +99,13 @@ def _recognise(path: Path) -> str:
     Unrecognised `.csv` files are taken as `csv`, whose importer says which columns are missing.
     """
     names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
-    if len(names) == 1:
-        return names[0]
-    if not names and path.suffix == ".csv":
-        return "csv"
-    found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
-    formats = ", ".join(names or IMPORTERS)
-    raise UserError(f"{path}: {found}; name it with `nodewise import --format`: {formats}")
+    if len(names) > 1:
+        raise UserError(
+            f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
+        )
+    if not names and path.suffix != ".csv":
+        raise UserError(
+            f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
+            "`nodewise import --pattern` reads any log"
+        )
+    return names[0] if names else "csv"

@@ -12,18 +12,28 @@ _BATCHES = r"^Batch size:\s+(?P<global_batch>[\d.]+) global\s+(?P<batch>[\d.]+) 
 IMPORTERS.add(
     "tf_cnn_benchmarks",
     LogFormat(
-        start=_BATCHES,
+        start=rf"{_BATCHES}|^total images/sec: ",
         settings=(
             r"^Model:\s+(?P<curve>\S+)",
             _BATCHES,
-            r"^Variables:\s+(?P<collective>parameter_server)\b",
+            r"^Variables:\s+(?P<collective>parameter_server|distributed_replicated)\b",
         ),
         result=r"^total images/sec: (?P<samples_per_s>[\d.]+)",
         example="total images/sec: 1400.2",
         doubts={
-            r"^Sync:\s+False": "asynchronous: gradients are late, so more examples may be needed"
+            r"^Sync:\s+False": "asynchronous: gradients are late, so more examples may be needed",
+            r"^Sync:\s+": "a run of several workers: if the total is no more than the rates of its "
+            "steps, it is that of one worker; multiply it by their number",
         },
-        refused={r"^Mode:\s+forward-only": "a run of inference only; no training"},
+        # By its mode, an option, or the loss of its steps, which is not computed.
+        refused=dict.fromkeys(
+            (
+                r"^Mode:\s+(?!.*train).*",
+                r"--?(?:forward_only|eval)(?:=[Tt]rue|=1|\s|$)",
+                r"^\d+\s+images/sec: .*\)\s+0\.0+\s*$",
+            ),
+            "a run of inference only; no training",
+        ),
     ),
 )
 IMPORTERS.add(

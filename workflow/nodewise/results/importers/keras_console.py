@@ -3,37 +3,45 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 from pathlib import Path
 
 import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import starts_with, text_of
+from nodewise.results.log_format import start_of, text_of
 
-_TIMED = re.compile(r"\b\d+(us|ms|s)/(step|sample)\b|^\d+/\d+ - \d+s - loss: ", re.MULTILINE)
-_EPOCH = re.compile(r"\bEpoch \d+/\d+\s*$", re.MULTILINE)
+_EPOCH = r"^Epoch \d+/\d+\s*$"
+_TIMED = re.compile(
+    r"\b\d+(us|ms|s)/(step|sample)\b|\b\d+/\d+ (\[=+\] )?- \d+s( - |$)|^(- )?\d+s - loss: ",
+    re.MULTILINE,
+)
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
+# Keras 2.0 to 2.3 print no count with verbose=2.
 _COUNT = re.compile(
-    r"(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?"
-    r"(?:(?P<elapsed>\d{1,9})s)?"
+    r"(?:(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?|^- |^(?=\d+s - loss))"
+    r"(?:(?P<elapsed>\d{1,9})s\b(?!/))?"
     r"(?:.{0,2000}? (?P<time>\d{1,9})(?P<unit>us|ms|s)/(?P<of>step|sample)\b)?"
 )
-_SAMPLES = re.compile(r"^Train on (\d{1,12}) samples", re.MULTILINE)
+_BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
+_SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _COARSE = 10  # a smaller whole number may be more than 5 % off
+_LEAST_BATCH = 8  # by which bars advance where they count samples
 
 
 @dataclass(frozen=True)
 class _Bar:
-    """A line of a bar; `seconds` is the time of a step, or of a sample."""
+    """A line of a bar; `seconds` is the time of a step, or of a sample where it counts these."""
 
     at: int
     steps: int
     seconds: float
     coarse: bool
     validated: bool
-    clock: str
+    per_sample: bool
+    elapsed_only: bool
 
 
 class KerasConsole:
@@ -48,7 +56,7 @@ class KerasConsole:
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has times of steps, of samples or of epochs."""
-        return starts_with(path, _TIMED)
+        return _TIMED.search(start_of(path, [_EPOCH])) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per epoch.
@@ -57,7 +65,7 @@ class KerasConsole:
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        text = text_of(path)
+        text = text_of(path, [_EPOCH])
         epochs = list(_epochs(text))
         if not epochs:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
@@ -69,19 +77,27 @@ class KerasConsole:
         bars = [_last(epoch) for epoch in epochs[len(epochs) > 1 :]]
         if not all(bar.seconds for bar in bars):
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
+        by_batches = _counts_samples(text)
         rows = pd.DataFrame(
-            {bar.clock: bar.seconds if bar.clock == "step_time_s" else 1 / bar.seconds}
+            {"samples_per_s": 1 / bar.seconds}
+            if bar.per_sample or by_batches
+            else {"step_time_s": bar.seconds}
             for bar in bars
         )
+        old = not _SAMPLES.search(text) and not by_batches and not bars[0].per_sample
         notes = {
             "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training": (
-                not _EPOCH.search(text)
+                not re.search(_EPOCH, text, re.MULTILINE)
             ),
             "the time of a step includes validation, as Keras prints it": any(
                 bar.validated for bar in bars
             ),
             "the time of a step has only one digit, as Keras prints it": any(
                 bar.coarse for bar in bars
+            ),
+            "Keras before 2.4 and TensorFlow before 2.2 count samples, and print the time of a "
+            "sample as that of a step: if the log is of these, add its line `Train on … samples`": (
+                old and any(bar.seconds < _SECONDS["ms"] or bar.elapsed_only for bar in bars)
             ),
         }
         rows.attrs["notes"] = [note for note, holds in notes.items() if holds]
@@ -93,11 +109,11 @@ IMPORTERS.add("keras_console", KerasConsole())
 
 def _epochs(text: str) -> Iterator[list[_Bar]]:
     """Yield the lines of each epoch of training, up to the first that counts all steps."""
-    samples = {int(count) for count in _SAMPLES.findall(text)}
-    announced = _EPOCH.search(text) is not None
+    samples = [int(count) for count in _SAMPLES.findall(text)]
+    announced = re.search(_EPOCH, text, re.MULTILINE) is not None
     epoch: list[_Bar] | None = None if announced else []
     for line in re.split("[\r\n]+", text):
-        if _EPOCH.search(line):
+        if re.search(_EPOCH, line):
             epoch = []
         elif epoch is not None and (found := _COUNT.search(line)) and (bar := _bar(found, samples)):
             epoch.append(bar)
@@ -116,15 +132,22 @@ def _last(epoch: list[_Bar]) -> _Bar:
     return before[-1] if before else epoch[-1]
 
 
-def _bar(found: re.Match[str], samples: set[int]) -> _Bar | None:
+def _counts_samples(text: str) -> bool:
+    """Return whether bars advance by whole batches: they count samples, not steps."""
+    before = {int(at) for at, steps in _BAR.findall(text) if at != steps}
+    return len(before) > 1 and min(before) == gcd(*before) >= _LEAST_BATCH
+
+
+def _bar(found: re.Match[str], samples: list[int]) -> _Bar | None:
     """Return what a line of a bar says; None if it has no time of a step."""
-    at, steps = int(found["at"]), int(found["steps"])
+    counted = found["at"] is not None
+    at, steps = (int(found[name]) if counted else (samples or [0])[0] for name in ("at", "steps"))
     elapsed, printed = int(found["elapsed"] or 0), int(found["time"] or 0)
-    if found["unit"] is None and not (elapsed and at == steps):
+    if found["unit"] is None and not (elapsed and steps and at == steps):
         return None
     unit_s = _SECONDS[found["unit"] or "s"]
     # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
-    mean = elapsed / steps / unit_s
+    mean = elapsed / max(steps, 1) / unit_s
     finer = at == steps and elapsed > printed and round(mean) == printed
     finer = finer or found["unit"] is None
     return _Bar(
@@ -133,5 +156,6 @@ def _bar(found: re.Match[str], samples: set[int]) -> _Bar | None:
         seconds=(mean if finer else printed) * unit_s,
         coarse=(elapsed if finer else printed) < _COARSE,
         validated="val_" in found.string,
-        clock="samples_per_s" if found["of"] == "sample" or steps in samples else "step_time_s",
+        per_sample=found["of"] == "sample" or steps in samples,
+        elapsed_only=found["unit"] is None,
     )

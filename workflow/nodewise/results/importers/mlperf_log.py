@@ -1,7 +1,8 @@
 """Import logs of MLPerf training, which have lines `:::MLLOG {…}`.
 
-Epochs are repeats, without the first of several. Without epochs, the whole run to the target
-quality is used, if it got there. Times are from start to stop and include evaluations in between.
+Epochs, or blocks of epochs, are repeats, without the first of several. Without them, the whole run
+to the target quality is used, if it got there. Times are from start to stop and include evaluations
+in between.
 
 Source: https://github.com/mlcommons/logging
 """
@@ -16,26 +17,42 @@ from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import LogFormat
 
 _THROUGHPUT = re.compile(r'"throughput": ([\d.]+)')
+_COUNT = re.compile(r'"samples_count": (\d+)')
 _CLOSE = 0.05
+_INCLUDES = 1.5  # a throughput may leave out evaluations, which the time of an epoch includes
+_WHOLE = 0.9  # share of a run from which its only epoch is the run
 
 
 class MlperfLog(LogFormat):
-    """An importer that also reads `train_samples` where they count batches, as some programs do."""
+    """An importer that checks `train_samples`: some programs log batches, or what they planned."""
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
-        """Return one row per epoch; see `LogFormat`.
+        """Return one row per epoch, or one for the whole run; see `LogFormat`.
 
-        `examples` are multiplied by the batch if only so they agree with the logged throughputs.
+        `examples` are multiplied by the batch if only so they agree with the logged throughputs. If
+        they agree in neither way, the throughput is used. An epoch that is the whole run has the
+        examples that were trained, if these are logged.
         """
         table = super().rows_of(text, path)
+        notes = table.attrs.pop("notes")
         rates = [float(rate) for rate in _THROUGHPUT.findall(text)]
-        if rates and {"examples", "global_batch", "epoch_time_s"} <= {*table}:
-            each = np.median(rates) * table["epoch_time_s"] / table["examples"]
-            if abs((each / table["global_batch"]).median() - 1) < _CLOSE:
+        run = re.search(_span("run"), text, re.MULTILINE)
+        run_s = (float(run["stop_ms"]) - float(run["start_ms"])) / 1e3 if run else np.inf
+        if len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s:
+            trained = [float(count) for count in _COUNT.findall(text)]
+            table["examples"] = max(trained, default=np.nan)
+            notes.append("the time is that of the whole run to its target quality")
+        if rates and {"examples", "global_batch"} <= {*table}:
+            each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
+            if abs(each / table["global_batch"].median() - 1) < _CLOSE:
                 table["examples"] *= table["global_batch"]
-                table.attrs["notes"].append(
-                    "train_samples count batches, as the logged throughputs show"
-                )
+                notes.append("train_samples count batches, as the logged throughputs show")
+            elif not 1 / _INCLUDES < each < _INCLUDES:
+                table = table.drop(columns=["examples", "epoch_time_s"])
+                table["samples_per_s"] = np.median(rates)
+                notes.append("the logged throughput is used, which is not that of train_samples")
+        table = table.dropna(axis="columns")
+        table.attrs["notes"] = notes
         return table
 
 
@@ -43,11 +60,11 @@ def _event(key: str, time: str = r"\d+") -> str:
     return rf'^.*:::MLLOG \{{.*"time_ms": {time}, .*"key": "{key}", '
 
 
-def _span(name: str) -> str:
+def _span(name: str, needs_count: str = "?") -> str:
     """Return the pattern of an epoch or run; some programs time several epochs together."""
     start = _event(f"{name}_start", r"(?P<start_ms>[\d.]+)")
     stop = _event(f"{name}_stop", r"(?P<stop_ms>[\d.]+)")
-    return rf'{start}(?:.*"epoch_count": (?P<epochs>\d+))?[\s\S]*?{stop}'
+    return rf'{start}(?:.*"epoch_count": (?P<epochs>\d+)){needs_count}[\s\S]*?{stop}'
 
 
 def _setting(key: str, field: str, value: str = r"[\d.]+") -> str:
@@ -71,7 +88,10 @@ IMPORTERS.add(
         result=_span("epoch"),
         warm_up=1,
         # a run has an unknown number of epochs, so that `examples` are left out
-        whole=_span("run") + r'.*"status": "success"(?P<examples>)',
+        others=(
+            _span("block", needs_count=""),
+            _span("run") + r'.*"status": "success"(?P<examples>)',
+        ),
         example=':::MLLOG {…, "key": "epoch_stop", …}',
     ),
 )

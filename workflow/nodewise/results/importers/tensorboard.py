@@ -19,10 +19,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_bytes
+from nodewise.core.schema import read_bytes, read_start
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.training_rates import training_rates
+from nodewise.results.importers.lightning_csv import training_rates
 
+_START_BYTES = 100
 MOST_BYTES = 500_000_000
 _LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
 _CHECKSUM_BYTES = 4
@@ -90,8 +91,8 @@ class TensorBoard:
     """Importer of event files."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file has a name that TensorBoard reads."""
-        return ".tfevents." in path.name
+        """Return whether the file has a name that TensorBoard reads, or begins as such files do."""
+        return ".tfevents" in path.name or b"brain.Event:" in read_start(path, _START_BYTES)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per value of the rate of training; see `training_rates`."""

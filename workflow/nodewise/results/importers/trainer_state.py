@@ -8,11 +8,12 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_json
+from nodewise.core.schema import read_json, read_start
 from nodewise.results.importers import IMPORTERS
 
 _Seconds = Annotated[float, Field(ge=1e-4, le=1e9)]
 _Count = Annotated[int, Field(ge=1, le=10**12)]
+_START_BYTES = 20_000
 _ROUNDING = 0.0005  # of rates: a slow one is 0.0
 _NOTABLE = 0.01  # share of evaluation in the time of the training
 
@@ -36,8 +37,8 @@ class TrainerState:
     """Importer of `trainer_state.json`, which has the steps and the time of a training."""
 
     def sniff(self, path: Path) -> bool:
-        """Return whether the file has the name that the Trainer uses."""
-        return path.suffix == ".json" and "trainer_state" in path.stem
+        """Return whether the file is JSON with the history of a Trainer."""
+        return path.suffix == ".json" and b'"log_history"' in read_start(path, _START_BYTES)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row. `global_batch` is the number of examples per step, over all devices.

@@ -7,8 +7,8 @@ import pytest
 
 from mistakes import user_error
 from nodewise.results.importers import read_rows
+from nodewise.results.importers.lightning_csv import training_rates
 from nodewise.results.importers.tensorboard import event_class
-from nodewise.results.training_rates import training_rates
 
 LIGHTNING = (
     "train/batches_per_sec",
@@ -39,6 +39,9 @@ HUGGING_FACE = (
         ),
         (("epoch_loss", "epoch_steps_per_second"), "epoch_steps_per_second"),
         (("global_step/sec", "loss"), "global_step/sec"),
+        (("Avg iters per sec", "Loss/train"), "Avg iters per sec"),
+        (("Avg iters per sec", "Avg samples per sec (train)"), "Avg samples per sec (train)"),
+        (("train/it/s", "val/it/s", "iters"), "train/it/s"),
         (("train|samples_per_sec", "val|samples_per_sec"), "train|samples_per_sec"),
     ],
 )
