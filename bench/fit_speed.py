@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.laws.all_reduces import RingAllReduce
+from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 
 CURVES, NODES, RUNS = 100, (1, 2, 3, 4, 8), 5

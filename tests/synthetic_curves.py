@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.law import Law
-from nodewise.predict.laws.all_reduces import RingAllReduce, Star, Tree
-from nodewise.predict.laws.averaging import ParameterAveraging
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.law import Law, PartsLaw
+from nodewise.predict.laws.collectives import (
+    CompressedAllGather,
+    ParameterAveraging,
+    RingAllReduce,
+    Star,
+    Tree,
+)
+from nodewise.predict.laws.queues import ParameterServer
 from nodewise.predict.points import Floats, Points
 
 LAWS: tuple[PartsLaw, ...] = (

@@ -33,7 +33,7 @@ TABLES = (
     *("cells", "epochs", "observations", "curves", "curve_points"),
     *("noise_scale", "published", "published_runs"),
 )
-FITS = ("fits", "judgement", "predictions", "steps_to_accuracy", "trials")
+FITS = ("fits", "predictions", "steps_to_accuracy", "trials")
 
 
 def sha256(values: np.ndarray) -> str:
@@ -62,7 +62,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def fits() -> dict[str, pd.DataFrame]:
-    """Return the fits of the committed records and the judgement of these fits."""
+    """Return the fits of the committed records, and how they predict held-out points."""
     config, tables = committed()
     points = tables["curve_points"]
     known = read_calibrations(config.beside_records("calibration.json"))

@@ -6,10 +6,8 @@ import pytest
 
 from nodewise.predict.bottleneck import diagnose
 from nodewise.predict.fit import Fit
-from nodewise.predict.laws.all_reduces import RingAllReduce
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.collectives import CompressedAllGather, RingAllReduce
+from nodewise.predict.laws.queues import GPipe, ParameterServer
 from nodewise.predict.points import Points
 from nodewise.results.columns import OVERHEAD
 

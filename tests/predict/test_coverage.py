@@ -5,8 +5,8 @@ import pytest
 
 import synthetic_curves as synthetic
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.laws.all_reduces import RingAllReduce
 from nodewise.predict.laws.baselines import Ernest
+from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.fit import Prior, fit, interval_of
-from nodewise.predict.laws.all_reduces import RingAllReduce, Star
+from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
 TRUTH = {
@@ -50,7 +50,7 @@ def truth(nodes, batch, law=None, **values):
     return (law or RingAllReduce()).evaluate(TRUTH | values, nodes, batch, PAYLOAD)
 
 
-@pytest.mark.parametrize("module", ["", ".law", ".laws.all_reduces", ".laws.parameter_server"])
+@pytest.mark.parametrize("module", ["", ".law", ".laws.collectives", ".laws.queues"])
 def test_examples_in_docstrings_say_what_comes_out(module):
     done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))
     assert done.attempted and not done.failed
@@ -111,12 +111,15 @@ def test_a_curve_that_obeys_another_law_does_not_pull_the_others_along():
 
 
 def test_what_is_not_identified_is_said():
-    fitted = fit(RingAllReduce(), points(nodes=(1, 2), batches=(64,)))
+    def certain(fitted, name):
+        return fitted.certain[fitted.coefficients.index((name, ""))]
+
+    one_batch = fit(RingAllReduce(), points(nodes=(1, 2), batches=(64,)))
     # With one batch, the fixed and the variable part of compute cannot be told apart.
-    assert not fitted.identified("compute_fixed_s", "")
+    assert not certain(one_batch, "compute_fixed_s")
     several = fit(RingAllReduce(), points(nodes=(1, 2, 4, 8)))
-    assert several.identified("compute_per_example_s", "")
-    assert not several.identified("compute_per_example_s", "no such model")
+    assert certain(several, "compute_per_example_s")
+    assert not any(fit(RingAllReduce(), points(), draws=0).certain)
 
 
 def test_what_is_known_beforehand_counts():
@@ -137,7 +140,6 @@ def test_without_draws_there_is_no_interval():
     at = Points.of([1, 2, 3], 64, PAYLOAD)
     assert np.isnan(interval_of(fitted.draw(at))).all()
     assert np.isnan(fitted.interval("latency_s", "")).all()
-    assert not fitted.identified("latency_s", "")
 
 
 @pytest.mark.parametrize(

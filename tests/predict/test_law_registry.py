@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.exchanges import EXCHANGES
-from nodewise.predict.law import LAWS, PARTS
-from nodewise.predict.parts_law import PartsLaw, baselines
+from nodewise.predict.law import LAWS, PARTS, PartsLaw, S, b, n, positive
 from nodewise.predict.points import Points
 from nodewise.report.formulas import law_formula
 
@@ -46,6 +45,13 @@ def some_values(law, seed=0):
     return {c.name: float(rng.uniform(0.05, 1) * UPPER[c.unit]) for c in law.parameters}
 
 
+def symbols_of(law):
+    """Return the symbols of axes, coefficients and settings."""
+    return {*(n, b, S), *(p.symbol for p in law.parameters)} | {
+        positive(f.metadata["letter"]) for f in fields(law)
+    }
+
+
 @every_name
 def test_it_has_a_name_a_source_units_and_one_letter_for_each_symbol(name):
     law = LAWS[name]
@@ -53,8 +59,7 @@ def test_it_has_a_name_a_source_units_and_one_letter_for_each_symbol(name):
     assert law.source and law.title and law.__doc__
     assert all(p.unit and p.description for p in law.parameters)
     assert all(p.shrink is None or 0 < p.shrink <= 1 for p in law.parameters)
-    names, letters = law.symbols(), [symbol.name for symbol in law.symbols().values()]
-    assert len(set(letters)) == len(letters) == len(names)
+    assert len(symbols_of(law)) == 3 + len(law.parameters) + len(fields(law))
 
 
 def test_titles_are_of_one_law_and_names_of_one_coefficient():
@@ -68,7 +73,7 @@ def test_its_formulas_use_only_what_it_declares(name):
     law = LAWS[name]
     formulas = law.formulas()
     used = set().union(*(formula.free_symbols for formula in formulas.values()))
-    assert used <= {*law.symbols().values(), *(PARTS[name] for name in formulas if name in PARTS)}
+    assert used <= symbols_of(law) | {PARTS[name] for name in formulas if name in PARTS}
 
 
 @every_name
@@ -123,12 +128,6 @@ def test_one_node_needs_no_link_unless_it_needs_a_server(law):
     assert law.evaluate(slow, 1, 8, 1e6) == law.evaluate(p, 1, 8, 1e6)
     alone = law.evaluate(p | {"codec_seconds_per_byte": 0.0}, 1, 8, 1e6)
     assert alone == pytest.approx(law.seconds(p, Points.of(1, 8, 1e6))["compute"])
-
-
-def test_baselines_have_no_parts():
-    for name in baselines():
-        law = LAWS[name]
-        assert not issubclass(law, PartsLaw)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=lambda one: one.name)

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.laws.all_reduces import RingAllReduce, Star, Tree
-from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.law import PartsLaw
 from nodewise.predict.laws.baselines import Amdahl
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.laws.collectives import (
+    CompressedAllGather,
+    ParameterAveraging,
+    RingAllReduce,
+    Star,
+    Tree,
+)
+from nodewise.predict.laws.queues import GPipe, ParameterServer
 from nodewise.predict.points import Points
 
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}

@@ -11,7 +11,7 @@ from nodewise.core.errors import UserError
 from nodewise.predict.answers import OBJECTIVES, Answers, Job, with_best_batch
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
-from nodewise.predict.laws.all_reduces import NoExchange, RingAllReduce
+from nodewise.predict.laws.collectives import NoExchange, RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve, Measured

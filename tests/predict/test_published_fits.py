@@ -7,7 +7,7 @@ compared with the reported number.
 import pytest
 
 from nodewise.predict.fit_curves import fit_curves
-from nodewise.predict.judge import LARGEST, OWN
+from nodewise.predict.judge import LARGEST, OWN, judge
 from nodewise.predict.study import fitted_tables, judge_study
 from nodewise.results import published
 from nodewise.results.curve_points import published_points
@@ -20,7 +20,7 @@ def results():
 
 
 def reported(results, scenario, law=OWN):
-    rows = results["judgement"]
+    rows = judge(results["trials"])
     row = rows[(rows["scenario"] == scenario) & (rows["law"] == law)]
     assert len(row) == 1
     return tuple(row.iloc[0][["median_error", "mean_error", "worst_error"]])
@@ -31,7 +31,7 @@ def test_three_nodes_are_predicted_from_one_and_two(results):
     median, mean, _ = reported(results, LARGEST)
     assert median <= 0.05
     assert mean <= 0.075
-    counts = results["judgement"].set_index(["scenario", "law"]).loc[(LARGEST, OWN)]
+    counts = judge(results["trials"]).set_index(["scenario", "law"]).loc[(LARGEST, OWN)]
     assert list(counts[["curves", "points", "trained"]]) == [12, 12, "1, 2 → 3"]
     assert counts["covered"] >= 0.75
 

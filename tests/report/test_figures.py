@@ -428,9 +428,7 @@ def test_a_fit_shows_points_and_the_formula_against_one_node_of_the_formula(stud
     chart = chart_of(drawn, "fit", experiment="ntua_steps")
     rows, fits = chart.data, study.overhead["predictions"]
     own = fits[fits["curve"] == chart.of["curve"]]
-    one = own[(own["nodes"] == 1) & (own["scenario"] == "all points")].set_index(
-        "batch_per_worker"
-    )["fitted_s"]
+    one = own[own["nodes"] == 1].set_index("batch_per_worker")["fitted_s"]
     seen = rows[rows["role"] == "observed"]
     assert len(seen) == own["observed_s"].notna().sum()
     expected = seen["nodes"] * seen["batch_per_worker"].map(one) / seen["seconds"]

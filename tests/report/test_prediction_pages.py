@@ -9,7 +9,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.study import read_overhead
-from nodewise.report.fitted_curves import answers
+from nodewise.report.fitted_curves import answers, coefficients_of
 from nodewise.results.importers import import_for_study
 from rendering import Texts
 
@@ -82,6 +82,23 @@ def test_every_curve_is_linked_and_has_the_errors_of_every_law(study):
     assert len(medians) and all(f'<data value="{error:.6g}"' in html for error in medians)
 
 
+def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
+    """A link has a separate fit for each set of settings of a law."""
+    fits = pd.DataFrame(
+        [
+            ("a", "lan", "gpipe", "1", "compute_fixed_s"),
+            ("", "lan", "gpipe", "1", "latency_s"),
+            ("", "lan", "gpipe", "2", "latency_s"),
+            ("b", "lan", "gpipe", "2", "compute_fixed_s"),
+            ("", "wan", "gpipe", "1", "latency_s"),
+            ("", "lan", "ring", "1", "latency_s"),
+        ],
+        columns=["curve", "link", "law", "settings", "parameter"],
+    )
+    found = {name: coefficients_of(fits, name).index.tolist() for name in ("a", "b")}
+    assert found == {"a": [0, 1], "b": [2, 3]}
+
+
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     fits = read_overhead(study / "overhead")["fits"]
     page = text_of(study, "curves/fashion-cnn/multi-worker-mirrored.md")
@@ -95,7 +112,7 @@ def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     fitted = read_overhead(study / "overhead")
-    assert (fitted["judgement"]["source"] == "imported").any()
+    assert (fitted["trials"]["source"] == "imported").any()
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
     assert "Their cluster · imported" in text_of(study, "predictions.md")

@@ -68,18 +68,6 @@ def test_a_measured_cell_is_a_line_with_its_step_time_and_the_time_left(capsys, 
     assert ": failed: no room" in two
 
 
-def test_steps_are_counted_and_named_when_they_start(capsys, cells):
-    handler = started()
-    start_job(handler, 1, "prepare_dataset", dataset="fashion_mnist")
-    start_job(handler, 2, "build_tables")
-    start_job(handler, 0, "all")
-    assert capsys.readouterr().out.splitlines() == [
-        "Steps to run: 10: prepare dataset, measure cell (8), build tables",
-        "prepare dataset fashion_mnist",
-        "build tables",
-    ]
-
-
 def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):
     file = tmp_path / "build_tables.log"
     file.write_text("\n".join(f"line {number}" for number in range(1, 101)))

@@ -288,7 +288,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
 
 
 def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project):
-    (project / "results/small/overhead/judgement.csv").unlink()
+    (project / "results/small/overhead/trials.csv").unlink()
     assert would_run(project) == (set(), FOLLOWING - {"build_tables", "fit_overhead"})
     cell = min(STEPS_CELLS)
     (project / f"results/small/records/{cell}.json").unlink()

@@ -2,7 +2,7 @@
 
 in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any
 out:   results/<study>/overhead/{fits,predictions,diagnosis,optima,
-       steps_to_accuracy}.csv, {trials,judgement}.csv, and fit.json for `nodewise predict`
+       steps_to_accuracy}.csv, trials.csv, and fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead
 """
 
@@ -37,7 +37,7 @@ rule judge_overhead:
         calibrations=CALIBRATIONS,
         code=layers("predict", "tables"),
     output:
-        [f"{RESULTS}/overhead/{table}.csv" for table in ("trials", "judgement")],
+        f"{RESULTS}/overhead/trials.csv",
     log:
         f"{RESULTS}/logs/judge_overhead.log",
     priority: 1

@@ -22,7 +22,6 @@ def build_tables(
     ] = None,
 ) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
-    from nodewise.predict.fit_file import check_laws
     from nodewise.results import published, tables
     from nodewise.results.importers import import_for_study
     from nodewise.results.table_files import write_tables
@@ -31,7 +30,6 @@ def build_tables(
     study = read_config(config)
     files = study.record_files(records or study.results / "records")
     imported = import_for_study([Path(path) for path in study.curves])
-    check_laws(imported, "curves")
     built = tables.build_tables(
         files,
         published.points(),

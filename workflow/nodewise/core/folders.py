@@ -1,13 +1,12 @@
 """Replace a generated folder as a whole: write a new one next to it, then swap them."""
 
+import errno
 import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from errno import EEXIST
-from os import strerror
 from pathlib import Path
 
 from nodewise.core.errors import UserError
@@ -30,7 +29,7 @@ def replaced(folder: Path) -> Iterator[Path]:
     if not folder.name:
         raise UserError(f"{folder}: cannot be replaced as a whole; name a folder inside it")
     if folder.exists() and not folder.is_dir():
-        raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
         raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")
     new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
@@ -38,7 +37,16 @@ def replaced(folder: Path) -> Iterator[Path]:
         new.mkdir(parents=True)
         (new / _MARK).touch()
         yield new
-        _swap(new, folder)
+        old = new.with_name(f"{new.name}.old")
+        parent = os.open(folder.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(parent, fcntl.LOCK_EX)  # another run may do the same
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
+        finally:
+            os.close(parent)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         # errors of a full disk name no file, and those of a copy name the source first
         where = str(error.filename2 or error.filename or f"{folder}/")
@@ -46,20 +54,6 @@ def replaced(folder: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, named) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-
-
-def _swap(new: Path, folder: Path) -> None:
-    """Rename `new` to `folder`, and remove the old `folder`."""
-    old = new.with_name(f"{new.name}.old")
-    parent = os.open(folder.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(parent, fcntl.LOCK_EX)  # another run may do the same
-        if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
-    finally:
-        os.close(parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -3,8 +3,8 @@
 Nothing here needs TensorFlow. A cost model is called a law. The modules, in the order in which a
 curve passes through them:
 
-- **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface,
-  `parts_law` the laws whose parts (compute, wait, input, communicate) can be measured, and `laws/`
+- **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface
+  of all laws, and of those whose parts (compute, wait, input, communicate) can be measured; `laws/`
   has the laws. `points` has the points that laws are evaluated at and fitted to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
@@ -21,13 +21,12 @@ These modules are used by:
 - The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
   needs no fit.
-- Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:
 
     >>> from nodewise.predict.fit import fit
     >>> from nodewise.predict.points import Points
-    >>> from nodewise.predict.laws.all_reduces import RingAllReduce
+    >>> from nodewise.predict.laws.collectives import RingAllReduce
     >>> points = Points.of(nodes=[1, 2, 4], batch=64, payload=5e6, step_s=[0.020, 0.118, 0.159])
     >>> fitted = fit(RingAllReduce(), points)
     >>> fitted.evaluate(Points.of(nodes=[8, 16], batch=64, payload=5e6)).round(2).tolist()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import Fit
-from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.law import PartsLaw
 from nodewise.predict.points import Floats, Points
 from nodewise.results.columns import OVERHEAD
 
@@ -61,7 +61,6 @@ def diagnose(rows: pd.DataFrame, fitted: Fit, points: Points) -> pd.DataFrame:
     bound = {part: f"{part}-bound" for part in PARTS} | {"wait": fitted.law.wait_bound}
     overheads = shares.drop(columns="compute")
     return rows[[name for name in OVERHEAD["diagnosis"] if name in rows]].assign(
-        source=rows["kind"],
         bound=shares.idxmax(axis=1).map(bound),
         overhead=overheads.idxmax(axis=1).map(bound).where(overheads.max(axis=1) > _NOTHING, ""),
         **{f"{part}_share": shares[part] for part in PARTS},

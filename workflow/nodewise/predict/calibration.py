@@ -8,9 +8,8 @@ import sympy
 
 from nodewise.core.intervals import median_error, pooled_factors
 from nodewise.predict.fit import fit
-from nodewise.predict.law import Law, Parameter, S, n, positive
-from nodewise.predict.laws.all_reduces import RingAllReduce
-from nodewise.predict.parts_law import LINK, alpha, beta
+from nodewise.predict.law import LINK, Law, Parameter, S, alpha, beta, n, positive
+from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration, Collective
 

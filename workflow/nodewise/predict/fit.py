@@ -16,7 +16,6 @@ random noise added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -81,34 +80,21 @@ class Fit:
     certain: tuple[bool, ...]
     count: int
 
-    @cached_property
-    def _index(self) -> dict[Coefficient, int]:
-        return {coefficient: i for i, coefficient in enumerate(self.coefficients)}
-
     def value(self, name: str, label: str) -> float:
-        """Return the value of a coefficient; NaN if the fit has none with this label."""
-        i = self._index.get((name, label))
-        return float(self.values[i]) if i is not None else np.nan
+        """Return the value of a coefficient."""
+        return float(self.values[self.coefficients.index((name, label))])
 
     def interval(self, name: str, label: str) -> tuple[float, float]:
-        """Return the 90 % interval of a coefficient; NaN if the fit has none with this label."""
-        i = self._index.get((name, label))
-        if i is None:
-            return np.nan, np.nan
-        low, high = interval_of(self.draws[:, i]).tolist()
+        """Return the 90 % interval of a coefficient; NaN without draws."""
+        low, high = interval_of(self.draws[:, self.coefficients.index((name, label))]).tolist()
         return low, high
-
-    def identified(self, name: str, label: str) -> bool:
-        """Return whether the points determine a coefficient; false if the fit has none."""
-        i = self._index.get((name, label))
-        return i is not None and self.certain[i]
 
     def values_at(self, theta: Floats, points: Points) -> dict[str, Floats]:
         """Return the value of each parameter at points, (…, points), for θ of (…, coefficients).
 
         A model or link without coefficients gets 0.
         """
-        return _gather(self.law, theta, coefficient_rows(self.law, self._index, points))
+        return _gather(self.law, theta, _rows_of(self.law, self.coefficients, points))
 
     def evaluate(self, points: Points) -> Floats:
         """Return step times in seconds, (points,)."""
@@ -189,9 +175,12 @@ class _Problem:
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
         self.law, self.points = law, points
-        self.coefficients = coefficients_of(law, points)
-        index = {c: i for i, c in enumerate(self.coefficients)}
-        self.rows = coefficient_rows(law, index, points)
+        self.coefficients = tuple(
+            (p.name, label)
+            for p in law.parameters
+            for label in np.unique(getattr(points, p.scope)).tolist()
+        )
+        self.rows = _rows_of(law, self.coefficients, points)
         columns = {"step_s": "step"} | (_PARTS if "compute" in law.formulas() else {})
         self.masks = {of: np.isfinite(getattr(points, name)) for name, of in columns.items()}
         self.point = np.concatenate([np.flatnonzero(mask) for mask in self.masks.values()])
@@ -202,17 +191,17 @@ class _Problem:
         parameters = {p.name: p for p in law.parameters}
         of_coefficients = [parameters[name] for name, _ in self.coefficients]
         self.sizes = self._find_sizes([p.unit == "1" for p in of_coefficients])
-        self.mean, self.lower = np.zeros((2, len(of_coefficients)))
-        self.spread = np.array([p.shrink or _OPEN for p in of_coefficients])
-        for coefficient, prior in priors.items():
-            if (i := index.get(coefficient)) is not None:
-                self.mean[i], self.spread[i], self.lower[i] = np.array(prior) * self.sizes[i]
+        known = [
+            np.array(priors.get(one, Prior(0.0, (p.shrink or _OPEN) / size))) * size
+            for one, p, size in zip(self.coefficients, of_coefficients, self.sizes, strict=True)
+        ]
+        self.mean, self.spread, self.lower = np.array(known).T
         free = sum(p.shrink is None for p in of_coefficients)
         share = max(1 - free / len(self.observed), 0.0)
         self.freedom = share * np.bincount(self.kind, minlength=len(observed))
-        known = points.noise[np.isfinite(points.noise)]
-        noise = float(max(np.median(known), 0.002)) if len(known) else _NOISE
-        self.expected_noise = noise * np.where(np.arange(len(observed)) > 0, _PART_NOISE, 1.0)
+        noise = points.noise[np.isfinite(points.noise)]
+        expected = float(max(np.median(noise), 0.002)) if len(noise) else _NOISE
+        self.expected_noise = expected * np.where(np.arange(len(observed)) > 0, _PART_NOISE, 1.0)
 
     def _find_sizes(self, unitless: list[bool]) -> Floats:
         """Return the share of the step that each coefficient's term takes at a value of 1.
@@ -318,16 +307,11 @@ class _Problem:
         noise = self.expected_noise
         logs = np.log(self._modelled(scaled) / self.observed)
         for _ in range(10):  # the weights of residuals depend on the noise
-            squares = self._weights(logs / noise[self.kind]) * logs**2
+            squares = self._loss((logs / noise[self.kind]) ** 2)[1] * logs**2
             total = np.bincount(self.kind, squares, len(noise))
             prior = _NOISE_FREEDOM * self.expected_noise**2
             noise = np.sqrt((total + prior) / (self.freedom + _NOISE_FREEDOM))
         return noise
-
-    def _weights(self, residuals: Floats) -> Floats:
-        """Return the weights of observations with these residuals."""
-        weights: Floats = self._loss(residuals**2)[1]
-        return weights
 
     def draw(self, scaled: Floats, noise: Floats, draws: int) -> Floats:
         """Return equally likely scaled coefficients, (draws, coefficients).
@@ -340,8 +324,7 @@ class _Problem:
         residuals = self.residuals(scaled, tailed * noise)
         matrix = self.jacobian(scaled, tailed * noise)
         count = len(self.observed)
-        weight = np.ones(len(residuals))
-        weight[:count] = self._weights(residuals[:count] * tailed) ** 0.5
+        weight = self._loss((residuals * tailed) ** 2)[1] ** 0.5
         matrix, residuals = matrix * weight[:, None], residuals * weight
         freedom = self.freedom + _NOISE_FREEDOM
         found = np.empty((draws, len(scaled)))
@@ -355,19 +338,12 @@ class _Problem:
         return np.asarray(self.lower + found * self.spread)
 
 
-def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
-    """Return the coefficients of a law for points: one per parameter and label."""
-    labels = {scope: np.unique(getattr(points, scope)).tolist() for scope in ("model", "link")}
-    return tuple((p.name, label) for p in law.parameters for label in labels[p.scope])
-
-
-def coefficient_rows(
-    law: Law, index: Mapping[Coefficient, int], points: Points
-) -> NDArray[np.intp]:
+def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:
     """Return the index of the coefficient for each parameter and point, (parameters, points).
 
     An index of −1 means that there is no such coefficient; its value counts as 0.
     """
+    index = {coefficient: i for i, coefficient in enumerate(coefficients)}
     rows = []
     for parameter in law.parameters:
         labels, place = np.unique(getattr(points, parameter.scope), return_inverse=True)

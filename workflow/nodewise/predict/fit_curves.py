@@ -8,49 +8,45 @@ law follows from what ran. Rows keep the columns that say whether they may be fi
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import pandas as pd
 
+from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.law import LAWS, Law, law_text
-from nodewise.predict.laws.all_reduces import RingAllReduce
+from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration
 from nodewise.results.curves import USUAL, Curve, Measured
 
-ABOUT = ("curve", "study", "experiment", "model", "strategy")
-"""The columns that identify a row's curve in every table."""
+CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
+"""The columns that every table of fits has about a curve. `source` is the kind of its points."""
+LINE = ["curve", "batch_per_worker"]
 _PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
 
 
 @dataclass(frozen=True)
 class CurveGroup:
-    """Curves with the same law and link. `rows` are their rows of the table of points."""
+    """Curves with the same law and link, which are fitted together.
+
+    Attributes:
+        law: the law.
+        link: the label of the link.
+        priors: what is known of coefficients before the fit.
+        rows: the curves' rows of the table of points, with `source` instead of `kind`.
+    """
 
     law: Law
     link: str
+    priors: Priors
     rows: pd.DataFrame
-
-    @property
-    def first(self) -> "pd.Series[Any]":
-        """The first row, for what all rows have in common: kind, study, strategy, cluster."""
-        return self.rows.iloc[0]
 
     @property
     def fitted(self) -> "CurveGroup":
         """The group with only the rows to fit."""
         return self.where(self.rows["fitted"])
-
-    def about(self, row: "pd.Series[Any]") -> dict[str, Any]:
-        """Return the columns that every table has about the curve of `row`."""
-        return {name: row[name] for name in ABOUT} | {
-            "source": row["kind"],
-            "data_origin": row["data_origin"],
-            "law": self.law.name,
-        }
 
     def where(self, mask: "pd.Series[bool]") -> "CurveGroup":
         """Return the group with the rows at which `mask` is true."""
@@ -65,12 +61,9 @@ class CurveGroup:
         model = self.rows["curve"].to_numpy(str)
         return Points.of(*values[:4], model=model, link=self.link, **measured)
 
-
-class FittedGroup(NamedTuple):
-    """A group of curves and the fit of its law."""
-
-    group: CurveGroup
-    fit: Fit
+    def fit(self, draws: int = DRAWS) -> Fit:
+        """Fit the law to all rows; see `fit` for the draws."""
+        return fit(self.law, self.points(), priors=self.priors, draws=draws)
 
 
 def fit_curves(
@@ -79,7 +72,7 @@ def fit_curves(
     *,
     draws: int = DRAWS,
     progress: Callable[[int], None] = lambda curves: None,
-) -> list[FittedGroup]:
+) -> list[tuple[CurveGroup, Fit]]:
     """Fit all curves. The result is deterministic.
 
     Args:
@@ -89,31 +82,20 @@ def fit_curves(
         progress: function that is called after each group with its number of curves.
     """
     fits = []
-    for group, priors in groups_to_fit(points, calibrations):
-        fitted = fit(group.law, group.fitted.points(), priors=priors, draws=draws)
-        fits.append(FittedGroup(group, fitted))
+    for group in find_groups(points, calibrations):
+        fits.append((group, group.fitted.fit(draws)))
         progress(group.rows["curve"].nunique())
     return fits
 
 
-def groups_to_fit(
+def find_groups(
     points: pd.DataFrame, calibrations: Iterable[Calibration] = ()
-) -> Iterator[tuple[CurveGroup, Priors]]:
-    """Yield the groups that have points to fit, with what is known of them."""
-    calibrated = calibrated_rates(calibrations)
-    for group in find_groups(points):
-        if group.rows["fitted"].any():
-            yield group, known_of(group.rows, group.link, calibrated)
-
-
-def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
-    """Yield the groups of points, in the order of the table.
+) -> Iterator[CurveGroup]:
+    """Yield the groups of points that have points to fit, in the order of the table.
 
     Strategies without a law (several devices in one process, several pipelines) are left out.
-
-    Args:
-        points: the table of points (`results.curve_points`).
     """
+    calibrated = calibrated_rates(calibrations)
     together: dict[tuple[str, bool, Law], list[str]] = {}
     for curve, of_curve in points.groupby("curve", sort=False):
         first, law = of_curve.iloc[0], law_of(of_curve)
@@ -121,17 +103,27 @@ def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
             of = (first["link"], first["cluster"] == "", law)
             together.setdefault(of, []).append(str(curve))
     for (link, _, law), names in together.items():
-        yield CurveGroup(law, link, points[points["curve"].isin(names)].reset_index(drop=True))
+        rows = points[points["curve"].isin(names)].reset_index(drop=True)
+        if rows["fitted"].any():
+            priors = known_of(rows, link, calibrated)
+            yield CurveGroup(law, link, priors, rows.rename(columns={"kind": "source"}))
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:
-    """Return the law of one curve, by its exchange or collective; None if there is no such law."""
+    """Return the law of one curve, by its exchange or collective; None if there is no such law.
+
+    Raises:
+        UserError: there is no law for the collective.
+    """
     own = rows[~rows["exchange"].isin(exchanges_where(lambda one: one.content == "nothing"))]
     if own.empty:
         return RingAllReduce()
     first = own.iloc[0]
     if not first["exchange"]:
-        return LAWS.make(first["collective"] or USUAL)
+        try:
+            return LAWS.make(first["collective"] or USUAL)
+        except UserError as error:
+            raise UserError(f"curve {first['curve']!r}, column collective: {error}") from None
     law = EXCHANGES[first["exchange"]].law
     return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
 
@@ -143,7 +135,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
         columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *_PARTS]]
         known = columns.rename(columns=_PARTS | {"step_time_s": "step_time"}).astype(object)
         measured = known.where(columns.notna().to_numpy(), None).to_dict("records")
-        payload = float(rows["payload_bytes"].median())
+        payload = float(rows["payload_bytes"].median())  # 1 if a user's file does not give it
         per_machine = float(rows["nodes_per_machine"].max())
         found.append(
             Curve(
@@ -153,7 +145,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
                 measured=tuple(Measured.model_validate({**row, "repeats": 1}) for row in measured),
                 cluster=group.link,
                 devices_per_host=per_machine if per_machine > 1 else None,
-                payload_bytes=payload or None,
+                payload_bytes=payload if payload > 1 else None,
             )
         )
     return found

@@ -7,7 +7,7 @@ draws (equally likely values), from which intervals come. Draws are rounded to f
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -21,7 +21,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256, write_text
 from nodewise.core.schema import read_json
 from nodewise.predict.fit import DRAWS, Fit
-from nodewise.predict.fit_curves import FittedGroup, curves_of, fit_curves
+from nodewise.predict.fit_curves import CurveGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS
 from nodewise.results.columns import COLUMNS
 from nodewise.results.curve_points import imported_points
@@ -30,6 +30,8 @@ from nodewise.results.record import Finite
 from nodewise.results.table_files import read_file
 from nodewise.results.tables import build_tables
 
+PER_GRADIENT = "s per gradient"
+"""The unit of an inverse bandwidth if the size of a gradient is unknown."""
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s")
 
@@ -63,6 +65,39 @@ class FittedCurves(Frozen):
     law: str
     noise: Finite
     coefficients: tuple[Coefficient, ...]
+
+    @classmethod
+    def of_fit(cls, fitted: Fit, curves: Sequence[Curve]) -> Self:
+        """Return a fit of these curves in this form."""
+        parameters = {p.name: p for p in fitted.law.parameters}
+        first, coefficients = curves[0], []
+        for i, (name, label) in enumerate(fitted.coefficients):
+            low, high = fitted.interval(name, label)
+            unit = parameters[name].unit
+            if first.payload_bytes is None:
+                unit = unit.replace("s/B", PER_GRADIENT)
+            if not first.in_seconds:
+                unit = unit.replace("s", "s of an epoch of one example", 1)
+            coefficients.append(
+                Coefficient(
+                    name=name,
+                    of=label,
+                    unit=unit,
+                    meaning=parameters[name].meaning,
+                    value=float(fitted.values[i]),
+                    low=low,
+                    high=high,
+                    certain=fitted.certain[i],
+                    draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
+                )
+            )
+        return cls(
+            curves=tuple(curve.name for curve in curves),
+            collective=first.collective,
+            law=fitted.law.title,
+            noise=fitted.noise,
+            coefficients=tuple(coefficients),
+        )
 
     def fit(self, curves: Sequence[Curve]) -> Fit:
         """Return the fit of these curves.
@@ -139,9 +174,8 @@ def fit_measurements(
     Raises:
         UserError: a curve names an unknown law.
     """
-    check_laws(measured.curves, measured.source)
     found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
-    of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
+    of_curve = {str(name): fit for group, fit in found for name in group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
     return file_of(found, measured.source, measured.sha256, curves=curves, notes=measured.notes)
 
@@ -190,22 +224,9 @@ def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
     return file
 
 
-def check_laws(curves: Iterable[Curve], source: str) -> None:
-    """Check that the laws that curves name exist.
-
-    Raises:
-        UserError: one does not exist.
-    """
-    for curve in curves:
-        try:
-            LAWS.make(curve.collective)
-        except UserError as error:
-            raise UserError(f"{source}: curve {curve.name!r}, column collective: {error}") from None
-
-
-def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
+def _with_notes(curve: Curve, fitted: Fit) -> Curve:
     """Return the curve with notes on what the points leave open."""
-    notes, fitted = [*curve.notes], one.fit
+    notes = [*curve.notes]
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is unknown")
     known = _COMPUTE if len(curve.batches) == 1 else ()
@@ -220,7 +241,7 @@ def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
 
 
 def file_of(
-    found: Sequence[FittedGroup],
+    found: Sequence[tuple[CurveGroup, Fit]],
     source: str,
     sha256: str,
     *,
@@ -236,11 +257,12 @@ def file_of(
         curves: the curves that were fitted; default: those of the table of points.
         notes: remarks for readers.
     """
-    curves = [c for one in found for c in curves_of(one.group)] if curves is None else curves
+    if curves is None:
+        curves = [curve for group, _ in found for curve in curves_of(group)]
     named = {curve.name: curve for curve in curves}
     groups = [
-        _group(one.fit, [named[str(name)] for name in one.group.fitted.rows["curve"].unique()])
-        for one in found
+        FittedCurves.of_fit(fit, [named[str(name)] for name in group.fitted.rows["curve"].unique()])
+        for group, fit in found
     ]
     return FitFile(
         made_by=f"nodewise {__version__}",
@@ -249,36 +271,4 @@ def file_of(
         notes=notes,
         curves=tuple(curves),
         fits=tuple(groups),
-    )
-
-
-def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
-    parameters = {p.name: p for p in fitted.law.parameters}
-    coefficients = []
-    for i, (name, label) in enumerate(fitted.coefficients):
-        low, high = fitted.interval(name, label)
-        unit = parameters[name].unit
-        if curves[0].payload_bytes is None:
-            unit = unit.replace("s/B", "s per gradient")
-        if not curves[0].in_seconds:
-            unit = unit.replace("s", "s of an epoch of one example", 1)
-        coefficients.append(
-            Coefficient(
-                name=name,
-                of=label,
-                unit=unit,
-                meaning=parameters[name].meaning,
-                value=float(fitted.values[i]),
-                low=low,
-                high=high,
-                certain=fitted.certain[i],
-                draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
-            )
-        )
-    return FittedCurves(
-        curves=tuple(curve.name for curve in curves),
-        collective=curves[0].collective,
-        law=fitted.law.title,
-        noise=fitted.noise,
-        coefficients=tuple(coefficients),
     )

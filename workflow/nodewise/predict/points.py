@@ -1,7 +1,6 @@
 """The points that laws are evaluated at and fitted to, as arrays with labels."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,28 +53,14 @@ class Points:
         Raises:
             ValueError: shapes do not match, or a number of nodes is below 1.
         """
-        given: dict[str, Any] = {
-            "nodes": nodes,
-            "batch": batch,
-            "payload": payload,
-            "model": np.asarray(model, str),
-            "link": np.asarray(link, str),
-            "step_s": step_s,
-        } | measured
-        columns = {each.name: np.asarray(given.get(each.name, np.nan)) for each in fields(cls)}
-        columns |= {
-            name: column.astype(np.float64)
-            for name, column in columns.items()
-            if column.dtype.kind != "U"
-        }
-        points = cls(*np.broadcast_arrays(*columns.values()))
+        given = {"nodes": nodes, "batch": batch, "payload": payload, "step_s": step_s} | measured
+        numbers = {name: np.asarray(column, np.float64) for name, column in given.items()}
+        columns = numbers | {"model": np.asarray(model, str), "link": np.asarray(link, str)}
+        arrays = (columns.get(each.name, np.array(np.nan)) for each in fields(cls))
+        points = cls(*np.broadcast_arrays(*arrays))
         if np.any(points.nodes < 1):
             raise ValueError("a step needs at least one node")
         return points
 
     def __len__(self) -> int:
         return len(self.nodes)
-
-    def where(self, mask: Mask) -> "Points":
-        """Return the points where `mask`, of shape (points,), is true."""
-        return Points(*(column[mask] for column in vars(self).values()))

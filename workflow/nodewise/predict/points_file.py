@@ -4,6 +4,7 @@ Predictions are in the quantity and the unit in which the curve was measured.
 """
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -63,12 +64,12 @@ class Point(BaseModel):
         return batch
 
 
-def read_points(path: Path) -> list[dict[str, str]]:
+def read_points(path: Path) -> list[Row]:
     """Read a CSV file with the columns `NEEDED` and optional columns of batches and machines.
 
     Returns:
-        The texts of each row by column. A row with another number of values than there are columns
-        has the key `error` as well. Lines without any column are skipped.
+        The texts of each row by column, None where empty. A row with another number of values than
+        there are columns has the key `error` as well. Lines without any column are skipped.
 
     Raises:
         UserError: the file is not CSV, or a column is missing.
@@ -76,17 +77,16 @@ def read_points(path: Path) -> list[dict[str, str]]:
     header, rows = read_table(path, ragged=True)
     if not set(NEEDED) <= set(header):
         raise UserError(f"{path}: row 1: must name columns {', '.join(NEEDED)}")
-    points = []
+    points: list[Row] = []
     for _, values in rows:
-        texts = dict.fromkeys(header, "") | dict(zip(header, values, strict=False))
-        texts = {name: text for name, text in texts.items() if name not in ADDED}
+        texts = dict(zip_longest(header, values[: len(header)]))
+        points.append({name: text or None for name, text in texts.items() if name not in ADDED})
         if len(values) < len(header) or any(values[len(header) :]):
-            texts["error"] = f"has {len(values)} values for {len(header)} columns"
-        points.append(texts)
+            points[-1]["error"] = f"has {len(values)} values for {len(header)} columns"
     return points
 
 
-def predict_points(file: FitFile, points: Sequence[dict[str, str]]) -> list[Row]:
+def predict_points(file: FitFile, points: Sequence[Row]) -> list[Row]:
     """Return one row per point, in the same order, with its own columns and the prediction.
 
     Added columns: `value`; `low` and `high`, the ends of the 90 % interval of another measurement;
@@ -98,34 +98,31 @@ def predict_points(file: FitFile, points: Sequence[dict[str, str]]) -> list[Row]
         file: the fits.
         points: the texts of each point by column, as from `read_points`.
     """
-    curves = {curve.name: curve for curve in file.curves}
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
-    rows: list[Row] = []
-    for texts in points:
-        row: Row = {name: text or None for name, text in texts.items()}
-        if "error" not in row:
-            try:
-                point = Point.model_validate({name: text for name, text in texts.items() if text})
-                if point.curve not in curves:
-                    raise ValueError(f"curve {point.curve[:60]!r} is not in the fit")
-                asked = point.model_dump(exclude_none=True)
-                row |= asked | _predict(predictions, curves[point.curve], point)
-            except ValidationError as error:
-                row["error"] = first_error(error)
-            except ValueError as error:
-                row["error"] = str(error)
-        rows.append(row)
-    return rows
+    curves = {curve.name: curve for curve in file.curves}
+    return [point | _predict(predictions, curves, point) for point in points]
 
 
-def _predict(predictions: CurvePredictions, curve: Curve, point: Point) -> Row:
-    nodes, batch = np.array([float(point.n_devices)]), np.array([point.batch_on(curve)])
-    times = predictions.observed(curve, nodes, batch, [point.n_nodes])
-    values = curve.own_value(times, nodes, batch)[:, 0]
-    if not np.isfinite(values).all():
-        raise ValueError("the points of the curve say too little")
+def _predict(predictions: CurvePredictions, curves: dict[str, Curve], row: Row) -> Row:
+    """Return the prediction of a point, or its error."""
+    if "error" in row:
+        return {}
+    try:
+        point = Point.model_validate({name: text for name, text in row.items() if text})
+        if point.curve not in curves:
+            raise ValueError(f"curve {point.curve[:60]!r} is not in the fit")
+        curve = curves[point.curve]
+        nodes, batch = np.array([float(point.n_devices)]), np.array([point.batch_on(curve)])
+        times = predictions.observed(curve, nodes, batch, [point.n_nodes])
+        values = curve.own_value(times, nodes, batch)[:, 0]
+        if not np.isfinite(values).all():
+            raise ValueError("the points of the curve say too little")
+    except ValidationError as error:
+        return {"error": first_error(error)}
+    except ValueError as error:
+        return {"error": str(error)}
     low, high = interval_of(values[1:]).tolist()
-    return {
+    return point.model_dump(exclude_none=True) | {
         "value": float(values[0]),
         "low": min(low, float(values[0])),
         "high": max(high, float(values[0])),

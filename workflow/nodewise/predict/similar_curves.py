@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.fit import interval_of
+from nodewise.predict.fit import DRAWS, interval_of
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
 from nodewise.results.studies import FOLDER
@@ -38,7 +38,6 @@ OWN = 4.0
 """Factor on the weight of curves from the same publisher."""
 _WIDER = 1.2  # curves of new publishers scatter more; checked by bench/corpus.py
 _LEAST_STEP = 0.5  # doublings; shorter steps have the error of measurements
-_DRAWS = 400
 
 
 @dataclass(frozen=True)
@@ -166,22 +165,14 @@ class SimilarCurves:
             columns=["kind", "error", "publisher"],
         )
         count = found.groupby(["kind", "publisher"])["error"].transform("size")
-        found["weight"] = count**-0.5
-        self._errors = {
-            kind: (
-                rows["error"].to_numpy(),
-                rows["publisher"].to_numpy(),
-                rows["weight"].to_numpy(),
-            )
-            for kind, rows in found.groupby("kind")
-        }
+        self._errors = dict(iter(found.assign(weight=count**-0.5).groupby("kind")))
 
     def predict(self, line: Line, devices: Floats, hosts: Floats) -> Floats:
         """Return log efficiencies and the ends of their 90 % intervals, (3, targets).
 
         The intervals are those of another measurement. The arguments are those of `draw`.
         """
-        value, drawn = self.draw(line, devices, hosts, _DRAWS)
+        value, drawn = self.draw(line, devices, hosts, DRAWS)
         return np.vstack([value, interval_of(drawn)])
 
     def draw(self, line: Line, devices: Floats, hosts: Floats, draws: int) -> tuple[Floats, Floats]:
@@ -203,10 +194,10 @@ class SimilarCurves:
             kind, value[i], unit = guess(line, float(n), float(machines))
             drawn[:, i] = value[i]
             if unit:
-                known, publishers, weights = self._errors[kind]
-                weights = np.where(publishers == line.publisher, OWN * weights, weights)
+                known = self._errors[kind]
+                weights = known["weight"] * np.where(known["publisher"] == line.publisher, OWN, 1.0)
                 middle, *errors = np.quantile(
-                    known, [0.5, *shares], weights=weights, method="inverted_cdf"
+                    known["error"], [0.5, *shares], weights=weights, method="inverted_cdf"
                 )
                 value[i] += middle * unit if "between" not in kind else 0.0
                 # no device is faster than measured, and none is slower among fewer devices

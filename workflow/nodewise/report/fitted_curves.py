@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.fit_queries import CURVE, coefficients_of
+from nodewise.predict.fit_curves import CURVE
+from nodewise.predict.fit_file import PER_GRADIENT
 from nodewise.predict.law import LAWS
-from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report.context import ReportContext
 from nodewise.report.html import data
 from nodewise.report.page import curve_page
@@ -27,7 +27,7 @@ _FEW = 3  # numbers of nodes; answers from fewer are guesses
 _UNITS = {
     "s": (1, "s", ""),
     "s/B": (1e6, "s", " per MB"),
-    UNKNOWN_PAYLOAD: (1, "s", " per gradient"),
+    PER_GRADIENT: (1, "s", " per gradient"),
     "1": (1, "share", ""),
     "B/s": (1, "B/s", ""),
 }
@@ -35,7 +35,7 @@ _FITS = [
     Column("law", "Formula"),
     Column("meaning", "Coefficient", wide=True),
     Column("written", "Fitted value, 90 % interval"),
-    Column("note", "Notes", wide=True),
+    Column("note", "Notes"),
 ]
 
 
@@ -77,8 +77,8 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     """Return the template variables of a fitted curve: its figures, coefficients and answers."""
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    mine = predictions[(predictions["curve"] == curve) & (predictions["scenario"] == ALL_POINTS)]
-    fitted = mine[mine["observed_s"].notna()]
+    mine = predictions[predictions["curve"] == curve]
+    fitted = mine[mine["fitted"]]
     nodes = sorted(set(fitted["nodes"].astype(int)))
     fits, diagnosis = coefficients_of(study.overhead["fits"], curve), study.overhead["diagnosis"]
     return {
@@ -87,7 +87,7 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
         "answers": answers(optima[optima["curve"] == curve], max(nodes, default=1)),
         "figures": study.pick("fit", curve=curve),
         "fits": coefficients(fits),
-        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
+        "left_out": int((mine["observed_s"].notna() & ~mine["fitted"]).sum()),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
         "nodes": nodes,
         "few": len(nodes) < _FEW,
@@ -144,24 +144,25 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
     }
 
 
+def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
+    """Return the coefficients of a curve, including those that it shares with other curves.
+
+    Curves of one link are in different fits if the settings of their laws differ.
+    """
+    of_fit = ["link", "law", "settings"]
+    own = fits["curve"] == curve
+    mine = fits.loc[own, of_fit].drop_duplicates()
+    shared = fits[of_fit].merge(mine, "left", indicator=True)["_merge"] == "both"
+    return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
+
+
 def coefficients(fits: pd.DataFrame, *columns: Column) -> Table:
     """Return the coefficients of laws as a table, with more columns of `fits` in front."""
     written = [_written(row) for row in fits.to_dict("records")]
-    notes = [
-        "; ".join(part for part in note.split("; ") if part not in _of_points(note))
-        for note in fits["note"]
-    ]
+    notes = fits["certain"].map({True: "", False: "poorly constrained by the data"})
     titles = fits["law"].map({name: law.title for name, law in LAWS.items()})
     rows = fits.assign(law=titles, written=pd.Series(written, fits.index, "object"), note=notes)
     return table(rows, [*columns, *_FITS])
-
-
-def _of_points(note: str) -> list[str]:
-    """Return the parts of a coefficient's note that are about the points of its curve.
-
-    All coefficients of the curve have these parts, so that a page states them once.
-    """
-    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
 
 
 def _written(row: dict[Any, Any]) -> Markup:

@@ -123,29 +123,23 @@ def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> l
             f"{path}: does not say the batch: give --batch (per device), --global-batch, or --name "
             "with {batch}"
         )
-    checked = check_rows(rows, path)
-    for row in checked:
-        _check_agreement(path, row, given)
-    return [
-        row.model_copy(update={"batch_per_worker": row.batch, "global_batch": None})
-        for row in checked
-    ]
-
-
-def _check_agreement(path: Path, row: CurveRow, given: Mapping[str, Any]) -> None:
-    """Raise UserError if a row contradicts an option, or its batches contradict each other."""
-    for name, value in given.items():
-        read, rounded = getattr(row, FIELDS[name][0]), _EXACT if name == "global_batch" else 0.0
-        if name != "curve" and abs(read / value - 1) > rounded:
+    converted = []
+    for row in check_rows(rows, path):
+        for name, value in given.items():
+            read, rounded = getattr(row, FIELDS[name][0]), _EXACT * (name == "global_batch")
+            if name != "curve" and abs(read / value - 1) > rounded:
+                raise UserError(
+                    f"{path}: {name} is {read:g} in the log, but {_option(name, value)} was given"
+                )
+        batch, whole = row.batch, row.global_batch
+        if batch and whole and abs(batch * row.nodes / whole - 1) > _EXACT:
             raise UserError(
-                f"{path}: {name} is {read:g} in the log, but {_option(name, value)} was given"
+                f"{path}: a batch of {batch:g} on each of {row.nodes:g} devices is not the global "
+                f"batch {whole:g}"
             )
-    batch, whole = row.batch, row.global_batch
-    if batch and whole and abs(batch * row.nodes / whole - 1) > _EXACT:
-        raise UserError(
-            f"{path}: a batch of {batch:g} on each of {row.nodes:g} devices is not the global "
-            f"batch {whole:g}"
-        )
+        only_batch = {"batch_per_worker": batch, "global_batch": None}
+        converted.append(row.model_copy(update=only_batch))
+    return converted
 
 
 def _option(name: str, value: object) -> str:

@@ -120,6 +120,9 @@ class CurveRow(BaseModel):
 
 
 PARTS = ("compute", "wait", "communicate")
+_OF_CURVE = (  # columns with one value in a curve
+    *("scaling", "unit", "unit_value", "collective", "cluster", "payload_bytes", "examples"),
+)
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
 _SUPERLINEAR = 0.97
@@ -190,13 +193,12 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
     Raises:
         UserError: the rows contradict each other.
     """
-    scaling: Scaling = _shared(rows, "scaling") or "unknown"
-    unit, collective = _shared(rows, "unit") or "", _shared(rows, "collective")
-    cluster, payload = _shared(rows, "cluster"), _shared(rows, "payload_bytes")
-    examples, clock = _shared(rows, "examples"), rows[0].clock
+    shared = {column: _shared(rows, column) for column in _OF_CURVE}
+    clock, examples, scaling = rows[0].clock, shared["examples"], shared["scaling"]
     relative = clock == "epoch_time_s" and examples is None
     batch_known = any(row.batch for row in rows)
-    points, notes = _points(rows, scaling, examples), []
+    points = _points(rows, scaling, examples)
+    notes = []
     if places := [Path(row.location).name for row in rows if row.contradicts_itself]:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         notes.append(
@@ -211,37 +213,32 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
         notes.append("parts add up to more than the step: not used")
     if wrong := _contradiction(scaling, points):
         notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
-        scaling = "unknown"
-    if unit and batch_known and clock == "samples_per_s" and counted_in(unit):
+        del shared["scaling"]
+    counted = counted_in(shared.get("unit") or "") if clock == "samples_per_s" else ""
+    if counted and batch_known:
         notes.append(
-            f"a rate in {unit}: step times and examples per second are right only if the batch is "
-            f"in {counted_in(unit)}, too"
+            f"a rate in {shared['unit']}: step times and examples per second are right only if the "
+            f"batch is in {counted}, too"
         )
-    if collective is None and any(point.nodes > 1 for point in points):
+    if not shared["collective"] and any(point.nodes > 1 for point in points):
         notes.append(f"no collective given: a {USUAL} is assumed")
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
         notes.append("no examples given: epoch times are known, but not the times of steps")
-    if cluster and (relative or payload is None):
+    if shared["cluster"] and (relative or shared["payload_bytes"] is None):
         missing = "examples" if relative else "payload_bytes"
         notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
-        cluster = None
+        del shared["cluster"]
     return Curve(
         name=name,
-        collective=collective or USUAL,
-        cluster=cluster,
-        scaling=scaling,
         batch_known=batch_known,
-        unit=unit,
-        unit_value=_shared(rows, "unit_value") or 1.0,
         publisher=rows[0].publisher,
         clock=clock,
         measured=tuple(points),
         devices_per_host=_middle(row.devices_per_host for row in rows),
-        payload_bytes=payload,
-        examples=examples,
         notes=(*notes, *_about_nodes(points)),
+        **{column: value for column, value in shared.items() if value is not None},
     )
 
 
@@ -268,7 +265,9 @@ def _middle(values: Iterable[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _points(rows: Sequence[CurveRow], scaling: Scaling, examples: float | None) -> list[Measured]:
+def _points(
+    rows: Sequence[CurveRow], scaling: str | None, examples: float | None
+) -> list[Measured]:
     """Return the points: the medians of their repeats, and `noise`, their standard error.
 
     Missing batches are the median of the known ones, or of the global batch with strong scaling. If
@@ -309,7 +308,7 @@ def _point(batch: float, rows: Sequence[CurveRow], examples: float | None) -> Me
     )
 
 
-def _contradiction(scaling: Scaling, points: Sequence[Measured]) -> str:
+def _contradiction(scaling: str | None, points: Sequence[Measured]) -> str:
     """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
     counts = [point.nodes for point in points]
     if len(set(counts)) < max(len(points), 2):

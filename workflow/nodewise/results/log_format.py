@@ -48,7 +48,7 @@ _START_BYTES = 20_000_000  # where recognition looks: libraries may write much b
 
 # Colours, also those whose first character was lost or replaced by a copy, and backspaces.
 _CODES = re.compile(
-    r"(?:\x1b|\u241b|\ufffd|\^\[|\\(?:x1b|033|e|u001b))\[[0-?]*[ -/]*[@-~]"
+    r"(?:[\x1b\u241b\ufffd]|\^\[|\\(?:x1b|033|e|u001b))\[[0-?]*[ -/]*[@-~]"
     r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)"
 )
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
@@ -103,8 +103,10 @@ class LogFormat:
 
     @property
     def known(self) -> list[str]:
-        """Patterns of lines by which prefixes are learned, those of results first."""
-        return [self.result, *self.others, *filter(None, [self.start]), *self.settings]
+        """Patterns of lines by which prefixes are learned."""
+        patterns = [self.start, self.result, *self.others, *self.settings]
+        anchored = [pattern for pattern in patterns if pattern.startswith("^")]
+        return anchored or [self.start or self.result]
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""

@@ -3,16 +3,17 @@
 import pandas as pd
 
 from nodewise.core.units import kind_label, write_number
-from nodewise.predict import calibration, fit_queries
+from nodewise.predict import calibration
+from nodewise.predict.fit_curves import CURVE, LINE
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import _rows, figure
-from nodewise.results.queries import LAUNCHES, POINT
+from nodewise.results.queries import LAUNCHES, POINT, scaling_lines
 
 
 @figure(
     "fit",
-    each=fit_queries.CURVE,
+    each=CURVE,
     plots="Speed-up: measured, fitted and predicted",
     x=Axis("nodes", "Nodes", "log"),
     y=Axis("speedup", "Speed-up against its own one node", "log", unit="×"),
@@ -36,14 +37,17 @@ def fit(study: ReportContext) -> pd.DataFrame:
 
     All are relative to one node by the formula.
     """
-    curves, line = study.tables["curves"], ["curve", "batch_per_worker"]
-    rows = _rows.without_compared(curves, study.overhead["predictions"])
-    rows = fit_queries.fit_roles(fit_queries.with_launches(rows, curves))
-    one = rows[(rows["role"] != "observed") & (rows["nodes"] == 1)].drop_duplicates(line)
-    rows = rows.merge(one[[*line, "fitted_s"]], "inner", line, suffixes=("", "_one"))
-    optima = study.overhead["optima"].query("job != 'run'").drop_duplicates([*line, "nodes"])
-    ends = optima[[*line, "nodes", "speedup_low", "speedup_high"]]
-    rows = rows.merge(ends.astype({"batch_per_worker": "int64"}), "left", [*line, "nodes"])
+    curves = study.tables["curves"]
+    lines = _rows.without_compared(curves, study.overhead["predictions"])
+    one = lines[lines["nodes"] == 1].drop_duplicates(LINE)
+    lines = lines.merge(one[[*LINE, "fitted_s"]], "inner", LINE, suffixes=("", "_one"))
+    points = _with_launches(lines[lines["observed_s"].notna()], curves).assign(role="observed")
+    roles = lines["beyond"].map({True: "predicted", False: "fitted"})
+    lines = lines.assign(role=roles, flags="", cell_id="")
+    rows = pd.concat([lines, points], ignore_index=True).astype({"repeats": "Int64"})
+    optima = study.overhead["optima"].query("job != 'run'").drop_duplicates([*LINE, "nodes"])
+    ends = optima[[*LINE, "nodes", "speedup_low", "speedup_high"]]
+    rows = rows.merge(ends.astype({"batch_per_worker": "int64"}), "left", [*LINE, "nodes"])
     observed = rows["role"] == "observed"
     seconds = rows["observed_s"].where(observed, rows["fitted_s"])
     kinds = [kind_label(*of) for of in rows[["source", "data_origin"]].to_numpy()]
@@ -56,12 +60,21 @@ def fit(study: ReportContext) -> pd.DataFrame:
         high=rows["speedup_high"].mask(observed),
         ahead=rows["nodes"] / rows["curve"].map(measured),
     )
-    last = rows[rows["role"] == "fitted"].sort_values("nodes").drop_duplicates(line, keep="last")
-    ahead = rows.loc[rows["role"] == "predicted", line].drop_duplicates()
-    joint = last.merge(ahead, "inner", line).assign(role="predicted")  # it begins there
-    rows = pd.concat([rows, joint], ignore_index=True).sort_values([*line, "nodes"], kind="stable")
+    last = rows[rows["role"] == "fitted"].sort_values("nodes").drop_duplicates(LINE, keep="last")
+    ahead = rows.loc[rows["role"] == "predicted", LINE].drop_duplicates()
+    joint = last.merge(ahead, "inner", LINE).assign(role="predicted")  # it begins there
+    rows = pd.concat([rows, joint], ignore_index=True).sort_values([*LINE, "nodes"], kind="stable")
     shown = ["kind", "role", *POINT, "ahead", "speedup", "low", "high", "seconds", *LAUNCHES]
-    return rows[[*fit_queries.CURVE, *shown]]
+    return rows[[*CURVE, *shown]]
+
+
+def _with_launches(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return fitted points with the launches, cautions and cell of the same points of a study."""
+    lines = pd.concat([scaling_lines(curves), curves.assign(line=curves["strategy"])])
+    lines = lines.drop(columns="strategy").rename(columns={"line": "strategy", "kind": "source"})
+    at = ["source", "study", "experiment", "model", "strategy", *POINT]
+    rows = points.merge(lines.drop_duplicates(at)[[*at, *LAUNCHES]], "left", at)
+    return rows.fillna({"flags": "", "cell_id": ""})
 
 
 @figure(

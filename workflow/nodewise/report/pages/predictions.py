@@ -7,10 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_percent
-from nodewise.predict.fit_queries import CURVE
+from nodewise.predict.fit_curves import CURVE
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.law import LAWS
-from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, coefficients, fitted_curve
@@ -55,7 +54,7 @@ _JUDGED = [
     Column("law_baseline", "Best baseline"),
 ]
 _OWN = "own"
-_BASELINES = {name: LAWS[name].title for name in baselines()}
+_BASELINES = {name: LAWS[name].title for name in LAWS.baselines()}
 _ERRORS = [
     _CURVE,
     BATCH,

@@ -82,13 +82,13 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
     curves: dict[str, Curve] = {}
     for path in paths:
         for curve in import_curves(path).curves:
-            for wrong, problem in (
-                (curve.name in curves, "is in the files of curves twice; rename one of them"),
-                (not curve.in_seconds, "needs examples, to compute the seconds of a step"),
-                (any(batch % 1 for batch in curve.batches), "needs whole batches per worker"),
-            ):
-                if wrong:
-                    raise UserError(f"{path}: curve {curve.name!r}: {problem}")
+            problems = {
+                "is in the files of curves twice; rename one of them": curve.name in curves,
+                "needs examples, to compute the seconds of a step": not curve.in_seconds,
+                "needs whole batches per worker": any(batch % 1 for batch in curve.batches),
+            }
+            for problem in filter(problems.get, problems):
+                raise UserError(f"{path}: curve {curve.name!r}: {problem}")
             curves[curve.name] = curve
     return [*curves.values()]
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -14,7 +14,8 @@ from nodewise.results.log_format import start_of, text_of
 
 _EPOCH = r"^Epoch \d+/\d+\s*$"
 _TIMED = re.compile(
-    r"\b\d+(us|ms|s)/(step|sample)\b|\b\d+/\d+ (\[=+\] )?- \d+s( - |$)|^(- )?\d+s - loss: ",
+    r"/(?:(?<=\d[mu]s/)|(?<=\ds/))(?:step|sample)\b|(?<=\d)/\d+ (?:\[=+\] )?- \d+s(?: - |$)"
+    r"|^(?:- )?\d+s - loss: ",
     re.MULTILINE,
 )
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
@@ -31,17 +32,16 @@ _COARSE = 10  # a smaller whole number may be more than 5 % off
 _LEAST_BATCH = 8  # by which bars advance where they count samples
 
 
-@dataclass(frozen=True)
-class _Bar:
-    """A line of a bar; `seconds` is the time of a step, or of a sample where it counts these."""
+class _Bar(NamedTuple):
+    """A line of a bar: a time of a step, or of a sample, with the whole number that was printed."""
 
     at: int
     steps: int
     seconds: float
-    coarse: bool
-    validated: bool
+    number: int
     per_sample: bool
-    elapsed_only: bool
+    validated: bool
+    timed: bool  # whether it has the time of a step, not only of the epoch
 
 
 class KerasConsole:
@@ -84,7 +84,9 @@ class KerasConsole:
             else {"step_time_s": bar.seconds}
             for bar in bars
         )
-        old = not _SAMPLES.search(text) and not by_batches and not bars[0].per_sample
+        unsure = not by_batches and any(
+            not bar.per_sample and (bar.seconds < _SECONDS["ms"] or not bar.timed) for bar in bars
+        )
         notes = {
             "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training": (
                 not re.search(_EPOCH, text, re.MULTILINE)
@@ -93,11 +95,11 @@ class KerasConsole:
                 bar.validated for bar in bars
             ),
             "the time of a step has only one digit, as Keras prints it": any(
-                bar.coarse for bar in bars
+                bar.number < _COARSE for bar in bars
             ),
             "Keras before 2.4 and TensorFlow before 2.2 count samples, and print the time of a "
             "sample as that of a step: if the log is of these, add its line `Train on … samples`": (
-                old and any(bar.seconds < _SECONDS["ms"] or bar.elapsed_only for bar in bars)
+                unsure
             ),
         }
         rows.attrs["notes"] = [note for note, holds in notes.items() if holds]
@@ -140,22 +142,16 @@ def _counts_samples(text: str) -> bool:
 
 def _bar(found: re.Match[str], samples: list[int]) -> _Bar | None:
     """Return what a line of a bar says; None if it has no time of a step."""
-    counted = found["at"] is not None
-    at, steps = (int(found[name]) if counted else (samples or [0])[0] for name in ("at", "steps"))
+    counted = [found["at"], found["steps"]] if found["at"] else 2 * (samples[:1] or [0])
+    at, steps = map(int, counted)
     elapsed, printed = int(found["elapsed"] or 0), int(found["time"] or 0)
-    if found["unit"] is None and not (elapsed and steps and at == steps):
+    timed = found["unit"] is not None
+    if not timed and not (elapsed and steps and at == steps):
         return None
     unit_s = _SECONDS[found["unit"] or "s"]
     # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
     mean = elapsed / max(steps, 1) / unit_s
-    finer = at == steps and elapsed > printed and round(mean) == printed
-    finer = finer or found["unit"] is None
-    return _Bar(
-        at,
-        steps,
-        seconds=(mean if finer else printed) * unit_s,
-        coarse=(elapsed if finer else printed) < _COARSE,
-        validated="val_" in found.string,
-        per_sample=found["of"] == "sample" or steps in samples,
-        elapsed_only=found["unit"] is None,
-    )
+    finer = not timed or (at == steps and elapsed > printed and round(mean) == printed)
+    seconds, number = (mean * unit_s, elapsed) if finer else (printed * unit_s, printed)
+    per_sample = found["of"] == "sample" or steps in samples
+    return _Bar(at, steps, seconds, number, per_sample, "val_" in found.string, timed)

@@ -57,7 +57,7 @@ class MlperfLog(LogFormat):
 
 
 def _event(key: str, time: str = r"\d+") -> str:
-    return rf'^.*:::MLLOG \{{.*"time_ms": {time}, .*"key": "{key}", '
+    return rf'^:::MLLOG \{{.*"time_ms": {time}, .*"key": "{key}", '
 
 
 def _span(name: str, needs_count: str = "?") -> str:
@@ -74,7 +74,7 @@ def _setting(key: str, field: str, value: str = r"[\d.]+") -> str:
 IMPORTERS.add(
     "mlperf_log",
     MlperfLog(
-        start=r"^.*:::MLLOG \{",
+        start=r"^:::MLLOG \{",
         settings=(
             _setting("submission_benchmark", "curve", r"\w+"),
             _setting("global_batch_size", "global_batch"),

@@ -1,15 +1,27 @@
-"""The laws of all-reduces: by a ring, a tree or one driver, and without an exchange."""
+"""The laws of collectives: by a ring, a tree, one driver or to all, every few steps, or never."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, PARTS, Law, Parameter, S, in_order, n, positive, setting
-from nodewise.predict.parts_law import PartsLaw, alpha, beta
+from nodewise.predict.law import (
+    LAWS,
+    PARTS,
+    Law,
+    Parameter,
+    PartsLaw,
+    S,
+    alpha,
+    beta,
+    in_order,
+    n,
+    positive,
+    setting,
+)
 
 HIDDEN = Parameter(
     "h",
@@ -26,9 +38,19 @@ INSIDE = (
     ),
 )
 _alpha_m, _beta_m = (p.symbol for p in INSIDE)
+tau = positive("tau")
 TURNS = Parameter(
     "w", "turns_share", "1", "link", "share of sending that waits for receiving", shrink=0.3
 )
+CODEC = Parameter(
+    "k",
+    "codec_seconds_per_byte",
+    "s/B",
+    "link",
+    "encoding a byte of the gradient, or decoding one of a message",
+    shrink=0.10,
+)
+rho = positive("rho")
 
 
 class AllReduce(PartsLaw):
@@ -136,6 +158,69 @@ class Star(AllReduce):
     )
     parameters = (*AllReduce.parameters, TURNS)
     communicate = (n - 1) * (2 * alpha + (1 + TURNS.symbol) * S * beta)
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class ParameterAveraging(PartsLaw):
+    """communicate = (2(n−1)·α + 2(n−1)/n·S·β)/τ: a ring all-reduce of the weights every τ steps.
+
+    Nodes wait for each other only when they average, once per `period` of τ steps. If the steps of
+    a node are independent, the standard deviation of the time of τ steps is √τ times that of one
+    step. The wait per step is therefore 1/√τ of the wait with an exchange in every step. This does
+    not cover a node that is always slower.
+    """
+
+    period: float = setting("tau", "1", "steps from one averaging to the next", least=1)
+
+    name = "averaging"
+    title = "Parameter averaging"
+    source = (
+        "J. Wang and G. Joshi, Adaptive communication strategies to achieve the best error-runtime "
+        "trade-off in local-update SGD, SysML 2019, arXiv:1810.08313"
+    )
+    wait = PartsLaw.wait / sympy.sqrt(tau)
+    communicate = RingAllReduce.communicate / tau
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Law | None:
+        """Return the law, or None if the period is an epoch, whose steps depend on the batch."""
+        return None if options.get("period") == "epoch" else super().of_curve(options, rows)
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class CompressedAllGather(PartsLaw):
+    """communicate = k·S·(1 + ρn) + (n−1)·(α + ρ·S·β): every node sends a coded gradient to all.
+
+    `density` ρ is the size of a coded gradient as a share of S. It is known from the bytes counted
+    on the network. A node encodes its own S bytes and decodes all n messages, including its own, so
+    coding takes time even on one node. k depends on processor and codec. It can be estimated from
+    communication measured on one node; from step times only as far as compute is known.
+    """
+
+    density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
+
+    name = "compressed"
+    alone = "encoding its gradient"
+    title = "Compressed all-gather"
+    source = (
+        "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "
+        "Interspeech 2015"
+    )
+    parameters = (*PartsLaw.parameters, CODEC)
+    communicate = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (alpha + rho * S * beta)
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> Self:
+        """Return the law, with ρ from the bytes sent: the median of sent/((n−1)·S) on n > 1 nodes.
+
+        ρ is 1 if no bytes were counted.
+        """
+        several = rows[(rows["nodes"] > 1) & (rows["bytes_sent_per_step"] > 0)]
+        payload = (several["nodes"] - 1) * several["payload_bytes"].astype(float)
+        sent = (several["bytes_sent_per_step"] / payload).median()
+        return cls(float(sent) if sent > 0 else 1.0)
 
 
 @LAWS.register
