@@ -1,6 +1,6 @@
-/* Draws the charts of a page, those on the screen first, the others while the browser has nothing
- * else to do. The specification of each is a script of its own: a page that is opened from a folder
- * can load nothing else. Vega is large: it is loaded when a reader begins to use the page.
+/* Draws the charts of a page, those on the screen first. The specification of each is a script of its
+ * own: a page that is opened from a folder can load nothing else. Vega is large: it is loaded when a
+ * reader begins to use the page.
  *
  * The static picture stays until its chart is drawn, and for readers without scripts. A switch
  * between light and dark draws the charts again.
@@ -120,31 +120,6 @@
     }
   }
 
-  /** Put the colour of the page behind a picture: its words may be as light as paper. */
-  function onPaper(canvas) {
-    const brush = canvas.getContext("2d");
-    brush.setTransform(1, 0, 0, 1, 0, 0);
-    brush.globalCompositeOperation = "destination-over";
-    brush.fillStyle = getComputedStyle(document.body).getPropertyValue("--nw-card");
-    brush.fillRect(0, 0, canvas.width, canvas.height);
-    return canvas;
-  }
-
-  /** Offer the chart as it is drawn at the time, in twice the screen's pixels. */
-  function offerPicture(figure) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "PNG";
-    button.addEventListener("click", async () => {
-      const picture = document.createElement("a");
-      picture.href = onPaper(await figure.drawn.view.toCanvas(2)).toDataURL("image/png");
-      picture.download = `${figure.dataset.name}.png`;
-      picture.click();
-    });
-    const files = figure.closest(".nw-card").querySelectorAll(".nw-links a[download]");
-    files[files.length - 1].after(" ", button);
-  }
-
   async function draw(figure) {
     const target = figure.querySelector(".nw-live");
     try {
@@ -164,9 +139,6 @@
         },
       });
       figure.drawn.view.addEventListener("click", follow);
-      if (!figure.dataset.theme) {
-        offerPicture(figure);
-      }
       figure.classList.add("nw-figure--live");
       figure.dataset.theme = dark() ? "dark" : "light";
       performance.mark("nodewise:chart", { detail: figure.dataset.name });
@@ -182,11 +154,6 @@
 
   const figures = [...document.querySelectorAll(".nw-figure")];
   const waiting = new Set();
-  const IDLE = { timeout: 100 }; // ms: a browser that draws nothing may never call itself idle
-  const idle = () =>
-    new Promise((go) =>
-      window.requestIdleCallback ? requestIdleCallback(go, IDLE) : window.setTimeout(go),
-    );
   let drawing = false;
 
   /** Return the waiting figure that is nearest to the screen; hidden and folded ones go on waiting. */
@@ -216,7 +183,7 @@
     for (let figure = nearest(); figure; figure = nearest()) {
       waiting.delete(figure);
       await draw(figure);
-      await idle();
+      await new Promise((go) => setTimeout(go)); // what the reader does comes first
     }
     drawing = false;
   }

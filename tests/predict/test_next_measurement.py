@@ -23,6 +23,22 @@ def test_next_stops_when_the_best_is_known(ask):
     assert row["answer"].startswith("Nothing: ")
 
 
+def test_an_efficiency_above_one_leaves_open_what_comes_after_it(ask):
+    rows = [f"a,{n},64,{step},4e6" for n, step in ((1, 0.64), (4, 0.53))]
+    (row,) = ask(HEADER, rows, "next", "--nodes", "1-64")
+    assert row["nodes"] == 8
+
+
+def test_each_measured_batch_has_an_answer_unless_one_is_asked_for(ask):
+    rows = [f"a,{n},{b},{star(n, b)},4e6" for n in (1, 2) for b in (32, 512)]
+    answers = ask(HEADER, rows, "next", "--nodes", "1-32")
+    assert [row["batch_per_worker"] for row in answers] == [32, 512]
+    (row,) = ask(HEADER, rows, "next", "--nodes", "1-32", "--batch", "512")
+    assert row == answers[1]
+    (row,) = ask(HEADER, rows, "next", "--nodes", "1-32", "--global-batch", "512")
+    assert row["batch_per_worker"] is None and 512 % row["nodes"] == 0
+
+
 def test_a_draw_in_which_a_step_takes_no_time_does_not_decide(ask):
     rows = ["a,1,64,0.02,5e6,none", "a,4,64,0.021,5e6,none"]
     (row,) = ask(f"{HEADER},collective", rows, "next", "--nodes", "1-64")

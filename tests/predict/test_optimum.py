@@ -212,22 +212,36 @@ def test_each_objective_picks_its_row(objective, job, best):
 def test_what_only_rounding_tells_apart_is_equal_and_the_fewest_nodes_are_best():
     free = ask(law=NoExchange(), values={"compute_per_example_s": 0.87 / 64})
     best = free.best("cheapest")
-    assert (best.nodes, best.probability, best.range) == (1, 1.0, (1, 1))
+    assert (best.nodes, best.probability) == (1, 1.0)
 
 
 def test_probabilities_are_shares_of_draws_and_none_where_nothing_was_measured():
     draws = [VALUES] * 3 + [VALUES | {"latency_s": 1.0}]
     inside = ask(range(1, 5), draws=draws).best("fastest")
-    assert (inside.nodes, inside.probability, inside.range) == (4, 0.75, (1, 4))
+    assert (inside.nodes, inside.probability) == (4, 0.75)
     beyond = ask(range(1, 9), draws=draws).best("fastest")
-    assert (beyond.nodes, beyond.probability, beyond.range) == (8, None, (1, 8))
+    assert (beyond.nodes, beyond.probability) == (8, None)
 
 
-def test_a_deadline_is_answered_with_the_chance_of_each_number():
-    draws = [VALUES] * 3 + [VALUES | {"compute_per_example_s": 1.0}] * 2
-    found = ask([1, 2, 4], draws=draws, deadline_s=9.0)
+def test_a_deadline_is_answered_with_the_chance_and_cost_of_the_cheapest_and_of_a_safe_number():
+    draws = [VALUES] * 3 + [VALUES | {"compute_per_example_s": 4e-4}] * 2
+    found = ask([1, 2, 4, 8], draws=draws, deadline_s=9.0, price=2.0, currency="EUR")
     assert found.best("deadline").nodes == 4
-    assert found.table["chance"].tolist() == pytest.approx([0, 0, 0.6])
+    assert found.table["chance"].tolist() == pytest.approx([0, 0, 0.6, 1])
+    assert f"{found.write('cost', 2)} per epoch, chance 60 %" in found.sentence()
+    assert f"(8: > 99 %, {found.write('cost', 3)})" in found.sentence()
+
+
+def test_epochs_take_as_many_times_the_time_and_the_cost_of_one():
+    one, ninety = ask([1, 4]), ask([1, 4], epochs=90)
+    assert ninety.time == pytest.approx(90 * one.time)
+    assert ninety.cost == pytest.approx(90 * one.cost)
+    assert ninety.job.of_curve(CURVE).name == "90 epochs"
+    with pytest.raises(UserError, match="curve a: needs --examples"):
+        Job(epochs=90).of_curve(CURVE)
+    for wrong in {"epochs": 0}, {"epochs": 2, "steps": to_accuracy(640)}:
+        with pytest.raises(UserError, match="--epochs"):
+            Job(**wrong)
 
 
 def test_a_deadline_or_budget_that_is_missed_names_the_closest_number():

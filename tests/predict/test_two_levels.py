@@ -57,6 +57,46 @@ def test_predictions_of_a_table_and_of_numbers_of_nodes_agree(run, tmp_path):
     assert [row["extrapolated"] for row in rows] == [False, True]
 
 
+@pytest.mark.parametrize("command", ["predict", "optimum", "next"])
+def test_the_same_data_in_other_columns_have_the_same_answer(ask, command):
+    """Devices in machines of 8, or plain nodes; with a fixed batch of a device, or of all."""
+    step = {8: 0.182, 16: 0.2, 32: 0.215}
+    devices = "curve,n_devices,n_nodes,devices_per_node,quantity,value,unit,scaling"
+    for machines, layouts in (
+        (8, {
+            f"{devices},batch_per_device":
+                lambda n: f"a,{n},{n // 8},8,step_time,{step[n]},s,weak,64",
+            "curve,nodes,devices_per_node,batch_per_worker,step_time_s":
+                lambda n: f"a,{n // 8},8,64,{step[n]}",
+            "curve,nodes,devices_per_node,batch_per_worker,samples_per_s":
+                lambda n: f"a,{n // 8},8,64,{n * 64 / step[n]}",
+        }),
+        (1, {
+            "curve,n_devices,quantity,value,unit,batch_per_device":
+                lambda n: f"a,{n // 8},step_time,{1e3 * step[n]},ms,64",
+            "curve,nodes,batch_per_worker,step_time_s": lambda n: f"a,{n // 8},64,{step[n]}",
+        }),
+        (0, {
+            "curve,n_devices,quantity,value,unit,global_batch,scaling":
+                lambda n: f"a,{n // 8},run_time,{3e4 * step[n] / n},s,512,strong",
+            "curve,nodes,global_batch,batch_per_worker,samples_per_s":
+                lambda n: f"a,{n // 8},512,{512 / (n // 8)},{n / step[n]}",
+        }),
+    ):  # fmt: skip
+        answers = []
+        for header, row in layouts.items():
+            options = ("--examples", 30_000) if command == "predict" else ()
+            (one, *_) = ask(header, map(row, step), command, "--nodes", "64", *options)
+            if command == "next":
+                answers.append([one["nodes"], one["fastest"], one["regret"]])
+            else:
+                last = one["nodes"][-1] if command == "optimum" else one
+                names = ("time", "time_low", "time_high", "speedup")
+                answers.append([last[name] for name in names if machines or name == "speedup"])
+        for other in answers[1:]:
+            assert other == pytest.approx(answers[0], rel=1e-6)
+
+
 def test_intervals_of_a_law_widen_beyond_what_was_measured(ask):
     header = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
     measured = [f"a,{n},64,{0.1 + 0.01 * (n - 1) / n},4e6" for n in (1, 2, 4, 8)]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,15 +21,10 @@ from nodewise.report.context import ReportContext, read_context
 from nodewise.report.drawing import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE
 from nodewise.report.figure import Axis, Figure
 from nodewise.report.figures import FIGURES
-from nodewise.results import published
 from nodewise.results.columns import OVERHEAD
-from nodewise.results.record import read_record
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
-from nodewise.study.config import read_config
 from rendering import CONFIG
-
-PUBLISHED = Path("config/published.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -46,27 +42,13 @@ def drawn(study) -> list[Chart]:
     return study.pick(*FIGURES)
 
 
-@pytest.fixture(scope="module")
-def published_study(study) -> ReportContext:
-    """Return the committed records with their tables, without fits."""
-    config = read_config(PUBLISHED)
-    tables = build_tables(
-        config.record_files(Path("nowhere")),
-        published.points(),
-        watts_per_core=config.watts_per_core,
-        published_runs=published.runs(),
-    )
-    empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
-    records = map(read_record, config.record_files(Path("nowhere")))
-    by_cell = {record.cell.id: record for record in records}
-    return replace(study, config=config, tables=tables, overhead=empty, records=by_cell)
-
-
 def crowded(folder: Path) -> ReportContext:
     """Return a study of more lines than fit a plot: strategies, batches, nodes and payloads."""
     cells = [
-        make.cell(n=n, batch=batch, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS)
-        for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
+        make.cell(
+            n=n, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS, repeat=repeat
+        )
+        for i, n, repeat in itertools.product(range(7), (2, 4), range(3))
     ]
     many = (8, 16, 32, 64, 128, 256, 512, 1024)
     cells += [make.cell(experiment="many", batch=batch, n=n) for batch in many for n in (1, 2, 3)]
@@ -78,10 +60,9 @@ def crowded(folder: Path) -> ReportContext:
 
 
 @pytest.fixture(scope="module")
-def every(drawn, published_study, tmp_path_factory) -> list[Chart]:
-    """Return charts of every figure, with few and with many lines, and of the committed records."""
-    more = crowded(tmp_path_factory.mktemp("crowded"))
-    return [*drawn, *published_study.pick(*FIGURES), *more.pick(*FIGURES)]
+def every(drawn, tmp_path_factory) -> list[Chart]:
+    """Return charts of every figure, with few and with many lines."""
+    return [*drawn, *crowded(tmp_path_factory.mktemp("crowded")).pick(*FIGURES)]
 
 
 def chart_of(drawn, figure, **of):
@@ -205,7 +186,7 @@ def test_axes_of_values_begin_at_zero_or_say_where_not_and_logarithmic_ones_say_
 
 def test_an_axis_of_accuracies_spans_all_values_and_at_least_a_twentieth(every):
     charts = [one for one in every if one.declared.y.scale == "accuracy"]
-    assert len(charts) > 5
+    assert charts
     for chart in charts:
         domains = [
             one["encoding"]["y"]["scale"]["domain"]
@@ -227,7 +208,7 @@ def test_intervals_that_a_chart_has_are_drawn(every):
             assert interval[1] in fields, chart.name
             assert chart.declared.interval_is in chart.caption
             drawn.add(chart.figure)
-    assert {"time", "speedup", "strategies", "fit", "accuracy", "epochs", "parts"} <= drawn
+    assert {"time", "speedup", "strategies", "fit", "epochs", "parts"} <= drawn
 
 
 def test_a_point_with_a_caution_is_hollow_and_one_launched_once_is_pale():
@@ -255,7 +236,7 @@ def test_the_parts_of_a_step_are_together_as_long_as_the_median_step(every):
         whole = chart.data.groupby(bars)["seconds"].sum()
         step = chart.data.groupby(bars)["step_time_s"].first()
         assert whole.tolist() == pytest.approx(step.tolist()), chart.name
-    assert len(charts) > 20
+    assert charts
 
 
 # --- lines, panels, colours ---
@@ -292,16 +273,26 @@ def test_colours_that_are_too_many_become_panels_and_each_is_named():
     assert spec["usermeta"]["panels"] == 9 and "facet" not in one_chart().spec
 
 
+def test_panels_of_a_row_are_level_also_if_one_lacks_a_colour(study):
+    (chart,) = study.pick("samples")
+    cell = (
+        rf'translate\([\d.]+,([\d.]+)\)"><path class="background"[^>]*"M0.5,0.5h\d+v{theme.PANEL}'
+    )
+    tops, columns = re.findall(cell, chart.svg), chart.spec["columns"]
+    assert len(tops) == chart.spec["usermeta"]["panels"] > columns
+    assert all(len(set(tops[at : at + columns])) == 1 for at in range(0, len(tops), columns))
+
+
+def test_a_long_name_is_broken_before_a_capital():
+    rows = POINTS.assign(strategy="MultiWorkerMirroredStrategy")
+    figure = replace(FIGURE, y=Axis("strategy", "", "names"), x=FIGURE.y, mark="point")
+    axis = layers_of(one_chart(rows, figure))[-1]["encoding"]["y"]["axis"]
+    assert '["MultiWorkerMirrored", "Strategy"]' in axis["labelExpr"]
+
+
 def machines_of(line, tables):
     cells = tables["cells"].set_index("cell_id")["machine"]
     return {cells[cell] for cell in line.get("cell_id", ()) if cell}
-
-
-def test_no_line_of_the_published_charts_is_of_two_machines(published_study):
-    lines = [line for chart in published_study.pick(*FIGURES) for line in lines_of(chart)]
-    machines = [machines_of(line, published_study.tables) for line in lines]
-    assert len(set().union(*machines)) > 1
-    assert [of for of in machines if len(of) > 1] == []
 
 
 @pytest.mark.parametrize("extent", [make.STEPS, make.EPOCHS], ids=["steps", "epochs"])

@@ -13,7 +13,7 @@ from nodewise.report.pages._scaling import (
 )
 from rendering import Texts
 
-LINE = {"experiment": "e", "cluster": "c", "machine": "m", "label": "emulated"}
+LINE = {"experiment": "e", "dataset": "d", "cluster": "c", "machine": "m", "label": "emulated"}
 SUMS, AVERAGES = "multi_worker_mirrored", "parameter_averaging"
 
 
@@ -54,8 +54,8 @@ def test_the_time_to_accuracy_is_of_the_point_s_curve_up_to_its_nodes(times, fas
     targets = pd.DataFrame({"model": ["cnn"], "target": [0.83]})
     study = SimpleNamespace(overhead={"optima": runs, "steps_to_accuracy": targets})
     found = time_to_accuracy(study, curve | {"nodes": 8})
-    assert (found["one_s"], found["several_s"], found["fastest"]) == (33, times[2], fastest)
-    assert found["target"] == 0.83
+    assert (found["one"]["time"], found["several"]["time"]) == (33, times[2])
+    assert (found["fastest"]["nodes"], found["target"]) == (fastest, 0.83)
     assert time_to_accuracy(study, curve | {"nodes": 8, "batch_per_worker": 64}) is None
     assert time_to_accuracy(study, curve | {"nodes": 3}) is None
 

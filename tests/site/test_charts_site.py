@@ -1,14 +1,11 @@
 """What readers do with charts in a real browser: filter, switch, click, print, wait."""
 
 import re
-import struct
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from PIL import Image
 
-from browsing import blank_charts, unfold_charts, wait_for_charts
+from browsing import blank_charts, unfold_charts
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +37,7 @@ def with_charts(site, html):
     ],
     indirect=True,
 )
-def test_no_chart_is_blank_on_screens_or_on_paper_and_every_one_can_be_saved(watched, with_charts):
+def test_no_chart_is_blank_on_screens_or_on_paper(watched, with_charts):
     blank = {}
     for path in with_charts:
         page = watched.open(path)
@@ -49,11 +46,6 @@ def test_no_chart_is_blank_on_screens_or_on_paper_and_every_one_can_be_saved(wat
         page.emulate_media(media="print")
         blank[path, "print"] = blank_charts(page)
         page.emulate_media(media="screen")
-        offered = page.locator(".nw-card:has(.nw-figure)").evaluate_all(
-            """(all) => all.map((card) => [...card.querySelectorAll(
-              '.nw-links :is(a[download], button)')].map((one) => one.textContent).join(' '))"""
-        )
-        assert set(offered) == {"CSV Vega-Lite JSON SVG PNG"}, path
     assert {where: names for where, names in blank.items() if names} == {}
     assert len(with_charts) > 5
 
@@ -65,33 +57,6 @@ def test_a_chart_without_marks_is_found(watched):
         "(marks) => marks.forEach((one) => one.remove())"
     )
     assert blank_charts(page) == [ACCURACY]
-
-
-# --- downloads ---
-
-
-def test_a_chart_is_saved_as_it_is_drawn_in_twice_the_pixels(watched):
-    page = watched.open(RESULTS)
-    wait_for_charts(page)
-    card = page.locator(f"[id='{ACCURACY}']")
-    with page.expect_download() as saving:
-        card.get_by_role("button", name="PNG").click()
-    assert saving.value.suggested_filename == f"{ACCURACY}.png"
-    picture = Path(saving.value.path()).read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    drawn = card.locator(".nw-live svg").first.bounding_box()
-    width, height = struct.unpack(">II", picture[16:24])
-    assert (width, height) == pytest.approx((2 * drawn["width"], 2 * drawn["height"]), abs=4)
-
-
-@pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
-def test_a_picture_saved_from_a_dark_page_can_be_read_on_any_paper(watched):
-    page = watched.open("index.html")
-    with page.expect_download() as saving:
-        page.get_by_role("button", name="PNG").first.click()
-    picture = Image.open(saving.value.path()).convert("RGBA")
-    assert picture.getchannel("A").getextrema() == (255, 255)
-    assert max(picture.getpixel((0, 0))[:3]) < 80
 
 
 # --- cells ---

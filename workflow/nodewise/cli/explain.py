@@ -1,23 +1,13 @@
 """The command that explains why training on many devices is not faster."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import (
-    AsJson,
-    BetweenNodes,
-    OnlyLink,
-    Parameters,
-    Payload,
-    PerNode,
-    Precision,
-    WithinNode,
-    print_json,
-    print_table,
-)
+from nodewise.cli import options as o
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -37,21 +27,21 @@ def explain_scaling(
     no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
     batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
-    parameters: Parameters = None,
-    payload: Payload = None,
+    parameters: o.Parameters = None,
+    payload: o.Payload = None,
     tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
-    precision: Precision = "fp32",
-    link: OnlyLink = None,
-    within: WithinNode = None,
-    between: BetweenNodes = None,
-    devices_per_node: PerNode = None,
+    precision: o.Precision = "fp32",
+    link: o.OnlyLink = None,
+    within: o.WithinNode = None,
+    between: o.BetweenNodes = None,
+    devices_per_node: o.PerNode = None,
     sums: Annotated[str | None, Option(help="By: all-reduce, servers, servers=2.")] = None,
     accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
     steps_per_epoch: Annotated[float | None, Option(min=1, help="Of --one, if epochs.")] = None,
     cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
-    as_json: AsJson = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.
 
@@ -83,9 +73,7 @@ def explain_scaling(
 
     if batch and global_batch:
         raise UserError("--batch and --global-batch: give one of them")
-    by, _, count = (sums or "").partition("=")
-    counted = by == "servers" and count.isdecimal() and int(count) > 0
-    if by not in ("", "all-reduce", "servers") or (count and not counted):
+    if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
     if files and (one or many or devices or at or one_devices > 1):
         raise UserError("give a file, or --one, --many, --devices and what belongs to them")
@@ -95,7 +83,7 @@ def explain_scaling(
         posted, given = read_files(files)
     else:
         posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
-    last = posted[-1].devices
+    last, count = posted[-1].devices, int((sums or "").partition("=")[2] or 0)
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
     of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
@@ -113,7 +101,7 @@ def explain_scaling(
             link_known=bool(link or (between if last > cluster.devices_per_node else within)),
             strong=global_batch is not None if of_one else None,
             controls=controls,
-            servers={"": None, "all-reduce": 0}.get(by, int(count or -1)),
+            servers={None: None, "all-reduce": 0, "servers": -1}.get(sums, count),
             tensors=tensors,
             cores=cores,
             embedding=embedding,
@@ -123,7 +111,7 @@ def explain_scaling(
             one_nodes=one_nodes,
         )
     )
-    print_json(found) if as_json else _print(found)
+    o.print_json(found) if as_json else _print(found)
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -135,7 +123,7 @@ def _print(found: dict[str, Any]) -> None:
     if rate := found["implied_gbyte_per_s"]:
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
-    print_table(
+    o.print_table(
         {
             "Cause": row["name"],
             "Probability": write_percent(row["probability"]),
@@ -145,7 +133,7 @@ def _print(found: dict[str, Any]) -> None:
         for row in found["causes"]
         if row["probability"] >= 0.005
     )
-    print_table(
+    o.print_table(
         {
             "Remedy": row["name"],
             "If the cause is": row["for"] or "",

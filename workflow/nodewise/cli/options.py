@@ -43,6 +43,7 @@ Batches = Annotated[
     Option(help="Of these per device, such as 16,32,64, the one that reaches the target soonest."),
 ]
 EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
+Epochs = Annotated[float, Option(help="Number of epochs.")]
 NodePrice = Annotated[
     str | None,
     Option(help="An hour of a node (or device): 2.5 or '2.5 EUR'; default: node-hours."),
@@ -126,8 +127,8 @@ def job_of(
         more |= {"steps": steps, "name": "run"}
     cost, currency = parse_price(price)
     deadline_s = None if deadline is None else parse_duration("deadline", deadline)
-    more |= {"price": cost, "currency": currency, "deadline_s": deadline_s, "budget": budget}
-    return Job(examples=examples, **more)
+    more |= {"price": cost, "currency": currency or "currency", "deadline_s": deadline_s}
+    return Job(examples=examples, budget=budget, **more)
 
 
 def print_target(job: "Job", converges_like: str | None) -> None:

@@ -6,26 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import (
-    AsJson,
-    AskedBatch,
-    AskedGlobalBatch,
-    Batches,
-    Budget,
-    ConvergesLike,
-    Deadline,
-    EpochExamples,
-    FileFormat,
-    FitFile,
-    NodeNumbers,
-    NodePrice,
-    SamplesToTarget,
-    job_of,
-    only_options,
-    print_json,
-    print_table,
-    print_target,
-)
+from nodewise.cli import options as o
 
 if TYPE_CHECKING:
     from nodewise.predict.fit_file import FitFile as FittedFile
@@ -42,7 +23,7 @@ def fit_measurements(
         Path, Argument(help="Your measurements (CSV or other), or results/STUDY.")
     ],
     out: Annotated[Path, Option("--out", "-o", help="JSON file to write.")],
-    file_format: FileFormat = None,
+    file_format: o.FileFormat = None,
 ) -> None:
     """Fit cost models to your own step times, from any framework.
 
@@ -52,6 +33,7 @@ def fit_measurements(
     curve, n_devices, quantity (throughput, step_time, run_time or epoch_time),
     value, unit, and as far as known n_nodes, devices_per_node, scaling (weak or
     strong), batch_per_device, global_batch and algorithm (ring, tree or ps).
+    Beside devices_per_node, nodes are machines, and a worker is a device.
 
     Optional: payload_bytes (of one gradient); compute_s, communicate_s, wait_s;
     collective (ring, tree, star, parameter_server, none; default: ring);
@@ -80,12 +62,12 @@ def fit_measurements(
         else:
             fitted = fit_file.fit_study(measurements, progress=advance)
     fit_file.write_fit(out, fitted)
-    print_table(predict_tables.curves_rows(fitted))
+    o.print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED] if read else ():
         if found := standing_of_curve(curve):
             typer.echo(f"{curve.name}: {found.sentence}")
-            print_table(predict_tables.published_rows(found))
+            o.print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -94,7 +76,7 @@ def import_files(
     files: Annotated[list[Path], Argument(help="Logs, each of one run.")],
     *,
     out: Annotated[Path, Option("--out", "-o", help="CSV file to write.")],
-    file_format: FileFormat = None,
+    file_format: o.FileFormat = None,
     devices: Annotated[int | None, Option(help="Devices, where the logs do not say it.")] = None,
     batch: Annotated[float | None, Option(help="Examples per device and step, likewise.")] = None,
     global_batch: Annotated[float | None, Option(help="Or: all devices together.")] = None,
@@ -149,21 +131,22 @@ def import_files(
 @app.command("predict")
 def predict_nodes(
     context: typer.Context,
-    fit: FitFile,
+    fit: o.FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
-    batch: AskedBatch = None,
-    global_batch: AskedGlobalBatch = None,
-    examples: EpochExamples = None,
-    price: NodePrice = None,
+    nodes: o.NodeNumbers = "1-64",
+    batch: o.AskedBatch = None,
+    global_batch: o.AskedGlobalBatch = None,
+    examples: o.EpochExamples = None,
+    epochs: o.Epochs = 1,
+    price: o.NodePrice = None,
     at: Annotated[Path | None, Option(help="CSV file of points; see below.")] = None,
-    as_json: AsJson = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Predict times, costs and efficiencies on other numbers of nodes.
 
     The 90 % intervals are those of the cost model. A single measurement scatters
-    around it by the noise that `nodewise fit` prints. Curves with units are
-    continued as similar published curves went on.
+    around it by the noise that `nodewise fit` prints. Curves of which no more is
+    known than step times or rates are continued as similar published ones went on.
 
     With --at the answer has a row per point of the file, in its order, in the
     quantity and unit of the curve. Columns: curve, n_devices, batch_per_device,
@@ -182,54 +165,50 @@ def predict_nodes(
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
-        only_options(context, "at", "fit", "as_json")
+        o.only_options(context, "at", "fit", "as_json")
         points = predict_points(read_fit(fit), read_points(at))
-        print_json(points) if as_json else print_table(predict_tables.value_rows(points, "curve"))
-        return
-    fitted, counts, job = read_fit(fit), parse_nodes(nodes), job_of(examples, price)
-    found = list(find_answers(fitted, counts, job, batch=batch, global_batch=global_batch))
-    if as_json:
-        print_json(
-            [
-                {
-                    "curve": curve.name,
-                    "job": answers.job.name,
-                    "cost_unit": answers.job.units["cost"],
-                }
-                | row
-                for curve, answers in found
-                for row in answers.rows(STEP_TIME)
-                if row["nodes"] in counts
-            ]
+        o.print_json(points) if as_json else o.print_table(
+            predict_tables.value_rows(points, "curve")
         )
-    else:
-        for curve, answers in found:
+        return
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    job = o.job_of(examples, price, epochs=epochs)
+    rows = []
+    for curve, answers in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
+        about = {"curve": curve.name, "job": answers.job.name}
+        about["cost_unit"] = answers.job.units["cost"]
+        rows += [about | row for row in answers.rows(STEP_TIME) if row["nodes"] in counts]
+        if not as_json:
             typer.echo(f"{curve.name}:")
-            print_table(predict_tables.answers_rows(answers, counts))
+            o.print_table(predict_tables.answers_rows(answers, counts))
+    if as_json:
+        o.print_json(rows)
     _print_notes(fitted, as_json=as_json)
-    answered = {curve.name for curve, _ in found}
-    for name in (curve.name for curve in fitted.curves if curve.name not in answered):
-        typer.echo(f"{name}: no rows, as its global batch has less than {counts[0]}", err=as_json)
+    for name in dict.fromkeys(curve.name for curve in fitted.curves):
+        if all(row["curve"] != name for row in rows):
+            less = f"as its global batch has less than {counts[0]}"
+            typer.echo(f"{name}: no rows, {less}", err=as_json)
 
 
 @app.command("optimum")
 def best_nodes(
-    fit: FitFile,
+    fit: o.FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
-    batch: AskedBatch = None,
-    global_batch: AskedGlobalBatch = None,
-    batches: Batches = None,
+    nodes: o.NodeNumbers = "1-64",
+    batch: o.AskedBatch = None,
+    global_batch: o.AskedGlobalBatch = None,
+    batches: o.Batches = None,
     objective: Annotated[str | None, Option(help="What the sentence is about.")] = None,
-    examples: EpochExamples = None,
-    price: NodePrice = None,
-    converges_like: ConvergesLike = None,
-    samples_to_target: SamplesToTarget = None,
-    deadline: Deadline = None,
-    budget: Budget = None,
+    examples: o.EpochExamples = None,
+    epochs: o.Epochs = 1,
+    price: o.NodePrice = None,
+    converges_like: o.ConvergesLike = None,
+    samples_to_target: o.SamplesToTarget = None,
+    deadline: o.Deadline = None,
+    budget: o.Budget = None,
     watts: Annotated[float | None, Option(help="Power of a node (or a device).")] = None,
     startup: Annotated[str, Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
-    as_json: AsJson = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
 
@@ -242,7 +221,8 @@ def best_nodes(
 
     Examples: nodewise optimum fit.json --global-batch 1024
 
-    nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --deadline 2h
+    nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --epochs 90
+    --deadline 12h
     """
     from nodewise.cli import predict_tables
     from nodewise.predict.curve_predictions import find_answers
@@ -250,13 +230,14 @@ def best_nodes(
     from nodewise.predict.options import parse_batches, parse_duration, parse_nodes
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = job_of(
+    job = o.job_of(
         examples,
         price,
         deadline,
         budget,
         converges_like=converges_like,
         samples_to_target=samples_to_target,
+        epochs=epochs,
         watts=watts,
         startup_s=parse_duration("startup", startup),
     )
@@ -271,28 +252,31 @@ def best_nodes(
     )
     found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
-        print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
+        o.print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
     else:
         for name, answers, sentence in found:
             typer.echo(f"{name}: {sentence}")
-            print_table(predict_tables.answers_rows(answers, marks=True))
+            o.print_table(predict_tables.answers_rows(answers, marks=True))
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for _, answers, _ in found)
         if grows and global_batch is None:
-            print_target(job, converges_like)
+            o.print_target(job, converges_like)
     _print_notes(fitted, as_json=as_json)
 
 
 @app.command("next")
 def next_measurement(
-    fit: FitFile,
+    fit: o.FitFile,
     *,
-    nodes: NodeNumbers = "1-64",
-    as_json: AsJson = False,
+    nodes: o.NodeNumbers = "1-64",
+    batch: o.AskedBatch = None,
+    global_batch: o.AskedGlobalBatch = None,
+    as_json: o.AsJson = False,
 ) -> None:
-    """Name the measurement that would narrow down the best number of nodes most.
+    """Name the measurement that would narrow down the fastest number of nodes most.
 
-    Gains count per minute of machine time, summed over all nodes.
+    Gains count per minute of machine time, summed over all nodes. Without --batch
+    and --global-batch, there is an answer for each measured batch.
 
     Example: nodewise next fit.json --nodes 1-32
     """
@@ -300,12 +284,12 @@ def next_measurement(
     from nodewise.predict.next_measurement import next_rows
     from nodewise.predict.options import parse_nodes
 
-    rows = next_rows(read_fit(fit), parse_nodes(nodes))
+    rows = next_rows(read_fit(fit), parse_nodes(nodes), batch=batch, global_batch=global_batch)
     if as_json:
-        print_json(rows)
-    else:
-        for row in rows:
-            typer.echo(f"{row['curve']}: {row['answer']}")
+        o.print_json(rows)
+    for row in [] if as_json else rows:
+        of_batch = row["batch_per_worker"]
+        typer.echo(f"{row['curve']}{f', batch {of_batch:g}' if of_batch else ''}: {row['answer']}")
 
 
 def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:

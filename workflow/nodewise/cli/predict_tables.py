@@ -1,18 +1,20 @@
 """Rows of the tables that `nodewise fit`, `predict`, `optimum` and `forecast` print."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nodewise.core.units import write_duration, write_number, write_plain
-from nodewise.predict.answers import TITLES, Answers, Job, write_chance
+from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.published_efficiency import Standing
 
 Row = dict[str, str]
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
+_OF_FORECAST = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
 
 
 def curves_rows(file: FitFile) -> Iterator[Row]:
@@ -39,37 +41,55 @@ def answers_rows(
         nodes: the numbers to show. Default: the powers of two, the last and the best ones.
         marks: whether to mark the best number of each objective.
     """
-    job = answers.job
-    best = answers.best_for if marks else {}
-    last = int(answers.nodes[-1])
+    best, last = answers.best_for if marks else {}, int(answers.nodes[-1])
     shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
-    step_known = "step_s" not in job.unknown
-    of_step = step_known and job.steps is None
-    name, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
+    for row in answers.rows():
+        if row["nodes"] in shown:
+            titles = ", ".join(TITLES[name] for name in best.get(row["nodes"], []))
+            yield _answer(row, answers.job) | {"Best": titles, "Kind": row["kind"]}
+
+
+def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
+    """Yield the rows of `compare_machines`, whose machines have prices."""
+    job = replace(job, price=1.0, node="device")
+    for row in rows:
+        shown = dict(row) | {name: row[other] for name, other in _OF_FORECAST.items()}
+        machines = {"Machines": f"{row['machines']} × {row['machine']}"}
+        yield machines | _answer(shown, job) | {"Best": "best" if row["best"] else ""}
+
+
+def _answer(row: Mapping[str, Any], job: Job) -> Row:
+    """Return a row of answers. Columns that are empty in all rows are not printed."""
+    time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
+    step = "" if row["step_s"] is None else write_number(row["step_s"], "s")
     limited = job.deadline_s is not None or job.budget is not None
-    batches = step_known or bool((answers.batch != 1).any())
-    for i, row in enumerate(answers.rows()):
-        if row["nodes"] not in shown:
-            continue
-        timed = "step_s" if of_step else "time"
-        ends = (write_duration(row[f"{timed}_{end}"]) for end in ("low", "high"))
-        interval = {"90 % interval": " – ".join(ends)}
-        yield {
-            f"{job.node.title()}s": f"{row['nodes']:,}",
-            "Batch": f"{row['batch_per_worker']:,.6g}" if batches else "",
-            "Step": write_number(row["step_s"], "s") if step_known else "",
-            **(interval if of_step else {}),
-            "Examples": write_plain(row["samples"]) if job.steps else "",
-            name[0].upper() + name[1:]: answers.write("time", i),
-            **({} if of_step else interval),
-            f"{cost} [{job.units['cost']}]": write_plain(row["cost"]),
-            "Energy": "" if job.watts is None else answers.write("energy", i),
-            "Speed-up": write_number(row["speedup"], "×"),
-            "Efficiency": write_number(row["efficiency"], "share"),
-            "Chance": answers.sure(i) if limited else "",
-            "Best": ", ".join(TITLES[name] for name in best.get(row["nodes"], [])),
-            "Kind": row["kind"],
-        }
+    return {
+        f"{job.node.title()}s": f"{row['nodes']:,}",
+        "Batch": f"{row['batch_per_worker']:,.6g}" if step or row["batch_per_worker"] != 1 else "",
+        "Step": step,
+        "Examples": write_plain(row["samples"]) if job.steps else "",
+        time[0].upper() + time[1:]: write_duration(row["time"]),
+        "90 % interval": " – ".join(write_duration(row[f"time_{end}"]) for end in ("low", "high")),
+        f"{cost} [{job.units['cost']}]": write_plain(row["cost"]),
+        "Energy": "" if job.watts is None else f"{write_plain(row['energy'])} Wh",
+        "Speed-up": write_number(row["speedup"], "×"),
+        "Efficiency": write_number(row["efficiency"], "share"),
+        "Chance": write_chance(row["chance"]) if limited else "",
+    }
+
+
+def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
+    """Return what is best in the rows of `compare_machines`, in one sentence."""
+    limits = {"deadline": job.deadline_s, "budget": job.budget}
+    kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
+    row = next((row for row in rows if row["best"]), None)
+    if row is None:
+        return f"None of these machines keeps the {kept}."
+    goal = "fastest" if kept == "budget" else "cheapest"
+    sure = f", chance {write_chance(row['chance'])}" if kept else ""
+    within = f" that keeps the {kept}" if kept else ""
+    told = f"{write_duration(row['time'])}, {write_plain(row['cost'])} {job.currency}"
+    return f"{row['machines']} × {row['machine']} is the {goal}{within}: {told}{sure}."
 
 
 def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
@@ -90,41 +110,6 @@ def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
                 "90 % interval": f"{low} – {high}",
                 "Kind": "extrapolated" if row.get("extrapolated") else "",
             }
-
-
-def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
-    """Return what is best in the rows of `compare_machines`, in one sentence."""
-    limits = {"deadline": job.deadline_s, "budget": job.budget}
-    kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
-    row = next((row for row in rows if row["best"]), None)
-    if row is None:
-        return f"None of these machines keeps the {kept}."
-    goal = "fastest" if kept == "budget" else "cheapest"
-    time, cost = write_duration(row["time"]), write_plain(row["cost"])
-    sure = f", chance {write_chance(row['chance'])}" if kept else ""
-    within = f" that keeps the {kept}" if kept else ""
-    name = f"{row['machines']} × {row['machine']}"
-    return f"{name} is the {goal}{within}: {time}, {cost}{sure}."
-
-
-def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
-    """Yield the rows of `compare_machines`."""
-    limited = job.deadline_s is not None or job.budget is not None
-    for row in rows:
-        times, costs = (
-            [write(row[f"{name}{end}"]) for end in ("", "_low", "_high")]
-            for name, write in (("time", write_duration), ("cost", write_plain))
-        )
-        yield {
-            "Machines": f"{row['machines']} × {row['machine']}",
-            "Devices": f"{row['devices']:,}",
-            f"Time of {job.name}": times[0],
-            "90 % interval": " – ".join(times[1:]),
-            f"Cost [{job.currency or 'currency'}]": costs[0],
-            "90 % of costs": " – ".join(costs[1:]),
-            "Chance": write_chance(row["chance"]) if limited else "",
-            "Best": "best" if row["best"] else "",
-        }
 
 
 def published_rows(found: Standing) -> Iterator[Row]:

@@ -170,7 +170,7 @@ Cluster = Annotated[SerializeAsAny[ClusterSettings], BeforeValidator(_settings_o
 
 def node_in_words(label: str) -> str:
     """Return the description of a node for readers, given the `label` of its cluster."""
-    return "unthrottled process" if label == "local" else label
+    return "process of one machine" if label == "local" else label
 
 
 # How a worker gets its examples:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_duration, write_percent, write_plain
-from nodewise.predict.fit import TAILS, interval_of
+from nodewise.predict.fit import interval_of
 from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
@@ -28,6 +28,7 @@ FAR = 2
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
 KNOWN = 0.5  # least share of draws in which steps take time, for an answer
+_SURE = 0.9  # chance from which a number of nodes keeps a deadline for sure enough
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
 _MOST = 1e15
@@ -40,7 +41,8 @@ class Job:
     Attributes:
         name: `epoch`, `run` (to an accuracy) or another name for readers.
         examples: examples of an epoch, or of what `name` says. None: those that a curve gives.
-        steps: law of the steps of a run to an accuracy. It assumes synchronous training.
+        epochs: number of epochs.
+        steps: law of the examples of a run to an accuracy. It assumes synchronous training.
         price: price of a node-hour, in `currency`; None for costs in node-hours.
         currency: unit of the price.
         watts: power of a node.
@@ -56,6 +58,7 @@ class Job:
 
     name: str = "epoch"
     examples: float | None = None
+    epochs: float = 1.0
     steps: StepsToAccuracy | None = None
     price: float | None = None
     currency: str = "currency"
@@ -67,11 +70,13 @@ class Job:
     unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("examples", "price", "watts", "deadline_s", "budget"):
+        for name in ("examples", "epochs", "price", "watts", "deadline_s", "budget"):
             check_amount(name.removesuffix("_s"), getattr(self, name))
+        if self.epochs != 1 and self.steps:
+            raise UserError("--epochs: has no effect, as the target says how many are needed")
 
     def of_curve(self, curve: Curve) -> "Job":
-        """Return the job for a curve: a run to an accuracy if its steps are known, else an epoch.
+        """Return the job for a curve: a run to an accuracy if its steps are known, else epochs.
 
         Times that are not in seconds are those of an epoch of one example.
 
@@ -82,14 +87,16 @@ class Job:
             raise UserError(f"curve {curve.name}: steps to an accuracy need batches, it has none")
         examples = self.examples or (curve.examples if curve.in_seconds else None)
         seconds = curve.in_seconds or examples is not None
-        if not (seconds if self.steps else examples) and (
-            self.startup_s or self.deadline_s or self.budget or self.steps
+        asked = self.startup_s or self.deadline_s or self.budget or self.steps
+        known = examples is not None or not curve.in_seconds
+        if (asked and not (seconds if self.steps else examples)) or (
+            self.epochs != 1 and not known
         ):
             raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
-        known = examples is not None or not curve.in_seconds
+        epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
         return replace(
             self,
-            name="run" if self.steps else "epoch" if known else MANY,
+            name="run" if self.steps else epochs if known else MANY,
             examples=examples or (MANY_EXAMPLES if curve.in_seconds else 1.0),
             node=curve.node,
             unknown=() if seconds else ("step_s", "samples_per_s"),
@@ -128,14 +135,12 @@ class Best(NamedTuple):
         nodes: the best number.
         probability: share of the draws in which it is the best. None if it was not measured,
             because the law may not hold there.
-        range: 90 % of the draws have their best number within this range; None if none is allowed.
     """
 
     objective: str
     at: int | None = None
     nodes: int | None = None
     probability: float | None = None
-    range: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,8 @@ class Answers:
         far: whether the prediction is an extrapolation, (points,).
         most_measured: the most measured nodes.
         kinds: words for what is in the measured range, and for what is not.
+        compared: whether several numbers of nodes were measured, or the links are known: one says
+            nothing about others.
     """
 
     job: Job
@@ -164,12 +171,13 @@ class Answers:
     far: NDArray[np.bool_]
     most_measured: int
     kinds: tuple[str, str] = ("fitted", "predicted")
+    compared: bool = True
 
     @cached_property
     def known(self) -> bool:
         """Whether the measurements determine the time of one node, to which others compare."""
         timed = (self.step_s > 0).all(axis=1)
-        return bool(self.step_s[0, 0] > 0 and timed.mean() >= KNOWN)
+        return bool(self.compared and self.step_s[0, 0] > 0 and timed.mean() >= KNOWN)
 
     @cached_property
     def time(self) -> Floats:
@@ -186,7 +194,7 @@ class Answers:
     def samples(self) -> Floats:
         """Examples of the job; those of a run to a target depend on the global batch."""
         if self.job.steps is None:
-            return np.full(self.step_s.shape, self.job.examples or 1.0)
+            return np.full(self.step_s.shape, (self.job.examples or 1.0) * self.job.epochs)
         return self.job.steps.examples(self.nodes * self.batch, len(self.step_s) - 1)
 
     @property
@@ -221,14 +229,12 @@ class Answers:
         values = OBJECTIVES[objective](self)
         least = values.min(axis=1, keepdims=True)
         alike = values <= least + _ALIKE * np.abs(least)
-        chosen, possible = np.argmax(alike, axis=1), np.isfinite(least[:, 0])  # the fewest nodes
-        drawn = chosen[1:][possible[1:]]
-        if not possible[0] or not len(drawn):
-            return Best(objective)
+        chosen = np.where(np.isfinite(least[:, 0]), np.argmax(alike, axis=1), -1)  # fewest nodes
         at = int(chosen[0])
-        low, high = np.quantile(self.nodes[drawn], TAILS, method="nearest").astype(int).tolist()
-        share = float((drawn == at).sum() / (len(chosen) - 1)) if self.measured[at] else None
-        return Best(objective, at, int(self.nodes[at]), share, (low, high))
+        if at < 0:
+            return Best(objective)
+        share = float((chosen[1:] == at).mean()) if self.measured[at] else None
+        return Best(objective, at, int(self.nodes[at]), share)
 
     @cached_property
     def best_for(self) -> dict[int, list[str]]:
@@ -283,10 +289,7 @@ class Answers:
         Raises:
             UserError: as `sentence`.
         """
-        most = float(self.batch[-1])
         return {
-            "batch_per_worker": most,
-            "global_batch": most * float(self.nodes[-1]),
             "job": self.job.name,
             "units": self.job.units,
             "answer": self.sentence(objective),
@@ -302,52 +305,60 @@ class Answers:
         Raises:
             UserError: there is no such objective, or it needs an option.
         """
-        node, known = self.job.node, self.job.objectives
+        job, known = self.job, self.job.objectives
         objective = objective or next(x for x in ("deadline", "budget", "knee") if x in known)
         if objective not in known:
             needs = f": needs --{objective.replace('energy', 'watts')}"
             wrong = needs if objective in OBJECTIVES else f": must be one of {', '.join(known)}"
             raise UserError(f"--objective {objective[:40]}{wrong}")
-        best = self.best(objective)
-        if not self.known:
-            return f"Unknown: the measurements say too little about one {node}."
-        if best.at is None:
-            least = self.cost if objective == "budget" else self.time
-            at = int(np.argmin(least[0]))
-            closest = counted(int(self.nodes[at]), node)
-            both = self.job.deadline_s is not None and self.job.budget is not None
-            kept = "deadline and the budget" if both else objective
+        if not self.compared:
+            other = counted(2 if self.most_measured == 1 else 1, job.node)
             return (
-                f"No number of {node}s compared keeps the {kept}. {closest} come closest: "
-                f"{self.write('time', at)}, {self.write('cost', at)} (chance {self.sure(at)})."
+                f"Unknown: one measured number of {job.node}s says nothing about others. Measure "
+                f"{other} next, or give the links to `nodewise forecast`."
             )
-        first = f"{counted(int(self.nodes[best.at]), node)}{self._outside(best.at)}"
+        if not self.known:
+            return f"Unknown: the measurements say too little about one {job.node}."
+        best = self.best(objective)
+        if best.at is None:
+            at = int(np.argmin((self.cost if objective == "budget" else self.time)[0]))
+            limits = {"deadline": job.deadline_s, "budget": job.budget}
+            kept = " and the ".join(name for name, limit in limits.items() if limit)
+            return (
+                f"No number of {job.node}s compared keeps the {kept}. "
+                f"{counted(int(self.nodes[at]), job.node)} come closest: {self._told(at)} (chance "
+                f"{write_chance(self.chance[at])})."
+            )
+        beyond = self.nodes[best.at] > self.most_measured
+        outside = f" (measured up to {self.most_measured})" if beyond else f" ({self.kinds[1]})"
+        first = f"{counted(best.nodes or 0, job.node)}{'' if self.measured[best.at] else outside}"
         if objective == "knee":
-            steps = self.job.steps
-            return f"{first}{self._to_target(best.at, steps) if steps else self._gain(best.at)}."
-        chance = f", chance {self.sure(best.at)}" if objective in ("deadline", "budget") else ""
-        told = f"{self.write('time', best.at)} and {self.write('cost', best.at)}"
-        return f"{first}: {TITLES[objective]}, {told} per {self.job.name}{chance}."
+            return f"{first}{self._to_target(best.at) if job.steps else self._gain(best.at)}."
+        chance = ""
+        if objective in ("deadline", "budget"):
+            chance = f", chance {write_chance(self.chance[best.at])}"
+            surer = np.flatnonzero(self.chance >= _SURE)
+            if self.chance[best.at] < _SURE and surer.size:
+                at = int(surer[np.argmin(self.cost[0, surer])])
+                safe = f"{int(self.nodes[at])}: {write_chance(self.chance[at])}"
+                chance += f" ({safe}, {self.write('cost', at)})"
+        each = "per" if job.epochs == 1 else "for"
+        return f"{first}: {TITLES[objective]}, {self._told(best.at)} {each} {job.name}{chance}."
 
-    def _outside(self, at: int) -> str:
-        """Say whether a number of nodes or its batch is outside of the measured range."""
-        if self.measured[at]:
-            return ""
-        beyond = self.nodes[at] > self.most_measured
-        return f" (measured up to {self.most_measured})" if beyond else f" ({self.kinds[1]})"
+    def _told(self, at: int) -> str:
+        return f"{self.write('time', at)} and {self.write('cost', at)}"
 
     def _gain(self, at: int) -> str:
         """Say what the knee gains and costs, and what further nodes add."""
-        node, faster = self.job.node, float(self.speedup[0, at])
-        adds = f"each further {node} adds less than half of itself"
+        faster = float(self.speedup[0, at])
+        adds = f"each further {self.job.node} adds less than half of itself"
         if at == len(self.nodes) - 1:
             adds = "the most that were compared"
-        if at == 0:
-            return f": {adds}"
         price = float(self.nodes[at]) / faster
-        return f": {faster:.1f} times as fast for {price:.1f} times the price; {adds}"
+        gains = f"{faster:.1f} times as fast for {price:.1f} times the price; " if at else ""
+        return f": {gains}{adds}"
 
-    def _to_target(self, at: int, steps: StepsToAccuracy) -> str:
+    def _to_target(self, at: int) -> str:
         """Say how soon the knee and twice its nodes reach the target, and what the batch costs."""
         reach = "reaches" if self.nodes[at] == 1 else "reach"
         told = f" {reach} the target in {self.write('time', at)}"
@@ -356,24 +367,19 @@ class Answers:
             price = float(self.cost[0, after] / self.cost[0, at])
             more = f"{int(self.nodes[after]):,} in {self.write('time', after)}"
             told += f", {more} for {price:.2g} times the price"
-        grows = np.ptp(self.batch * self.nodes) > 0
-        if grows and np.ptp(self.batch) > 0:  # the best batch of each number
-            told += f"; best batch: {self.batch[at]:,.6g} per {self.job.node}"
-        elif grows:
-            batch = float(self.nodes[at] * self.batch[at])
-            one, two = steps.examples([batch, 2 * batch])[0]
+        batch = float(self.nodes[at] * self.batch[at])
+        if np.ptp(self.batch) == 0 and self.job.steps:
+            one, two = self.job.steps.examples([batch, 2 * batch])[0]
             extra = write_percent(two / one - 1)
             told += f"; twice the batch of {batch:,.6g} needs {extra} more examples"
+        elif np.ptp(self.batch * self.nodes) > 0:  # the best batch of each number
+            told += f"; best batch: {self.batch[at]:,.6g} per {self.job.node}"
         return told
 
     def write(self, quantity: str, at: int) -> str:
         """Return `time`, `cost` or `energy` at an index of the numbers of nodes, with its unit."""
         value, unit = float(self.table[quantity].iloc[at]), self.job.units[quantity]
         return write_duration(value) if unit == "s" else f"{write_plain(value)} {unit}"
-
-    def sure(self, at: int) -> str:
-        """Return the chance of a number of nodes, written."""
-        return write_chance(float(self.chance[at]))
 
 
 def with_best_batch(candidates: Sequence[Answers]) -> Answers:
@@ -399,14 +405,13 @@ def write_chance(chance: float) -> str:
     """Format a chance; draws are too few for 0 % and 100 %."""
     if not 0.01 <= chance <= 0.99:
         return "< 1 %" if chance < 0.01 else "> 99 %"
-    return f"{chance:.0%}".replace("%", " %")
+    return write_percent(chance)
 
 
 def _allowed(answers: Answers) -> NDArray[np.bool_]:
     """Return where the deadline and the budget are met, (1 + draws, points)."""
-    job = answers.job
-    in_time = answers.time <= (np.inf if job.deadline_s is None else job.deadline_s)
-    return np.asarray(in_time & (answers.cost <= (np.inf if job.budget is None else job.budget)))
+    deadline, budget = answers.job.deadline_s or np.inf, answers.job.budget or np.inf
+    return np.asarray((answers.time <= deadline) & (answers.cost <= budget))
 
 
 def _knee(answers: Answers) -> Floats:

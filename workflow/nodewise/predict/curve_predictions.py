@@ -1,8 +1,9 @@
 """Predict step times of curves, by their law or by comparison with similar published curves.
 
-A curve with a unit is of the same kind as published curves, so it is predicted from similar curves.
-All other predictions follow the fitted law. Beyond the most measured nodes, intervals of the law
-are widened by as much as those of published curves widen from there on.
+A curve of which no more is known than of published ones, neither the size of its gradient nor parts
+of its steps, is predicted from similar published curves. All other predictions follow the fitted
+law. Beyond the most measured nodes, intervals of the law are widened by as much as those of
+published curves widen from there on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ class CurvePredictions:
 
     def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
         self._fits = fits
-        lines = {curve.name: line_of(curve) for curve in curves if curve.unit}
+        lines = {curve.name: line_of(curve) for curve in curves if _like_published(curve)}
         self._published = {name: line for name, line in lines.items() if line is not None}
 
     @cached_property
@@ -69,14 +70,19 @@ class CurvePredictions:
         counts = counts[counts <= (global_batch or np.inf)]
         batches = np.full_like(counts, batch) if batch else (global_batch or 0.0) / counts
         unit_s = 1.0 if curve.in_seconds else 1 / (job.examples or 1.0)
+        steps = self.steps(curve, counts, batches)
+        # A node is not more efficient than alone, unless it was measured so, and not far beyond.
+        beyond = np.clip(np.log(counts / curve.nodes[-1]) / np.log(FAR), 0, 1)
+        least = batches * steps[:, :1] / batches[0] / most_efficient(curve) ** (1 - beyond)
         return Answers(
             job,
             counts,
             batches,
-            self.steps(curve, counts, batches) * unit_s,
+            np.maximum(steps, least) * unit_s,
             is_within(curve, counts, batches, 1.0),
             ~is_within(curve, counts, batches, FAR),
             curve.nodes[-1],
+            compared=len(curve.nodes) > 1,
         )
 
     def steps(
@@ -216,6 +222,14 @@ def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDAr
     return np.asarray(inside & np.isclose(batch_factor(curve, nodes, batch, margin), 1))
 
 
+def most_efficient(curve: Curve) -> float:
+    """Return the highest measured efficiency against one node at the same batch, at least 1."""
+    rates = [point.batch_per_worker / point.step_time for point in curve.measured]
+    points = list(zip(curve.measured, _batches_to_compare(curve), rates, strict=True))
+    alone = {round(batch, 6): rate for point, batch, rate in points if point.nodes == 1}
+    return max(1.0, *(rate / alone.get(round(batch, 6), np.inf) for _, batch, rate in points))
+
+
 def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
     """Return the numbers of nodes that fill their machines, fit in one machine, or were measured.
 
@@ -252,6 +266,12 @@ def _batches_to_compare(curve: Curve) -> list[float]:
     """Return the measured batches: global ones if they are shared, else those per node."""
     shared = _shares_a_batch(curve)
     return [point.batch_per_worker * (point.nodes if shared else 1) for point in curve.measured]
+
+
+def _like_published(curve: Curve) -> bool:
+    """Return whether no more is known of a curve than of published ones."""
+    parts = any(point.compute or point.wait or point.communicate for point in curve.measured)
+    return curve.payload_bytes is None and not parts
 
 
 def _shares_a_batch(curve: Curve) -> bool:

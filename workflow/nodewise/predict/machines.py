@@ -61,8 +61,7 @@ def read_machines(path: Path) -> list[Machine]:
     header, rows = read_table(path)
     machines = []
     for number, values in rows:
-        named = zip(header, values, strict=False)
-        given = {name: text for name, text in named if text}
+        given = {name: text for name, text in zip(header, values, strict=False) if text}
         try:
             machines.append(Machine.model_validate(given))
         except ValidationError as error:
@@ -78,10 +77,9 @@ def compare_machines(
     *,
     job: Job,
     device: str | None = None,
-    global_batch: float | None = None,
-    batches: Sequence[float] = (),
+    **asked: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
-    """Return rows of kinds and numbers of machines, by cost: those of `forecast_rows` and more.
+    """Return the forecast on kinds and numbers of machines: rows of `forecast_rows`, by cost.
 
     `speed` is that of a device against the measured one. `best` marks the cheapest of those that
     keep the deadline and the budget of the job by the forecast or, without a deadline but with a
@@ -94,24 +92,18 @@ def compare_machines(
         nodes: numbers of machines.
         job: the job; its price is replaced.
         device: the name of the measured device.
-        global_batch: as for `forecast`.
-        batches: as for `forecast`.
+        asked: batches, as for `forecast`.
 
     Raises:
         UserError: the speed of a device or a link is not known.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for machine in machines:
-        speed, deviation = machine.speed or 1.0, 0.0
-        if machine.speed is None and machine.device is not None:
-            if device is None:
-                raise UserError(f"machine {machine.name}: needs --device, the measured device")
-            if device_family(device) != device_family(machine.device):
-                speed, deviation = published_speed(machine.device, device)
         try:
             cluster = cluster_of(machine.devices, machine.within, machine.between)
         except UserError as error:
             raise UserError(f"machine {machine.name}: {str(error).removeprefix('--')}") from None
+        speed, deviation = _speed(machine, device)
         scaled = replace(
             given,
             throughputs={n: rate * speed for n, rate in given.throughputs.items()},
@@ -119,19 +111,30 @@ def compare_machines(
         )
         counts = [n * machine.devices for n in nodes]
         priced = replace(job, price=machine.price / machine.devices)
-        answers = forecast(
-            cluster, training, scaled, counts, priced, global_batch=global_batch, batches=batches
-        )
+        about = {"machine": machine.name, "speed": speed, "best": False}
         rows += [
-            row | {"machine": machine.name, "machines": row["nodes"], "speed": speed}
-            for row in forecast_rows(answers, machine.devices)
+            row | about | {"machines": row["nodes"]}
+            for row in forecast_rows(
+                forecast(cluster, training, scaled, counts, priced, **asked), machine.devices
+            )
             if row["devices"] in counts
         ]
     deadline, budget = job.deadline_s or np.inf, job.budget or np.inf
     kept = [row for row in rows if row["time"] <= deadline and row["cost"] <= budget]
     goal = "time" if job.budget and not job.deadline_s else "cost"
-    best = min(kept, key=itemgetter(goal), default=None)
-    return sorted((row | {"best": row is best} for row in rows), key=itemgetter("cost"))
+    for row in sorted(kept, key=itemgetter(goal))[:1]:
+        row["best"] = True
+    return sorted(rows, key=itemgetter("cost"))
+
+
+def _speed(machine: Machine, device: str | None) -> tuple[float, float]:
+    """Return the speed of a machine's device against the measured one, and its deviation."""
+    if machine.speed is not None or machine.device is None:
+        return machine.speed or 1.0, 0.0
+    if device is None:
+        raise UserError(f"machine {machine.name}: needs --device, the measured device")
+    same = device_family(device) == device_family(machine.device)
+    return (1.0, 0.0) if same else published_speed(machine.device, device)
 
 
 def published_speed(device: str, other: str) -> tuple[float, float]:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import counted
-from nodewise.predict.answers import KNOWN
-from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
+from nodewise.predict.answers import KNOWN, Answers, Job
+from nodewise.predict.curve_predictions import CurvePredictions, find_answers, most_efficient
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats
 from nodewise.results.curves import Curve
@@ -28,61 +28,85 @@ _FARTHEST = 4  # times the most measured nodes: beyond that a law says little
 _BINS = 10  # bins of the measured step time, within which draws are not told apart
 _CHANCE = 0.05  # savings up to this share of the regret may be due to chance
 _LEAST_S = 1e-12
+_SUPERLINEAR = 1.05  # measured efficiencies above this are no noise
 
 Row = dict[str, Any]
 
 
-def next_rows(file: FitFile, nodes: Sequence[int]) -> list[Row]:
-    """Return one row per curve: what to measure next to find the fastest number of nodes.
+def next_rows(
+    file: FitFile,
+    nodes: Sequence[int],
+    *,
+    batch: float | None = None,
+    global_batch: float | None = None,
+) -> list[Row]:
+    """Return what to measure next to find the fastest number of nodes, by curve and batch.
 
-    Columns: `nodes` is the number to measure, or None if no measurement is worth it. `regret` is
-    the present loss on average, as a share of the time of an epoch. `saved` is the regret that the
-    measurement would save, and `minutes` its machine time: nodes × minutes. `fastest` is the number
-    that loses least so far. `answer` says this in words.
+    Columns: `batch_per_worker` is the batch, None if it changes with the nodes. `nodes` is the
+    number to measure, or None if no measurement is worth it. `regret` is the present loss on
+    average, as a share of the time of an epoch. `saved` is the regret that the measurement would
+    save, and `minutes` its machine time: nodes × minutes. `fastest` is the number that loses least
+    so far. `answer` says this in words.
 
     Args:
         file: the fits.
         nodes: the numbers of nodes among which the fastest is sought.
+        batch: examples per node and step. Default: each that was measured.
+        global_batch: examples per step of all nodes, instead of `batch`.
     """
-    predictions = CurvePredictions(file.curves, file.fit_by_curve)
-    return [_row(predictions, curve, nodes) for curve in file.curves]
+    noise = CurvePredictions(file.curves, file.fit_by_curve).noise
+    found = find_answers(
+        file, nodes, Job(), batch=batch, global_batch=global_batch, whole_machines=True
+    )
+    return [_row(curve, answers, noise(curve)) for curve, answers in found]
 
 
-def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int]) -> Row:
-    counts = np.unique(candidates(curve, nodes)).astype(np.float64)
-    batch = batch_of(curve, counts)
-    drawn = predictions.steps(curve, counts, batch)[1:]
+def _row(curve: Curve, answers: Answers, noise: float) -> Row:
+    counts, batch, drawn = answers.nodes, answers.batch, answers.step_s[1:]
     timed = (drawn > 0).all(axis=1)
     # a step that takes no time would have an endless loss
     drawn = drawn[timed] if timed.mean() >= KNOWN else np.maximum(drawn, _LEAST_S)
     losses = losses_of(drawn / (counts * batch))
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
+    minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60
     # a shared batch must be divisible by the number of nodes
     whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
+    points = zip(counts.tolist(), batch.tolist(), strict=True)
+    alike = {(p.nodes, round(p.batch_per_worker, 6)) for p in curve.measured}
+    known = [int(n) for n, b in points if (n, round(b, 6)) in alike] or curve.nodes
+    possible = whole if curve.batch_known else np.ones(len(counts), bool)
     best = best_measurement(
-        counts,
-        drawn,
-        losses,
-        counts * (SETUP_S + np.median(measured_s, axis=0)) / 60,
-        known=curve.nodes,
-        noise=predictions.noise(curve),
-        possible=whole if curve.batch_known else None,
+        counts, drawn, losses, minutes, known=known, noise=noise, possible=possible
     )
-    regret = float(losses.mean(axis=0).min())
-    fastest = int(counts[np.argmin(losses.mean(axis=0))])
-    row: Row = {"curve": curve.name, "regret": regret, "fastest": fastest, "nodes": None}
+    regret, fastest = float(losses.mean(axis=0).min()), int(counts[losses.mean(axis=0).argmin()])
+    row: Row = {
+        "curve": curve.name,
+        "batch_per_worker": None if np.ptp(batch) else float(batch[0]),
+        "regret": regret,
+        "fastest": fastest,
+        "nodes": None,
+    }
     so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
-    if best is None:
-        told = (
-            "is known well enough" if regret < ENOUGH else "cannot be told apart by measuring one"
-        )
+    if best is not None:
+        what = f"so far {so_far}, and this saves {best['saved'] / regret:.0%} of it"
+    elif most_efficient(curve) > _SUPERLINEAR and fastest > known[-1]:
+        after = np.flatnonzero(possible & (counts > known[-1]))
+        at = after[np.searchsorted(counts[after], 2 * known[-1]).clip(max=len(after) - 1)]
+        best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
+        what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"
+    else:
+        known_well = regret < ENOUGH
+        told = "is known well enough" if known_well else "cannot be told apart by measuring one"
         return row | {"answer": f"Nothing: the fastest number {told}; {so_far}."}
-    answer = (
-        f"Measure {counted(best['nodes'], curve.node)} next: so far {so_far}, and this saves "
-        f"{best['saved'] / regret:.0%} of it for {best['minutes']:.3g} machine minutes."
+    return (
+        row
+        | best
+        | {
+            "answer": f"Measure {counted(best['nodes'], curve.node)} next: {what}; it takes "
+            f"{best['minutes']:.3g} machine minutes."
+        }
     )
-    return row | best | {"answer": answer}
 
 
 def losses_of(example_s: Floats) -> Floats:

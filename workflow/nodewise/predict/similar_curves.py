@@ -79,7 +79,7 @@ def line_of(curve: Curve, batch: float | None = None) -> Line | None:
         devices=np.array([point.nodes for point in points], float),
         hosts=np.array([hosts_of(curve, point.nodes, point.hosts) for point in points]),
         efficiency=np.log([point.batch_per_worker / point.step_time for point in points]),
-        strong=curve.scaling == "strong",
+        strong=curve.scaling == "strong" or curve.global_batch is not None,
         publisher=curve.publisher,
     )
 

@@ -18,7 +18,8 @@ from nodewise.report import theme
 from nodewise.report.drawing import VEGA_LITE, at_width, draw
 from nodewise.report.figure import Figure
 from nodewise.report.html import script_json
-from nodewise.report.tables import Table, Words, data_table
+from nodewise.report.tables import Column, Table, table
+from nodewise.results.columns import title_of_column
 
 # filters of the page that lists the cells: name -> the column that has its value
 _CELLS = {
@@ -133,17 +134,12 @@ class Chart:
         sizes = re.findall(r' (?:width|height)="(\d+)', self.svg.partition(">")[0])
         return int(sizes[0]), int(sizes[1])
 
-    def table(self, words: Words) -> Table:
-        """Return its data as a table, with titles for the names in the columns of `words`.
-
-        Cell ids, empty columns and columns of text with the same value in all rows are left out:
-        the chart's words already state the shared values.
-        """
-        hidden = ["cell_id", "lacks", *self.of]
-        shown = self.data.drop(columns=hidden, errors="ignore").dropna(axis=1, how="all")
-        texts = shown.select_dtypes(exclude="number")
-        same = [name for name in texts if len(shown) > 1 and texts[name].nunique(dropna=False) == 1]
-        return data_table(shown.drop(columns=same), words)
+    @property
+    def table(self) -> Table:
+        """Its data as a table, without cell ids and what the chart's words already state."""
+        hidden = {"cell_id", "lacks", *self.of}
+        columns = [name for name in map(str, self.titled) if name not in hidden]
+        return table(self.titled, [Column(name, title_of_column(name)) for name in columns])
 
     def files(self) -> dict[str, str]:
         """Return its files, by name: specification, data, picture, and script for pages."""

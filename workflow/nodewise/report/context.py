@@ -1,7 +1,7 @@
 """Read everything that the pages of a study need."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,6 @@ from nodewise.report.charts import Chart, charts_of
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.figures import FIGURES
 from nodewise.report.page import curve_page, record_file
-from nodewise.report.tables import Words
 from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
@@ -145,8 +144,8 @@ class ReportContext:
         return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
     @property
-    def words(self) -> Words:
-        """For each column of names in a chart's data, the function that returns a name's title."""
+    def words(self) -> dict[str, Callable[[str], str]]:
+        """For each column of names, the function that returns the title of a name."""
         return {
             "model": self.model_title,
             "strategy": self.strategy_title,

@@ -311,15 +311,13 @@ def _ordered(values: "pd.Series[Any]") -> list[Any]:
 def _lines_of(values: "pd.Series[Any]", letters: int = _NAME_LETTERS) -> dict[str, list[str]]:
     """Return each distinct value as text, broken into lines; names are never cut off.
 
-    Words that are longer than a line, such as names of classes, are broken before a capital.
+    Words longer than a line, such as names of classes, are broken before their last capital.
     """
-    capital = r"(?<=[a-z])(?=[A-Z])"
+    last = r"(.*[a-z])(?=[A-Z])"
     lines = {}
     for name in map(str, _ordered(values)):
-        words = [
-            word if len(word) <= letters else re.sub(capital, " ", word) for word in name.split()
-        ]
-        lines[name] = wrap(" ".join(words), letters) or [""]
+        parts = (re.sub(last, r"\1 ", one) if len(one) > letters else one for one in name.split())
+        lines[name] = wrap(" ".join(parts), letters) or [""]
     return lines
 
 

@@ -1,6 +1,5 @@
 """Write the formulas of laws as MathML, with the meanings of their symbols."""
 
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -18,6 +17,7 @@ _AXES = {
     "S": ("B", "payload: bytes of one gradient"),
     PARTS["slowest"].name: ("1", "mean of the largest of n standard normal values"),
 }
+_LINE = Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}{}</p>\n')
 _LIST = Markup('<dl class="nw-facts nw-symbols" data-search-exclude>\n{}</dl>')
 _MEANING = Markup("<div><dt>{}</dt><dd>{}</dd></div>\n")
 
@@ -40,7 +40,7 @@ def law_formula(*names: str) -> Markup:
         for formula in named.items():
             titles.setdefault(formula, []).append(law.title)
         used = {symbol.name for formula in named.values() for symbol in formula.free_symbols}
-        meanings |= {symbol: meaning for symbol, meaning in _meanings(law) if symbol.name in used}
+        meanings |= {Symbol(one): told for one, told in _meanings(law).items() if one in used}
     lines = [
         equation(*formula, of="" if len(of) == len(laws) else ", ".join(of))
         for formula, of in titles.items()
@@ -65,34 +65,26 @@ def equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
 
     `of` is a label in front of the equation; it may be empty.
     """
-    template = Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}{}</p>\n')
     label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
-    cases = expression.args if expression.is_Piecewise else [(expression, None)]
-    lines = [
-        template.format(label, _math(sympy.Eq(symbol, value, evaluate=False)), _case(condition))
-        for value, condition in cases
-    ]
+    lines = []
+    for value, case in expression.args if expression.is_Piecewise else [(expression, None)]:
+        where = "" if case is None else Markup(" if {}").format(_math(case))
+        where = " otherwise" if case == sympy.true else where
+        lines.append(_LINE.format(label, _math(sympy.Eq(symbol, value, evaluate=False)), where))
     return Markup("").join(lines)
 
 
-def _case(condition: Any) -> Markup:  # noqa: ANN401
-    """Return the words for a condition of a piecewise function; None is no condition."""
-    if condition is None:
-        return Markup("")
-    if condition == sympy.true:
-        return Markup(" otherwise")
-    return Markup(" if {}").format(_math(condition))
-
-
-def _meanings(law: type[Law]) -> Iterator[tuple[Symbol, str]]:
-    """Yield the symbols that a law may use (axes, coefficients, settings), and their meanings."""
+def _meanings(law: type[Law]) -> dict[str, str]:
+    """Return the meanings of the symbols that a law may use: axes, coefficients and settings."""
     about = dict(_AXES)
     about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
     about |= {
         f.metadata["letter"]: (f.metadata["unit"], f.metadata["description"]) for f in fields(law)
     }
-    for letter, (unit, meaning) in about.items():
-        yield Symbol(letter), meaning if unit == "1" else f"{meaning} ({unit})"
+    return {
+        letter: meaning if unit == "1" else f"{meaning} ({unit})"
+        for letter, (unit, meaning) in about.items()
+    }
 
 
 def _math(expression: Expr) -> Markup:

@@ -84,12 +84,8 @@ def _data(value: float | None, unit: str, attributes: str) -> Markup:
 
 def interval(low: float, high: float, unit: str) -> Markup:
     """Return a 90 % interval in parentheses, to be written after its number and badge."""
-    ends = _between(low, high, unit)
-    return Markup(' <span class="nw-interval">(90\u00a0% interval {})</span>').format(ends)
-
-
-def _between(low: float, high: float, unit: str) -> Markup:
-    return Markup("{} to {}").format(data(low, unit), data(high, unit))
+    template = Markup(' <span class="nw-interval">(90\u00a0% interval {} to {})</span>')
+    return template.format(data(low, unit), data(high, unit))
 
 
 def script_json(value: object) -> Markup:

@@ -140,7 +140,6 @@ def _environment(
     environment.globals.update(
         badge=html.badge,
         show=show,
-        chart_table=lambda chart: chart.table(study.words),
         counted=counted,
         data=html.data,
         interval=html.interval,

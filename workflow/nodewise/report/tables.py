@@ -1,6 +1,6 @@
 """Turn rows and columns into the tables of a page."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -10,12 +10,8 @@ from markupsafe import Markup
 
 from nodewise.core.units import write_plain
 from nodewise.report.html import UNMARKED, badge, breakable, count, css_text, data, text
-from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
-Words = Mapping[str, Callable[[str], str]]
-"""For each column of names, the function that returns the title of a name."""
-
 _SHORT = 16  # letters; cells up to this length need no minimum width
 _EMPTY = {"", "–"}
 
@@ -61,8 +57,8 @@ MODEL = Column("model", "Model")
 STRATEGY = Column("strategy", "Strategy")
 BATCH = Column("batch_per_worker", "Batch per worker")
 NODES = Column("nodes", "Nodes")
-NODE = Column("cluster", "Node")
-MACHINE = Column("machine", "Machine")
+NODE = Column("cluster", "Node", wide=True)
+MACHINE = Column("machine", "Machine", wide=True)
 KIND = Column("label", "Kind")
 LAUNCHES = Column("repeats", "Launches")
 LAUNCH = Column("repeat", "Launch")
@@ -195,19 +191,6 @@ def table_style(
     named += [f"--a{at}:right;" for at in right]
     named += [f"--w{at}:1/-1;" for at in wide]
     return Markup("".join(named))  # noqa: S704 (escaped)
-
-
-def data_table(rows: pd.DataFrame, words: Words) -> Table:
-    """Return the data of a chart as a table.
-
-    Columns have titles, and so have the names in the columns of `words`.
-    """
-    titles = {
-        str(name): rows[name].map(words[name], na_action="ignore")
-        for name in words.keys() & {*rows.columns}
-    }
-    columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
-    return table(rows.assign(**titles), columns)
 
 
 def _is_number(column: Column, values: Iterable[object]) -> bool:

@@ -67,10 +67,8 @@ def colours(field: str, values: Sequence[Any]) -> list[str]:
     """
     if field in ("batch_per_worker", "nodes"):
         return [_of_number(int(value)) for value in values]
-    if field == "order":
-        return [ORDER_COLOURS[value] for value in values]
-    if field == "part":
-        return [PART_COLOURS[value] for value in values]
+    if field in ("order", "part"):
+        return [(ORDER_COLOURS | PART_COLOURS)[value] for value in values]
     if field == "kind":
         return [KIND_COLOURS[base_kind(value)] for value in values]
     palette = iter(_PALETTE * len(values))

@@ -96,7 +96,8 @@ class Curve(Frozen):
     @property
     def node(self) -> str:
         """The word for a node in texts for readers."""
-        return "device" if self.unit else "node"
+        in_machines = self.devices_per_host and any(point.hosts for point in self.measured)
+        return "device" if self.unit or in_machines else "node"
 
     @property
     def in_seconds(self) -> bool:

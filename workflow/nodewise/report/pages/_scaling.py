@@ -11,7 +11,7 @@ from nodewise.results.comparisons import sum_gradients
 
 Point = dict[str, Any]
 
-_LINE = ["experiment", "cluster", "machine", "label", "line"]
+_LINE = ["experiment", "model", "dataset", "cluster", "machine", "label", "line"]
 
 
 def extremes(rows: pd.DataFrame) -> list[Point]:
@@ -56,34 +56,23 @@ def time_to_accuracy(study: ReportContext, point: Point) -> dict[str, Any] | Non
     learning rate. None if the curve has no such prediction.
 
     Returns:
-        `target` (the accuracy), `one_s` and `several_s`, and `fastest_s` on `fastest` nodes, the
-        fastest number of nodes up to that of the point.
-    """
-    runs = runs_to_target(study, point)
-    times = runs["time"]
-    targets = study.overhead["steps_to_accuracy"]
-    targets = targets.loc[targets["model"] == point["model"], "target"].dropna()
-    if targets.empty or not {1, point["nodes"]} <= set(times.index):
-        return None
-    soonest = runs.reset_index().nsmallest(1, "time").iloc[0]
-    return {
-        "target": targets.iloc[0],
-        "one_s": times[1],
-        "several_s": times[point["nodes"]],
-        "fastest": int(soonest["nodes"]),
-        "fastest_s": soonest["time"],
-    }
-
-
-def runs_to_target(study: ReportContext, point: Point) -> pd.DataFrame:
-    """Return times and costs to the target of a point's curve and batch, as fits predict them.
-
-    There is a row for each number of nodes, the index, up to that of the point.
+        `target`, the accuracy; and the rows of the table `optima` on `one` node, on the `several`
+        nodes of the point, and on the `fastest` number of nodes up to that of the point.
     """
     optima, at = study.overhead["optima"], ["experiment", "model", "strategy", "batch_per_worker"]
     same = (optima["job"] == "run") & (optima[at] == [point[one] for one in at]).all(axis=1)
-    runs: pd.DataFrame = optima[same & (optima["nodes"] <= point["nodes"])]
-    return runs.drop_duplicates("nodes").set_index("nodes").sort_index()
+    rows = optima[same & (optima["nodes"] <= point["nodes"])].drop_duplicates("nodes")
+    runs: dict[int, Point] = {int(row["nodes"]): row for row in rows.to_dict("records")}
+    targets = study.overhead["steps_to_accuracy"]
+    targets = targets.loc[targets["model"] == point["model"], "target"].dropna()
+    if targets.empty or not {1, point["nodes"]} <= set(runs):
+        return None
+    return {
+        "target": targets.iloc[0],
+        "one": runs[1],
+        "several": runs[point["nodes"]],
+        "fastest": min(runs.values(), key=lambda row: row["time"]),
+    }
 
 
 def first_figure(study: ReportContext, *names: str, **of: str) -> list[Chart]:

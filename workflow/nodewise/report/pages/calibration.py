@@ -1,6 +1,6 @@
 """Make the calibration page: how exact emulated nodes, links and split steps are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
@@ -8,22 +8,19 @@ import pandas as pd
 from sympy import Symbol
 
 from nodewise.core.units import write_number, write_percent
-from nodewise.predict.calibration import AllReduces, ConsecutiveAllReduces, all_reduces
+from nodewise.predict.calibration import ConsecutiveAllReduces, all_reduces
 from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
 from nodewise.report.page import Page, calibration_file
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, NODE, Column, table
-from nodewise.results.calibration import COLLECTIVES, Calibration, Collective, Transfer
-from nodewise.results.comparisons import SHORT_S, too_short_for_parts
+from nodewise.results.calibration import COLLECTIVES, Calibration
 from nodewise.results.curve_points import PARTS_AGREE
 
 LARGE_BYTES = 1_000_000
 """All-reduces of at least this size are large: their bytes take most of the time."""
 SHARE_WITHIN, RATE_WITHIN, PARTS_WITHIN = 0.03, 0.01, 0.05
-_PATH = "calibration.html"
-_KIND = Column("kind", "Kind")
 _MEASURED = [
     NODE,
     MACHINE,
@@ -32,67 +29,67 @@ _MEASURED = [
     Column("highest", "Highest", "share", kind_from="kind"),
     Column("achieved_bit_s", "Payload received over a link", "bit/s", kind_from="kind"),
     Column("round_trip_s", "Round trip of a byte (wall time)", "s", kind_from="kind"),
-    _KIND,
+    Column("kind", "Kind"),
 ]
-_COEFFICIENTS = [
-    Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
-    for name, title, unit in (
-        ("software_s", "Software overhead per call: s", "s"),
-        ("latency_s", "Latency per message: α", "s"),
-        ("bandwidth_bytes_per_s", "Bandwidth: 1/β", "B/s"),
-    )
-]
-_STREAMS = [
-    Column("sender", "From"),
-    Column("receiver", "To"),
-    Column("achieved_bit_s", "Payload received", "bit/s", kind_from="kind"),
-    Column("round_trip_s", "Round trip of a byte", "s", kind_from="kind"),
-    _KIND,
-]
-
-
-Examined = Mapping[Collective, AllReduces]
 
 
 @page("calibration")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the calibration page, even if the study has no calibrations."""
-    examined = [(one, all_reduces(one)) for one in study.calibrations if one.status == "ok"]
+    done = [one for one in study.calibrations if one.status == "ok"]
     emulated = study.cells[study.cells["kind"].str.startswith("emulated")]
-    known = {(one.cluster.label, one.provenance.cpu) for one, _ in examined}
+    known = {(one.cluster.label, one.provenance.cpu) for one in done}
     nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
+    split = study.cells.dropna(subset="split_step_s")
+    timed = split["split_timed"].dropna()
     context = {
-        "verdict": verdict([(one, found) for one, found in examined if _is_emulated(one)]),
-        "calibrations": [_about(one) | _found(study, one, found) for one, found in examined],
-        "failed": [_about(one) for one in study.calibrations if one.status != "ok"],
-        "measured": table([_measured(one) for one, _ in examined], _MEASURED),
+        "verdict": verdict([one for one in done if isfinite(one.cluster.link_bit_s)]),
+        "calibrations": [(one, calibration_file(one), _charts(study, one)) for one in done],
+        "failed": [(one, calibration_file(one)) for one in study.calibrations if one not in done],
+        "measured": table([_measured(one) for one in done], _MEASURED),
         "law": equation(Symbol("T"), ConsecutiveAllReduces.step),
         "payload_share": write_number(PAYLOAD_SHARE, "share"),
-        "split": _split(study.cells.dropna(subset="split_step_s")),
+        "split": {
+            "cells": len(split),
+            "agree": int(
+                (split["split_step_s"] / split["step_time_s"] - 1).abs().le(PARTS_AGREE).sum()
+            ),
+            "agree_within": write_percent(PARTS_AGREE),
+            "timed": len(timed),
+            "added": int((timed - 1).abs().le(PARTS_WITHIN).sum()),
+            "added_within": write_percent(PARTS_WITHIN),
+        },
         "emulated": len(emulated),
         "like_these": sum(one in known for one in nodes),
     }
-    yield Page(_PATH, "calibration.md.j2", "Calibration", context, figures=True)
+    yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
 
 
-def _is_emulated(calibration: Calibration) -> bool:
-    return isfinite(calibration.cluster.link_bit_s)
+def _charts(study: ReportContext, made: Calibration) -> list[tuple[str, Any]]:
+    """Return the charts of the all-reduces of each collective, with its name in words."""
+    of = {"study": made.study, "machine": made.provenance.cpu}
+    return [
+        (words, chart)
+        for name, words in COLLECTIVES.items()
+        for chart in study.pick("all_reduces", collective=name, **of)
+    ]
 
 
-def verdict(examined: Sequence[tuple[Calibration, Examined]]) -> dict[str, Any] | None:
+def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
     """Return the largest deviations of all emulated nodes; None if none was calibrated.
 
     `longer` are the least and the most by which large all-reduces in a ring exceed the time that
     their bytes take on the link; `off` is the largest error of the formula for smaller ones.
     """
-    if not examined:
+    if not calibrations:
         return None
-    share = max(abs(one / made.cluster.share - 1) for made, _ in examined for one in _shares(made))
+    share = max(abs(one / made.cluster.share - 1) for made in calibrations for one in _shares(made))
     rate = max(
         (
             abs(one.bits_per_s / (made.cluster.link_bit_s * one.payload_share) - 1)
-            for made, _ in examined
-            for one in _transfers(made)
+            for made in calibrations
+            for launch in made.launches
+            if (one := launch.transfer)
         ),
         default=None,
     )
@@ -101,7 +98,8 @@ def verdict(examined: Sequence[tuple[Calibration, Examined]]) -> dict[str, Any] 
         "share": f"{100 * share:.2g}\u00a0%",
         "rate": None if rate is None else f"{100 * rate:.2g}\u00a0%",
     }
-    rings = [against_wire(one, found["ring"].times) for one, found in examined if "ring" in found]
+    found = [(one, all_reduces(one).get("ring")) for one in calibrations]
+    rings = [against_wire(one, ring.times) for one, ring in found if ring]
     if rings:
         times = pd.concat(rings)
         large = times["payload_bytes"] >= LARGE_BYTES
@@ -134,35 +132,19 @@ def against_wire(calibration: Calibration, times: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _about(calibration: Calibration) -> dict[str, Any]:
-    return {
-        "node": calibration.cluster.label,
-        "machine": calibration.provenance.cpu,
-        "status": calibration.status,
-        "failure": calibration.failure,
-        "outside": [
-            {"launch": place, "nodes": launch.nodes, "reasons": launch.conditions.outside}
-            for place, launch in enumerate(calibration.launches, 1)
-            if launch.conditions.outside
-        ],
-        "command": calibration.provenance.command,
-        "file": calibration_file(calibration),
-    }
-
-
 def _shares(calibration: Calibration) -> list[float]:
     """Return the share of a core that each busy worker got."""
     return [worker.share for launch in calibration.launches for worker in launch.busy]
 
 
-def _transfers(calibration: Calibration) -> list[Transfer]:
-    return [launch.transfer for launch in calibration.launches if launch.transfer]
-
-
 def _measured(calibration: Calibration) -> dict[str, Any]:
     """Return the row of a calibration: shares of a core, and medians of a TCP stream."""
     shares = _shares(calibration)
-    streams = [(one.bits_per_s, one.round_trip_s) for one in _transfers(calibration)]
+    streams = [
+        (one.bits_per_s, one.round_trip_s)
+        for launch in calibration.launches
+        if (one := launch.transfer)
+    ]
     columns = ["achieved_bit_s", "round_trip_s"]
     return {
         "cluster": calibration.cluster.label,
@@ -172,49 +154,4 @@ def _measured(calibration: Calibration) -> dict[str, Any]:
         "highest": max(shares),
         **pd.DataFrame(streams, columns=columns, dtype=float).median(),
         "kind": calibration.kind,
-    }
-
-
-def _found(study: ReportContext, calibration: Calibration, found: Examined) -> dict[str, Any]:
-    of = {"study": calibration.study, "machine": calibration.provenance.cpu}
-    streams = [
-        {
-            "sender": one.ends[0],
-            "receiver": one.ends[1],
-            "achieved_bit_s": one.bits_per_s,
-            "round_trip_s": one.round_trip_s,
-            "kind": calibration.kind,
-        }
-        for one in sorted(calibration.streams, key=lambda one: one.bits_per_s)
-    ]
-    return {
-        "streams": table(streams, _STREAMS) if len(streams) > 1 else None,
-        "slowest": streams[:1],
-        "all_reduces": [
-            {
-                "collective": collective,
-                "whose": COLLECTIVES[collective],
-                "coefficients": table([one.coefficients], _COEFFICIENTS),
-                "figures": study.pick("all_reduces", collective=collective, **of),
-            }
-            for collective, one in found.items()
-        ],
-    }
-
-
-def _split(cells: pd.DataFrame) -> dict[str, Any] | None:
-    """Compare split steps with fused steps, and with the sums of their parts; None without any."""
-    if cells.empty:
-        return None
-    timed = cells["split_timed"].dropna()
-    apart = (cells["split_step_s"] / cells["step_time_s"] - 1).abs() > PARTS_AGREE
-    return {
-        "cells": len(cells),
-        "timed": len(timed),
-        "added": int(((timed - 1).abs() <= PARTS_WITHIN).sum()),
-        "within": write_percent(PARTS_WITHIN),
-        "apart": int(apart.sum()),
-        "apart_by": write_percent(PARTS_AGREE),
-        "short": int((apart & too_short_for_parts(cells)).sum()),
-        "short_below": write_number(SHORT_S, "s"),
     }

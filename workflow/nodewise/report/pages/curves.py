@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.cell import Cell
-from nodewise.core.units import counted, write_number
+from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, fitted_curve
@@ -82,7 +82,11 @@ def pages(study: ReportContext) -> Iterator[Page]:
         title = f"{study.model_title(first['model'])}, {STRATEGIES[strategy].short_title}"
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), one) for one in measured]
-        _show_once(sections)
+        shown: set[str] = set()
+        for one in sections:  # parts of the largest curve stand for all; a chart is shown once
+            charts = [of for of in one["figures"] if not (shown and of.figure == "parts")]
+            one["figures"] = [of for of in charts if of.name not in shown]
+            shown |= {of.name for of in charts}
         counts = Counter(one["title"] for one in sections)
         for one in sections:
             one["title"] += f" · {one['nodes']}" if counts[one["title"]] > 1 else ""
@@ -101,15 +105,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         yield Page(path, "curve.md.j2", title, context, figures=True)
 
 
-def _show_once(sections: list[dict[str, Any]]) -> None:
-    """Keep the first of equal charts; the parts of the best measured curve stand for all."""
-    shown: set[str] = set()
-    for number, section in enumerate(sections):
-        figures = [one for one in section["figures"] if not (number and one.figure == "parts")]
-        section["figures"] = [one for one in figures if one.name not in shown]
-        shown |= {one.name for one in figures}
-
-
 def _of_page(study: ReportContext, points: pd.DataFrame, path: object) -> pd.DataFrame:
     return points[points["cell_id"].map(study.curve_pages) == path]
 
@@ -118,8 +113,7 @@ def _on_one_node(study: ReportContext, path: object) -> Row | None:
     """Return the point on one node with the highest throughput that counts as evidence."""
     points = _of_page(study, with_labels(study.tables["curves"].query("nodes == 1")), path)
     points = evidence.select(evidence.check_times(points, study.tables))
-    points = points.sort_values("examples_per_s", kind="stable")
-    return points.iloc[-1].to_dict() if len(points) else None
+    return points.nlargest(1, "examples_per_s").iloc[0].to_dict() if len(points) else None
 
 
 def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
@@ -204,35 +198,21 @@ def _records(cells: pd.DataFrame, path: str) -> Table:
     return table(rows, _RECORDS)
 
 
-def _input(cell: Cell) -> str:
-    if not cell.preprocessing_nodes:
-        return cell.input
-    return f"{cell.input}, {counted(cell.preprocessing_nodes, 'preprocessing node')}"
-
-
 def _origin(study: ReportContext, record: Record) -> Facts:
-    """Return the facts about where measurements come from: examples, machine, versions, commit."""
+    """Return the facts about where measurements come from; the file of a record has all."""
     made, data = record.provenance, record.data
     facts: Facts = []
     if data is not None:
         note = f"; {data.note}" if data.note else ""
-        facts += [
-            ("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}{note}"),
-            ("Training and test examples", f"{data.train_examples:,} and {data.test_examples:,}"),
-            ("SHA-256 of the examples", data.sha256),
-        ]
+        facts.append(("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}{note}"))
     if record.weights is not None:
         facts.append(("Starts from", f"{record.weights.name}, {record.weights.origin}"))
     dirty = " and changes that were not committed" if made.dirty else ""
-    facts += [
+    versions = ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))
+    return [
+        *facts,
         ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),
         ("Processor", f"{made.cpu}, {made.cores} cores"),
-        ("Memory", write_number(made.memory_bytes, "B")),
-        ("Kernel", made.kernel),
         ("Network", made.network),
-        ("CPU per node", made.cpu_limit),
-        ("Input", _input(record.cell)),
-        ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
-        ("Seed", record.cell.seed),
+        ("Versions", versions),
     ]
-    return facts

@@ -11,23 +11,14 @@ from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.pages._scaling import runs_to_target
+from nodewise.report.pages._scaling import largest_and_smallest_batch, time_to_accuracy
 from nodewise.report.pages.time_to_accuracy import SHOWN, published_batches
 from nodewise.report.published_rows import SLOW, link_title, scaling
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import comparisons, published
 
-_CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
-_BUT_LINK = [
-    "model",
-    "dataset",
-    "machine",
-    "line",
-    "label",
-    "cpu_share",
-    "batch_per_worker",
-    "nodes",
-]
+_BUT_LINK = ["model", "dataset", "machine", "line", "label"]
+_BUT_LINK += ["cpu_share", "batch_per_worker", "nodes"]
 _CHART = ["experiment", "model", "line"]
 _SHOWN = ["ResNet-50", "BERT-base"]  # models in the first sentence
 _DEVICES = 8  # Eight, in the template
@@ -104,20 +95,18 @@ def _study(study: ReportContext) -> dict[str, Any] | None:
     The curve with the most points that count is used, at its largest and its smallest batch. None
     is returned if too little was measured.
     """
-    curves = [rows for _, rows in _counted(study).groupby(_CURVE)]
-    if not curves:
+    points = largest_and_smallest_batch(_counted(study))
+    if not points:
         return None
-    curve = max(curves, key=len)
-    last = curve[curve["nodes"] == curve["nodes"].max()].sort_values("batch_per_worker")
-    first = last.iloc[-1]
+    first = points[0]
     return {
         "model": study.model_title(first["model"]),
         "cluster": node_in_words(first["cluster"]),
         "machine": first["machine"],
         "nodes": int(first["nodes"]),
         "kind": first["label"],
-        "points": last.iloc[[-1, 0][: len(last)]].to_dict("records"),
-        "target": _to_target(study, first),
+        "points": points,
+        "target": time_to_accuracy(study, first),
         "figures": study.pick("speedup", **{axis: first[axis] for axis in _CHART})[:1],
     }
 
@@ -145,16 +134,6 @@ def _unsure(study: ReportContext) -> dict[str, Any]:
         "launches": evidence.LAUNCHES,
         "figures": study.pick("speedup", **shown)[:1],
     }
-
-
-def _to_target(study: ReportContext, point: "pd.Series[Any]") -> list[dict[Any, Any]]:
-    """Return time and cost to the same accuracy on one node and on those of a point, as fitted.
-
-    The list is empty if they are not known.
-    """
-    runs = runs_to_target(study, {**point})
-    records: list[dict[Any, Any]] = runs[runs.index.isin([1, point["nodes"]])].to_dict("records")
-    return records
 
 
 def _links(study: ReportContext) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import number, text
 from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import page
-from nodewise.report.pages._scaling import largest_and_smallest_batch
+from nodewise.report.pages._scaling import first_figure, largest_and_smallest_batch
 from nodewise.report.tables import Column, Table, table
 from nodewise.results.model_description import Architecture, Memory
 
@@ -43,7 +43,6 @@ _PEAKS = [
     Column("batch", "Batch"),
     Column("formula", "By the formula", "B", "fitted"),
     Column("measured", "Measured peak", "B", "measured"),
-    Column("ratio", "Formula ÷ measured", "×", "fitted"),
 ]
 _LAYERS = [
     Column("name", "Layer"),
@@ -54,7 +53,6 @@ _LAYERS = [
     Column("detail", "Settings"),
     Column("shape", "Output"),
     Column("state", "Trained or frozen"),
-    Column("inputs", "Inputs"),
 ]
 
 
@@ -63,7 +61,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page for each described model, and the page that compares them."""
     for name, architecture in study.architectures.items():
         context = _model(study, name, architecture)
-        yield Page(model_page(name), "models/model.md.j2", study.model_title(name), context)
+        yield Page(model_page(name), "models/model.md.j2", study.model_title(name), context, True)
     described = sorted(study.architectures.values(), key=lambda one: one.payload_bytes)
     context = {
         "smallest": described[0] if described else None,
@@ -71,11 +69,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "table": _compared(study) if described else None,
         "figures": study.pick("models"),
     }
-    yield Page(
-        *("models/index.html", "models/index.md.j2", "Models", context),
-        figures=True,
-        contents=False,
-    )
+    yield Page("models/index.html", "models/index.md.j2", "Models", context, True, contents=False)
 
 
 def _compared(study: ReportContext) -> Table:
@@ -95,27 +89,46 @@ def _compared(study: ReportContext) -> Table:
 
 def _model(study: ReportContext, name: str, architecture: Architecture) -> dict[str, Any]:
     dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
-    rows, cells = study.compared, study.tables["cells"]
+    ends = largest_and_smallest_batch(study.compared[study.compared["model"] == name])
+    of = {axis: ends[0][axis] for axis in ("experiment", "line")} if ends else {}
+    cells = study.tables["cells"]
     measured = ((cells["model"] == name) & (cells["dataset"] == dataset)).any()
-    backward, memory = _training_to_forward(architecture), architecture.memory
+    forward, memory = architecture.flops_per_example, architecture.memory
+    backward = architecture.training_flops_per_example / forward if forward else None
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
         "results": results_page(name, dataset) if measured else None,
-        "ends": largest_and_smallest_batch(rows[rows["model"] == name]),
+        "ends": ends,
+        "figures": first_figure(study, "speedup", "strategies", "time", "fit", model=name, **of),
         "input": input_in_words(architecture),
         "sizes": _facts(architecture, _SIZES),
         "trainable": number(architecture.trainable, "", COUNTED),
         "memory": _facts(memory, _MEMORY) if memory else [],
-        "peaks": table(_peaks(memory), _PEAKS) if memory else None,
+        "peaks": table(
+            [
+                {"batch": batch, "formula": memory.peak_bytes(batch), "measured": peak}
+                for batch, peak in memory.measured.items()
+            ],
+            _PEAKS,
+        )
+        if memory
+        else None,
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(backward, "×", COUNTED) if backward else None,
         "payload": number(architecture.payload_bytes, "B", COUNTED),
         "frozen": number(frozen, "", COUNTED) if frozen else None,
         "little_backward": backward is not None and backward < LITTLE_BACKWARD,
         "uncounted": sorted({kind for layer in architecture.layers for kind in layer.uncounted}),
-        "layers": table(_layers(architecture), _LAYERS),
+        "layers": table(
+            [
+                layer.model_dump()
+                | {"shape": shape_in_words(layer.output_shape), "state": layer.state}
+                for layer in architecture.layers
+            ],
+            _LAYERS,
+        ),
         "file": f"models/{name}.json",
     }
 
@@ -128,41 +141,12 @@ def _dataset(study: ReportContext, model: str) -> str:
     return str(cells.loc[cells["model"] == model, "dataset"].iloc[0])
 
 
-def _training_to_forward(architecture: Architecture) -> float | None:
-    """Return the ratio of the operations of training to those of a forward pass.
-
-    None is returned if no operations of the forward pass were counted.
-    """
-    forward = architecture.flops_per_example
-    return architecture.training_flops_per_example / forward if forward else None
-
-
 def _facts(of: Architecture | Memory, columns: Sequence[Column]) -> list[tuple[str, object]]:
     """Return the title of each column with the value of `of` under the column's name."""
     return [
         (column.title, number(getattr(of, column.name), str(column.unit), str(column.kind)))
         for column in columns
     ]
-
-
-def _peaks(memory: Memory) -> pd.DataFrame:
-    """Return the peak memory of a training process by batch: by the formula and measured."""
-    measured = memory.measured
-    rows = pd.DataFrame({"batch": list(measured), "measured": list(measured.values())})
-    formula = [memory.peak_bytes(batch) for batch in measured]
-    return rows.assign(formula=formula, ratio=lambda rows: rows["formula"] / rows["measured"])
-
-
-def _layers(architecture: Architecture) -> pd.DataFrame:
-    return pd.DataFrame(
-        layer.model_dump()
-        | {
-            "shape": shape_in_words(layer.output_shape),
-            "state": layer.state,
-            "inputs": ", ".join(layer.inputs),
-        }
-        for layer in architecture.layers
-    )
 
 
 def input_in_words(architecture: Architecture) -> str:

@@ -18,12 +18,6 @@ from nodewise.report.tables import Column, Table, table
 
 PATH = "peers.html"
 
-_LOOPS = {
-    "fit": "Keras fit",
-    "fit, no XLA": "Keras fit without XLA",
-    "fit, memory kept": "Keras fit, memory kept",
-    "custom_loop, bare step": "our loop without train_step",
-}
 _WAY, _PEER, _KIND = Column("way", "Strategy"), Column("peer", "Against"), Column("kind", "Kind")
 _RANGE = [
     Column("count", "Comparisons"),
@@ -48,15 +42,13 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     found = json.loads(file.read_text(encoding="utf-8"))
     cluster: ClusterSettings = TypeAdapter(Cluster).validate_python(found["cluster"])
     rows = read_medians(study, file)
-    added, loops = rows[rows["what"] == "added"], rows[rows["what"] == "rate"]
-    added = added[added["peer"] != ""]
+    added = rows[(rows["what"] == "added") & (rows["peer"] != "")]
     context = {
         "file": file.as_posix(),
         "verdict": _verdict(added["median"]) if len(added) else None,
         "figures": study.pick("peers"),
         "added": _ranges(added, [_WAY, _PEER], more=True),
         "all_reduces": _ranges(rows[rows["what"] == "all_reduce"], [_WAY]),
-        "loops": _ranges(loops.replace({"peer": _LOOPS}), [_PEER]) if len(loops) else None,
         "off": write_number(max((work["off"] for work in found["same_work"]), default=0), "share"),
         "cluster": cluster.label,
         "batch": found["batch"],

@@ -9,13 +9,7 @@ from markupsafe import Markup
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import Page, model_page, results_page
-from nodewise.report.pages import page
-from nodewise.report.pages._scaling import (
-    extremes,
-    first_figure,
-    largest_and_smallest_batch,
-    time_to_accuracy,
-)
+from nodewise.report.pages import _scaling, page
 from nodewise.report.tables import (
     AGAINST_ONE,
     BATCH,
@@ -35,20 +29,8 @@ from nodewise.report.tables import (
 )
 from nodewise.results.queries import with_labels
 
-_CURVES = [
-    STRATEGY,
-    EXPERIMENT,
-    BATCH,
-    NODES,
-    NODE,
-    MACHINE,
-    KIND,
-    LAUNCHES,
-    STEP_TIME,
-    EXAMPLES,
-    SPEEDUP,
-    FLAGS,
-]
+_CURVES = [STRATEGY, EXPERIMENT, BATCH, NODES, NODE, MACHINE, KIND, LAUNCHES, STEP_TIME]
+_CURVES += [EXAMPLES, SPEEDUP, FLAGS]
 _BEST = [STRATEGY, AGAINST_ONE, NODES, BATCH, NODE, KIND]
 
 
@@ -71,20 +53,22 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     own = {"model": model, "dataset": dataset}
     rows = study.compared
     rows = rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
-    ends = largest_and_smallest_batch(rows)
+    ends = _scaling.largest_and_smallest_batch(rows)
     main = own | ({name: ends[0][name] for name in ("experiment", "line")} if ends else {})
     curves = with_labels(study.tables["curves"]).query("model == @model and dataset == @dataset")
     done = cells[cells["status"] == "ok"]
     figures = [
-        *first_figure(study, "speedup", "time", **main),
-        *first_figure(study, "parts", **main),
-        *first_figure(study, "strategies", **{k: v for k, v in main.items() if k != "line"}),
-        *first_figure(study, "accuracy", **own),
+        *_scaling.first_figure(study, "speedup", "time", **main),
+        *_scaling.first_figure(study, "parts", **main),
+        *_scaling.first_figure(
+            study, "strategies", **{k: v for k, v in main.items() if k != "line"}
+        ),
+        *_scaling.first_figure(study, "accuracy", **own),
     ]
     titled = study.with_titles(curves)
     return {
         "ends": ends,
-        "run": time_to_accuracy(study, ends[0]) if ends else None,
+        "run": _scaling.time_to_accuracy(study, ends[0]) if ends else None,
         "where": study.with_titles(pd.DataFrame(ends)).to_dict("records")[0] if ends else None,
         "pages": dict(zip(cells["strategy"], cells["page"], strict=True)),
         "model_page": model_page(model) if model in study.architectures else None,
@@ -103,7 +87,7 @@ def _best(study: ReportContext, rows: pd.DataFrame, cells: pd.DataFrame) -> Tabl
     """
     up = "../" * results_page("", "").count("/")
     best = pd.DataFrame(
-        [best[0] for _, one in rows.groupby("strategy") if (best := extremes(one))],
+        [best[0] for _, one in rows.groupby("strategy") if (best := _scaling.extremes(one))],
         columns=rows.columns,
     )
     pages = cells.drop_duplicates("strategy")[["strategy", "page"]]

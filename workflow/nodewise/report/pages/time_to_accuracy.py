@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nodewise.core.units import write_percent, write_plain
@@ -15,7 +14,7 @@ from nodewise.predict.published_convergence import (
     rate_exponent,
     reference_runs,
 )
-from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE, SOURCE
+from nodewise.predict.steps_to_accuracy import SOURCE
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -23,7 +22,6 @@ from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, MODEL, Colum
 from nodewise.results import published, studies
 
 PAGE = "time-to-accuracy.html"
-_ALIKE = 2.0  # largest ratio of critical batches that agree: the noise scale is a rough estimate
 SHOWN = {"resnet": "ResNet-50", "bert": "BERT-large"}
 """Benchmarks that first sentences tell of, and their short names."""
 _CASE, _BENCHMARK, _PRICE = "dlperf-150", "resnet", 3.0  # the example; $ an hour and device
@@ -78,7 +76,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "ends": [known[0], known[-1]],
         "figures": figures,
         "steps": table(rows, _STEPS),
-        "apart": _apart(own),
         "source": SOURCE,
         "judged": table(judged, _JUDGED),
         "larger": dict(judged[judged["judged"] == "larger submissions"].iloc[0]),
@@ -138,14 +135,3 @@ def published_batches() -> Iterator[dict[Any, Any]]:
 def _exponent(benchmark: str) -> str:
     known = rate_exponent(benchmark)
     return "{:.2f} ± {:.2f} ({} batches)".format(*known) if known else "–"
-
-
-def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the models whose critical batches from runs and from the noise scale disagree."""
-    known = steps[np.isfinite(steps["critical_batch"])].set_index("model")
-    by = {basis: rows["critical_batch"] for basis, rows in known.groupby("basis")}
-    if not {BY_NOISE, BY_EPOCHS} <= set(by):
-        return []
-    ratios = (by[BY_EPOCHS] / by[BY_NOISE]).dropna()
-    apart = ratios[np.log(ratios).abs() > np.log(_ALIKE)]
-    return [{"model": model, "ratio": ratio} for model, ratio in apart.items()]

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import cluster_links
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import Level, link_name, read_link
 from nodewise.predict.forecast import Given, cluster_of, devices_of, forecast, training_of
 from nodewise.predict.published_convergence import published_laws, reference_runs
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug
 from nodewise.report.page import Page
-from nodewise.report.pages import _choosing, page
+from nodewise.report.pages import page
 from nodewise.report.tables import Column, table
-from nodewise.results import published
+from nodewise.results import comparisons, published
 
 WITHIN = [*(f"nvlink{i}" for i in range(1, 6)), "nvlink-bridge"]
 WITHIN += ["pcie3", "pcie4", "pcie5", "pcie3-no-p2p", "pcie4-no-p2p", "unknown"]
@@ -69,8 +71,21 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "card": cluster_links.CARD,
         "clusters": {name: mean for name, (mean, _) in known["clusters"].items()},
     }
-    context = {"known": data, "job": JOB} | _choosing.context(study)
+    context = {"known": data, "job": JOB, "rule": _rule(study)}
     yield Page("your-case.html", "your_case.md.j2", "Your case", context | _first_answer(data))
+
+
+def _rule(study: ReportContext) -> tuple[int, int]:
+    """Return how many points follow the rule that n nodes beat one if n > 1 + ratio, and all.
+
+    The ratio is communicating ÷ computing: a step is longer by it, and trains n times as much.
+    """
+    rows = comparisons.parts(study.tables["curves"])
+    rows = evidence.select(evidence.check_times(rows, study.tables, other="_one"))
+    parallel = rows["exchange"].isin(exchanges_where(lambda exchange: exchange.data_parallel))
+    rows = rows[parallel & (rows["ratio"] > 0)]
+    right = (rows["speedup"] > 1) == (rows["nodes"] > 1 + rows["ratio"])
+    return int(right.sum()), len(rows)
 
 
 def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str, dict[str, Any]]:

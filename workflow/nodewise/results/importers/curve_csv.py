@@ -45,6 +45,9 @@ class CurveCsv:
         quantity: throughput, step_time, run_time or epoch_time.
         value, unit: such as 210 img/s, 180 img/s/GPU (of each device), 31 ms or 2 h.
 
+    Beside `nodes`, `devices_per_node` says that each node has several devices. Then the devices are
+    the nodes of the curve, and `batch_per_worker` is that of a device.
+
     Other columns are:
         algorithm: ring, tree or ps, in place of a collective. With any other, it is unknown.
         source_url: address of the publication, from which the publisher is derived.
@@ -67,10 +70,14 @@ class CurveCsv:
         """
         header, lines = read_table(path)
         names = [ALIASES.get(name, name) for name in header]
+        of_machines = {"nodes", "devices_per_node"} <= set(header)
         unknown = _check_header(path, names)
         rows = []
         for number, values in lines:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
+            nodes, inside = texts.get("nodes", ""), texts.get("devices_per_host", "")
+            if of_machines and nodes.isdecimal() and inside.isdecimal():
+                texts |= {"hosts": nodes, "nodes": f"{int(nodes) * int(inside)}"}
             rows.append(_row(texts, f"{path}: row {number}"))
         table = pd.DataFrame(rows)
         table.attrs["notes"] = [f"columns not used: {', '.join(unknown)}"] if unknown else []
