@@ -206,26 +206,30 @@
     return made;
   }
 
+  const badge = (kind) =>
+    element("span", { className: `nw-kind nw-kind--${kind}`, textContent: kind });
+
   /** Fill the table: title of a column, what it says of a row, and what stands below. */
   function fill(table, { rows, law, fixed }, measured) {
     const seen = ({ n }) => (measured[n] ? `${two(measured[n] / measured[1])}×` : "–");
     const columns = [
       ["Devices", ({ n }) => exact(n)],
       fixed && ["Batch of each", ({ each }) => three(each)],
-      ["Step", ({ step }) => duration(step)],
-      ["Examples/s", ({ rate }) => three(rate)],
+      ["Step", ({ step }) => duration(step), undefined, "nw-detail"],
+      ["Examples/s", ({ rate }) => three(rate), undefined, "nw-detail"],
       ["Speed-up", ({ speedup }) => `${two(speedup)}×`, (row) => (row.n > 1 ? range(row) : "")],
-      measured && ["Published", seen],
-      ["Efficiency", ({ efficiency }) => percent(efficiency)],
+      measured && ["Measured", seen],
+      ["Efficiency", ({ efficiency }) => percent(efficiency), undefined, "nw-detail"],
       law && ["Examples", ({ examples }) => three(examples)],
       [law ? "Time to target" : "Time", ({ time }) => duration(time)],
       number("price") > 0 && ["Cost", ({ cost }) => three(cost)],
     ].filter(Boolean);
-    const head = ([textContent]) => element("th", { scope: "col", textContent });
-    const cell = (row, [, write, below = () => ""]) => {
+    const head = ([title, , , className = ""]) =>
+      element("th", { scope: "col", className }, title, ...(title === "Measured" ? [" ", badge("published")] : []));
+    const cell = (row, [, write, below = () => "", className = ""]) => {
       const ends = element("span", { className: "nw-range", textContent: below(row) });
       const told = element("data", { value: write(row), textContent: write(row) });
-      return element("td", {}, told, ...(below(row) ? [ends] : []));
+      return element("td", { className }, told, ...(below(row) ? [ends] : []));
     };
     const lines = rows.map((row) => {
       const made = element("tr", {}, ...columns.map((column) => cell(row, column)));
@@ -233,6 +237,7 @@
       return made;
     });
     table.className = "nw-table";
+    table.caption.replaceChildren(badge("predicted"), measured ? " unless a column says otherwise" : "");
     table.setAttribute("style", columns.map((_, i) => `--a${i + 1}: right`).join("; "));
     table.tHead.replaceChildren(element("tr", {}, ...columns.map(head)));
     table.tBodies[0].replaceChildren(...lines);
@@ -306,7 +311,7 @@
     const same = changed().every((name) => JOB.includes(name));
     const measured = same ? preset().measured : {};
     const [first, ...rest] = sentences(told);
-    const answer = [element("strong", {}, first), ` ${rest.join(" ")}`];
+    const answer = [element("strong", {}, first), " ", badge("predicted"), ` ${rest.join(" ")}`];
     box.querySelector(".nw-case__answer").replaceChildren(...answer);
     box.querySelector(".nw-case__basis").replaceChildren(...basis(told, same));
     fill(box.querySelector("table"), told, same && measured);

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import pandas as pd
-
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -42,7 +40,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "runs": study.config.changes,
         "middle_half": list(in_both["ratio"].quantile([0.25, 0.75])),
         "median": in_both["ratio"].median(),
-        "machine": _machine(in_both),
+        "machine": in_both[["old_reference_s", "new_reference_s"]].median(),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
         "noise_known": bool(in_both["low"].notna().any()),
@@ -50,9 +48,3 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "moved": table(moved, columns) if len(moved) else None,
     }
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
-
-
-def _machine(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the median reference steps of both runs and their ratio; empty if one is unknown."""
-    old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
-    return {} if pd.isna(old) or pd.isna(new) else {"old": old, "new": new, "ratio": new / old}

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter
@@ -24,9 +23,10 @@ _RANGE = [
     Column("least", "Least", "×", kind_from="kind"),
     Column("typical", "Median", "×", kind_from="kind"),
     Column("most", "Most", "×", kind_from="kind"),
+    Column("more", "Clearly more"),
+    Column("less", "Clearly less"),
     _KIND,
 ]
-_MORE = [Column("more", "Clearly more"), Column("less", "Clearly less")]
 
 
 @page("peers")
@@ -45,9 +45,9 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     added = rows[(rows["what"] == "added") & (rows["peer"] != "")]
     context = {
         "file": file.as_posix(),
-        "verdict": _verdict(added["median"]) if len(added) else None,
+        "verdict": added["median"].agg(["count", "median", "min", "max"]),
         "figures": study.pick("peers"),
-        "added": _ranges(added, [_WAY, _PEER], more=True),
+        "added": _ranges(added, [_WAY, _PEER]),
         "all_reduces": _ranges(rows[rows["what"] == "all_reduce"], [_WAY]),
         "off": write_number(max((work["off"] for work in found["same_work"]), default=0), "share"),
         "cluster": cluster.label,
@@ -64,16 +64,10 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context, figures=True)
 
 
-def _verdict(ratios: "pd.Series[float]") -> dict[str, Any]:
-    """Return the median, the least and the most of ratios, and how many there are."""
-    ends = {"typical": ratios.median(), "least": ratios.min(), "most": ratios.max()}
-    return {"count": len(ratios)} | {name: write_number(end, "×") for name, end in ends.items()}
-
-
-def _ranges(rows: pd.DataFrame, names: list[Column], *, more: bool = False) -> Table:
+def _ranges(rows: pd.DataFrame, names: list[Column]) -> Table:
     """Return the range of medians over models and numbers of nodes, with a row for each of `names`.
 
-    With `more`, it counts the comparisons whose whole interval is above, or below, one.
+    It counts the comparisons whose whole interval is above, or below, one.
     """
     rows = rows.assign(more=rows["low"] > 1, less=rows["high"] < 1)
     found = rows.groupby([column.name for column in names], sort=False).agg(
@@ -86,4 +80,4 @@ def _ranges(rows: pd.DataFrame, names: list[Column], *, more: bool = False) -> T
         kind=("kind", "first"),
     )
     ranked = found.reset_index().sort_values("typical", kind="stable")
-    return table(ranked, [*names, *_RANGE, *(_MORE if more else [])])
+    return table(ranked, [*names, *_RANGE])
