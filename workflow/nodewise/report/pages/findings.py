@@ -90,6 +90,8 @@ def _strategy(study: ReportContext) -> Answer | None:
 def _accuracy(study: ReportContext) -> Answer | None:
     """Count the trainings on several nodes that ended less accurate than the one on one node."""
     counts = sorted({*study.tables["curves"]["nodes"]} - {1})
+    if not counts:
+        return None
     rows = claims.points("test_accuracy", study.tables, "nodes", [(n, 1) for n in counts])
     rows = evidence.select(rows[~comparisons.on_devices(rows)]).drop_duplicates(_TRAINING)
     rows = rows.assign(change=rows["test_accuracy"] - rows["test_accuracy_other"])
