@@ -174,27 +174,34 @@ def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
     assert rows["examples"].tolist() == [640]
 
 
+PLANNED = ("train_samples", 10**6, {})
+
+
 @pytest.mark.parametrize(
-    ("logged", "column", "value"),
+    ("logged", "end", "column", "value"),
     [
         # planned samples say nothing about a run that reached its target before
-        (("eval_start", None, {}), "epoch_time_s", 50),
-        (("eval_accuracy", 0.7, {"samples_count": 960}), "examples", 960),
-        (("tracked_stats", {"throughput": 32.0}, {}), "samples_per_s", 32),
+        (("eval_start", None, {}), (), "epoch_time_s", 50),
+        (("eval_accuracy", 0.7, {"samples_count": 4800}), (), "examples", 4800),
+        (("eval_accuracy", 0.7, {"epoch_num": 4800}), (), "examples", 4800),
+        (("eval_start", None, {"epoch_num": 3}), [("train_samples", 4800, {})], "examples", 4800),
+        (("tracked_stats", {"throughput": 32.0}, {}), (), "samples_per_s", 32),
     ],
 )
 def test_an_epoch_that_is_the_whole_run_has_the_samples_that_were_trained(
-    tmp_path, logged, column, value
+    tmp_path, logged, end, column, value
 ):
-    planned = ("train_samples", 10**6, {})
-    rows = read_rows(
-        written(
-            tmp_path, mlperf(BATCH, planned, RUN[0], EPOCH[0], *[logged] * 49, EPOCH[1], RUN[1])
-        )
-    )
+    text = mlperf(BATCH, PLANNED, RUN[0], EPOCH[0], *[logged] * 49, EPOCH[1], *end, RUN[1])
+    rows = read_rows(written(tmp_path, text))
     assert rows[column].tolist() == [value]
-    assert rows.get("examples", pd.Series([0])).item() in (0, 960)
+    assert rows.get("examples", pd.Series([0])).item() in (0, 4800)
     assert "the time is that of the whole run to its target quality" in rows.attrs["notes"]
+
+
+def test_a_whole_run_without_epochs_has_the_samples_that_it_logs_at_its_end(tmp_path):
+    text = mlperf(BATCH, *RUN, ("train_samples", 640, {}), second=5)
+    rows = read_rows(written(tmp_path, text))
+    assert rows[["epoch_time_s", "examples"]].to_numpy().tolist() == [[5, 640]]
 
 
 @pytest.mark.parametrize(

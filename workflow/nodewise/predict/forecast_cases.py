@@ -96,9 +96,12 @@ def read_cases(path: Path) -> list[dict[str, str]]:
     """Read a CSV file of cases as text.
 
     Raises:
-        UserError: the file cannot be read.
+        UserError: the file cannot be read or lacks a column.
     """
     header, rows = read_table(path)
+    needed = {name for name, field in Case.model_fields.items() if field.is_required()}
+    if missing := sorted(needed - {*header}):
+        raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
     return [dict(zip(header, values, strict=False)) for _, values in rows]
 
 

@@ -18,15 +18,13 @@ _BUILT = (  # tables of `nodewise build-tables`; all others are about fits
 )
 _EXPLAINED: Any = read_tree(Path(__file__).with_name("columns.yaml"))
 _TYPE_OF = {name: type_ for type_, names in _EXPLAINED["types"].items() for name in names}
-
-
-def _types(table: dict[str, Any]) -> dict[str, str]:
-    """Return the type of each column of a table, in the order of the columns."""
-    types = _TYPE_OF | table.get("types", {})
-    return {name: types.get(name, "float64") for name in table["columns"]}
-
-
-_TYPES = {name: _types(table) for name, table in _EXPLAINED["tables"].items()}
+_TYPES = {
+    name: {
+        column: (_TYPE_OF | table.get("types", {})).get(column, "float64")
+        for column in table["columns"]
+    }
+    for name, table in _EXPLAINED["tables"].items()
+}
 COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
 """The types of the columns of each table, in the order of the columns."""
 OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}

@@ -101,13 +101,9 @@ def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
     rows = points[(points["nodes"] > 1) & ~on_devices(points)]
     rows = rows.merge(one.add_suffix("_one"), "left", "cell_id_one")
-    return rows.assign(flags=flags_with_one(rows))
-
-
-def flags_with_one(rows: pd.DataFrame) -> list[str]:
-    """Return the cautions of points, including those of their one-node references."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
-    return [join_cautions(own, one and f"on one node: {one}") for own, one in both]
+    cautions = [join_cautions(own, one and f"on one node: {one}") for own, one in both]
+    return rows.assign(flags=cautions)
 
 
 def compared_points(curves: pd.DataFrame) -> pd.DataFrame:

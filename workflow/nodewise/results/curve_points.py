@@ -50,7 +50,11 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     rows[_PARTS] = rows[_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     rows = rows.assign(
         curve=curve_keys(rows),
-        link=[_link(*of) for of in rows[["strategy", "cluster", "machine", "kind"]].to_numpy()],
+        # latency and bandwidth depend on software and processor as much as on the network
+        link=[
+            f"{', '.join(filter(None, about))} ({kind})"
+            for *about, kind in rows[["strategy", "cluster", "machine", "kind"]].to_numpy()
+        ],
     )
     return _points(rows.sort_values(CURVE_KEY))
 
@@ -135,20 +139,11 @@ def lines_over_nodes(curves: pd.DataFrame, borrows: "pd.Series[bool]") -> pd.Dat
 
 def curve_keys(rows: pd.DataFrame) -> list[str]:
     """Return the key of the curve of each row of the table `curves`."""
-    return [_name(dict(zip(_CURVE, key, strict=True))) for key in rows[_CURVE].to_numpy()]
-
-
-def _name(names: dict[str, Any]) -> str:
-    path = [names[name] for name in AXES if names.get(name)]
-    kinds = [names["kind"], f"{names['data_origin']} data" if names["data_origin"] else ""]
-    extent = "whole epochs" if names["whole_epochs"] else "steps"
-    return f"{'/'.join(path)} ({', '.join([*filter(None, kinds), extent])})"
-
-
-def _link(strategy: str, cluster: str, machine: str, kind: str) -> str:
-    """Return the label of the curves that share latency and bandwidth.
-
-    These depend on the software and on the processor that runs it as much as on the network, so the
-    label contains strategy, cluster and machine.
-    """
-    return f"{', '.join(filter(None, (strategy, cluster, machine)))} ({kind})"
+    keys = []
+    for values in rows[_CURVE].to_numpy():
+        names = dict(zip(_CURVE, values, strict=True))
+        path = [names[name] for name in AXES if names.get(name)]
+        kinds = [names["kind"], f"{names['data_origin']} data" if names["data_origin"] else ""]
+        extent = "whole epochs" if names["whole_epochs"] else "steps"
+        keys.append(f"{'/'.join(path)} ({', '.join([*filter(None, kinds), extent])})")
+    return keys

@@ -33,7 +33,7 @@ from nodewise.results.columns import (
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import NoiseScale
-from nodewise.results.record import Record, read_record
+from nodewise.results.record import read_record
 from nodewise.results.table_files import typed
 
 _ALIKE = (  # the same for all launches of a curve point; the cell is that of the first launch
@@ -73,7 +73,9 @@ def build_tables(
         UserError: a file does not fit its schema, two records are of the same cell, or two noise
             scales are of the same model.
     """
-    records = _read_all(record_paths)
+    records = [read_record(path) for path in record_paths]
+    _check_once(record_paths, [record.cell.id for record in records], "record of cell")
+    records.sort(key=lambda record: [*axes(record).values()][1:])
     cells = typed((cell_row(record, watts_per_core) for record in records), CELLS)
     curves = _curves_table(cells)
     published = typed(published if published is not None else (), PUBLISHED)
@@ -95,17 +97,6 @@ def build_tables(
         "published_runs": published_runs if published_runs is not None else (),
     }
     return {name: typed(rows, COLUMNS[name]) for name, rows in tables.items()}
-
-
-def _read_all(paths: Sequence[Path]) -> list[Record]:
-    """Read the records, sorted by cell.
-
-    Raises:
-        UserError: a record is invalid, or two are of the same cell.
-    """
-    records = [read_record(path) for path in paths]
-    _check_once(paths, [record.cell.id for record in records], "record of cell")
-    return sorted(records, key=lambda record: [*axes(record).values()][1:])
 
 
 def _check_once(paths: Sequence[Path], names: Sequence[str], what: str) -> None:

@@ -58,7 +58,19 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
             raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
         if not start:
             raise UserError(f"{path}: is empty")
-        return IMPORTERS.find(name or _recognise(path)).read(path)
+        names = [name] if name else [one for one in IMPORTERS if IMPORTERS[one].sniff(path)]
+        if not names and path.suffix == ".csv":
+            names = ["csv"]  # whose importer says which columns are missing
+        if not names:
+            raise UserError(
+                f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
+                "`nodewise import --pattern` reads any log"
+            )
+        if len(names) > 1:
+            raise UserError(
+                f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
+            )
+        return IMPORTERS.find(names[0]).read(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
 
@@ -91,21 +103,3 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
                 raise UserError(f"{path}: curve {curve.name!r}: {problem}")
             curves[curve.name] = curve
     return [*curves.values()]
-
-
-def _recognise(path: Path) -> str:
-    """Return the name of a file's format.
-
-    Unrecognised `.csv` files are taken as `csv`, whose importer says which columns are missing.
-    """
-    names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
-    if len(names) > 1:
-        raise UserError(
-            f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
-        )
-    if not names and path.suffix != ".csv":
-        raise UserError(
-            f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
-            "`nodewise import --pattern` reads any log"
-        )
-    return names[0] if names else "csv"

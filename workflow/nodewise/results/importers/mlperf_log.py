@@ -18,6 +18,8 @@ from nodewise.results.log_format import LogFormat
 
 _THROUGHPUT = re.compile(r'"throughput": ([\d.]+)')
 _COUNT = re.compile(r'"samples_count": (\d+)')
+_EPOCHS = re.compile(r'"epoch_num": (\d{4,})')  # more than any run has: a count of samples
+_STOP = re.compile(r'"(?:epoch|block|run)_stop"')
 _CLOSE = 0.05
 _INCLUDES = 1.5  # a throughput may leave out evaluations, which the time of an epoch includes
 _WHOLE = 0.9  # share of a run from which its only epoch is the run
@@ -31,16 +33,21 @@ class MlperfLog(LogFormat):
 
         `examples` are multiplied by the batch if only so they agree with the logged throughputs. If
         they agree in neither way, the throughput is used. An epoch that is the whole run has the
-        examples that were trained, if these are logged.
+        examples that were trained, if these are logged: as counts, or as `train_samples` at its
+        end, where those before are planned.
         """
         table = super().rows_of(text, path)
         notes = table.attrs.pop("notes")
+        samples = list(re.finditer(_setting("train_samples", "examples"), text, re.MULTILINE))
+        if samples:
+            table["examples"] = float(samples[-1]["examples"])
         rates = [float(rate) for rate in _THROUGHPUT.findall(text)]
         run = re.search(_span("run"), text, re.MULTILINE)
         run_s = (float(run["stop_ms"]) - float(run["start_ms"])) / 1e3 if run else np.inf
         if len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s:
-            trained = [float(count) for count in _COUNT.findall(text)]
-            table["examples"] = max(trained, default=np.nan)
+            at_end = [one["examples"] for one in samples if _STOP.search(text, 0, one.start())]
+            trained = _COUNT.findall(text) or at_end or _EPOCHS.findall(text)
+            table["examples"] = max(map(float, trained), default=np.nan)
             notes.append("the time is that of the whole run to its target quality")
         if rates and {"examples", "global_batch"} <= {*table}:
             each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
@@ -80,18 +87,13 @@ IMPORTERS.add(
             _setting("global_batch_size", "global_batch"),
             _setting("number_of_ranks", "devices"),
             _setting("number_of_nodes", "hosts"),
-            _setting("train_samples", "examples"),
         ),
         refused={
             rf"{_event('run_stop')}[\s\S]*{_event('run_start')}": "another run begins after it"
         },
         result=_span("epoch"),
         warm_up=1,
-        # a run has an unknown number of epochs, so that `examples` are left out
-        others=(
-            _span("block", needs_count=""),
-            _span("run") + r'.*"status": "success"(?P<examples>)',
-        ),
+        others=(_span("block", needs_count=""), _span("run") + r'.*"status": "success"'),
         example=':::MLLOG {…, "key": "epoch_stop", …}',
     ),
 )
