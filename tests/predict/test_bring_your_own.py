@@ -13,9 +13,11 @@ from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
 from nodewise.predict.curve_predictions import find_answers
-from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
+from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
 from nodewise.predict.options import parse_duration, parse_nodes, parse_price
 from nodewise.results.importers import import_curves
+from nodewise.results.table_files import write_csv
+from nodewise.results.tables import build_tables
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
 TEMPLATE = Path("data/templates/measurements.csv")
@@ -448,3 +450,14 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
         ("--samples-to-target", "64:1e5"),
     ):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2
+
+
+def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
+    records = Path("data/records/epyc-25-2-cores/emulated")
+    table = tmp_path / "curve_points.csv"
+    write_csv(build_tables(sorted(records.rglob("repeat~*.json")))["curve_points"], table)
+    (tmp_path / "overhead").mkdir()
+    assert run("fit", table, "-o", tmp_path / "overhead/fit.json")[0] == 0
+    assert fit_study(records).curves == read_fit(tmp_path).curves
+    assert run("next", tmp_path)[0] == 0
+    assert "holds no measured step times" in run("fit", "site", "-o", tmp_path / "a.json")[2]

@@ -27,6 +27,7 @@ def forecast_nodes(
     throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
     given: Annotated[Path | None, Option(help="Or: a record, table or log.")] = None,
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
+    dataset: options.OwnDataset = None,
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: options.AskedGlobalBatch = None,
@@ -97,7 +98,7 @@ def forecast_nodes(
         )
         return
     counts = parse_nodes(nodes)
-    known = _given(step_time, throughput, given, model, given_devices, batch)
+    known = _given(step_time, throughput, given, model, dataset, given_devices, batch)
     training = forecast.training_of(
         known,
         parameters=parameters,
@@ -156,6 +157,7 @@ def _given(  # noqa: PLR0917 (the options of the command)
     throughput: float | None,
     file: Path | None,
     model: str | None,
+    dataset: str | None,
     devices: int | None,
     batch: int | None,
 ) -> "Given":
@@ -172,6 +174,8 @@ def _given(  # noqa: PLR0917 (the options of the command)
 
     if [step_time, throughput, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
+    if dataset and not model:
+        raise UserError("--dataset: has no effect without --model")
     if file is not None:
         return given_by_file(file, devices, batch)
     if model is None:
@@ -182,6 +186,7 @@ def _given(  # noqa: PLR0917 (the options of the command)
         record = f"{folder}/record.json"
         command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
         command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
+        command += ["--dataset", dataset] if dataset else []
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)

@@ -19,7 +19,9 @@ app = typer.Typer()
 
 @app.command("fit")
 def fit_measurements(
-    measurements: Annotated[Path, Argument(help="Your measurements (CSV or other).")],
+    measurements: Annotated[
+        Path, Argument(help="Your measurements (CSV or other), or results/STUDY.")
+    ],
     out: Annotated[Path, Option("--out", "-o", help="JSON file to write.")],
     file_format: o.FileFormat = None,
 ) -> None:
@@ -49,16 +51,20 @@ def fit_measurements(
     from nodewise.predict.published_efficiency import standing_of_curve
     from nodewise.results.importers import import_curves
 
-    read = import_curves(measurements, file_format)
     if out.exists() and out.samefile(measurements):
         raise UserError(f"--out {out}: holds the measurements; name another file")
+    of_study = measurements.is_dir() or measurements.name == "curve_points.csv"
+    read = None if of_study else import_curves(measurements, file_format)
     check_writable(out)
-    with progress(str(measurements), len(read.curves)) as advance:
-        fitted = fit_file.fit_measurements(read, progress=advance)
+    with progress(str(measurements), len(read.curves) if read else None) as advance:
+        if read:
+            fitted = fit_file.fit_measurements(read, progress=advance)
+        else:
+            fitted = fit_file.fit_study(measurements, progress=advance)
     fit_file.write_fit(out, fitted)
     o.print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
-    for curve in read.curves[:_COMPARED]:
+    for curve in read.curves[:_COMPARED] if read else ():
         if found := standing_of_curve(curve):
             typer.echo(f"{curve.name}: {found.sentence}")
             o.print_table(predict_tables.published_rows(found))
