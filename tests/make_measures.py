@@ -10,6 +10,7 @@ MEASURING = [
     *("models/contents.py", "models/fit_options.py", "models/cut.py", "models/graph_flops.py"),
     *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
+    "study/measures.py",
 ]
 NOT_MEASURING = [
     # for `nodewise doctor`

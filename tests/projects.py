@@ -79,6 +79,17 @@ def snakemake(project: Path, *arguments: str) -> str:
     return said
 
 
+def python(*words: object, **variables: str) -> str:
+    """Run Python with `words`, assert that it succeeded, and return what it printed."""
+    command = [sys.executable, *map(str, words)]
+    environment = os.environ | variables
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
 def prepare(project: Path, dataset: str) -> None:
     """Run `nodewise prepare` in a copy."""
     out = f"results/datasets/{dataset}"

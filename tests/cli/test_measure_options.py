@@ -1,8 +1,6 @@
 """`nodewise measure` turns options into a cell; options that do not fit get a clear message."""
 
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_records as make
+import projects
 from mistakes import user_error
 from nodewise.cli import measure as commands
 from nodewise.cli import single
@@ -189,4 +188,4 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
 def test_numpy_and_its_threads_come_after_the_environment_is_settled():
     """A process with several threads can neither enter a node's namespace nor fork workers."""
     code = "import nodewise.measure.cell, sys; sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    projects.python("-c", code)

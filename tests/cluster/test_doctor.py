@@ -3,14 +3,13 @@
 import errno
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+import projects
 from nodewise.cli import app
 from nodewise.cluster import cgroup, doctor, duty_cycle, namespace
 from nodewise.cluster.cgroup import Hierarchy, quota_of
@@ -126,14 +125,11 @@ def test_the_command_looks_without_tensorflow_and_is_readable_when_piped():
         "import json, sys; from nodewise.cli import app; app(['doctor'], standalone_mode=False);"
         "print(json.dumps([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'keras')]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    *text, modules = done.stdout.splitlines()
+    printed = projects.python("-c", code)
+    *text, modules = printed.splitlines()
     assert json.loads(modules) == []
     assert all(len(line) <= 80 for line in text if not line.startswith("    "))
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in printed
     assert rows("\n".join(text))  # There is a table; what it says depends on this machine.
 
 

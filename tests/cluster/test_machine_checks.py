@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import projects
 from nodewise.cluster import cgroup, namespace
 from nodewise.cluster.worker_state import cpu_s
 from quiet import BusyError, when_quiet, with_free_cores
@@ -71,16 +72,7 @@ def nothing_is_left():
 
 
 def run(*command, environment=None):
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env=os.environ | (environment or {}),
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(projects.python(*command, **environment or {}))
 
 
 def as_user(what, logs="-", namespaces="-", environment=None):

@@ -1,7 +1,6 @@
 """Workers keep memory that a step frees: the kernel need not provide new pages in each step."""
 
-import subprocess
-import sys
+import projects
 
 SETTLED = """
 import subprocess, sys
@@ -30,11 +29,4 @@ PAGES_OF_A_STEP = 4 * 2**25 // 4096
 
 
 def test_the_pages_of_a_step_are_those_of_the_step_before():
-    done = subprocess.run(
-        [sys.executable, "-c", SETTLED, COUNT],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert int(done.stdout) < PAGES_OF_A_STEP / 100
+    assert int(projects.python("-c", SETTLED, COUNT)) < PAGES_OF_A_STEP / 100

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from mistakes import user_error
 from nodewise.core.cell import ModelSpec, Spec
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Function, parse_spec, source_files
+from nodewise.core.user_function import Function, code_sha256, parse_spec, source_files
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +118,14 @@ def test_the_files_of_a_spec_are_its_own_and_those_beside_it_that_it_imports():
     # Snakemake reports a missing file.
     assert source_files("mine/lost.py:build") == ["mine/lost.py"]
     assert source_files("json.decoder:JSONDecoder")[0].endswith("json/decoder.py")
+
+
+def test_comments_are_no_code():
+    digests = set()
+    for code in ("def f():\n    return 1\n", "# new\ndef f():  # here\n    return (1)\n", "x = 1"):
+        write("mine/digest_f.py", code)
+        digests.add(code_sha256(["mine/digest_f.py"]))
+    assert len(digests) == 2
 
 
 @given(st.text(max_size=40) | st.text(max_size=20).map(lambda text: f"{text}.py:build"))

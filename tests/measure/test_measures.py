@@ -10,7 +10,7 @@ def test_a_change_of_the_measuring_code_is_one_of_measures_or_changes_no_number(
     files = sorted({line.split("  ")[1] for line in changed})
     assert not files, (
         f"changed: {', '.join(files)}. If measured numbers change, raise MEASURES in "
-        "workflow/nodewise/measure/version.py. Then run: python tests/make_measures.py"
+        "workflow/nodewise/study/measures.py. Then run: python tests/make_measures.py"
     )
 
 

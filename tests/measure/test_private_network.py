@@ -1,10 +1,10 @@
 """A cell's servers cannot be reached from outside: its processes run in a private network."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+import projects
 
 CODE = """
 import ctypes, encodings.idna, fcntl, os, pathlib, socket, sys
@@ -39,23 +39,11 @@ print("fine", os.getuid())
 """
 
 
-def run_as(*user):
-    return subprocess.run(
-        [sys.executable, "-c", CODE, *user],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_the_network_is_private_and_its_bytes_are_counted():
-    done = run_as()
-    assert done.stdout == f"fine {os.getuid()}\n", done.stderr
+    assert projects.python("-c", CODE) == f"fine {os.getuid()}\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can try what another user may do")
 def test_an_ordinary_user_gets_one_too():
     """Inside the namespace the user is root; the right to enter it survives an exec."""
-    done = run_as("65534")
-    assert done.stdout == "fine 0\n", done.stderr
+    assert projects.python("-c", CODE, 65534) == "fine 0\n"

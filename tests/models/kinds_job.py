@@ -392,6 +392,7 @@ def callbacks(
     found = Callbacks(
         trained.model,
         channel,
+        rank=rank,
         workers=workers,
         epochs=kind_table.KINDS[kind].epochs,
         steps=steps,

@@ -15,7 +15,7 @@ from keras import layers
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.models import fit_options, user_model
 from nodewise.models.fit_options import FitOptions
-from nodewise.strategies import parts
+from nodewise.strategies import parts, per_worker
 from nodewise.strategies.api import Job
 from nodewise.strategies.replica import Replica
 
@@ -144,7 +144,11 @@ return model, {options}
         ("{'class_weight': keras.ops.ones(3)}", "class_weight must be a dict of class numbers"),
         ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
         ("{'callbacks': [print]}", "builtin_function_or_method is not supported; allowed"),
-        ("{'callbacks': keras.callbacks.EarlyStopping()}", "EarlyStopping is not supported"),
+        ("{'callbacks': keras.callbacks.TerminateOnNaN()}", "TerminateOnNaN is not supported"),
+        (
+            "{'callbacks': keras.callbacks.ModelCheckpoint('a.keras', save_freq=9)}",
+            "ModelCheckpoint within epochs is not supported",
+        ),
         (
             "{'callbacks': [type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()]}",
             "Mine.on_batch_end is not supported; allowed are",
@@ -281,6 +285,27 @@ def test_a_saved_model_goes_on_as_it_was_saved(tmp_path, monkeypatch):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_strategy_of_one_s_own_is_refused_before_it_is_made(building):
+    said = refusal(
+        building("import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope(): 1")
+    )
+    assert (
+        said
+        == "mine.py:build: makes a tf.distribute strategy; leave that and its scope to --strategy"
+    )
+
+
+def test_a_sum_in_a_train_step_of_one_s_own_is_refused_on_several_workers(building):
+    build = building(
+        FITTED.format(options="{}").replace(
+            "return", "model.own = keras.losses.MeanSquaredError(reduction='sum')\nreturn"
+        )
+    )
+    per_worker.check(build(), Job(0, 1, 8, 1, build, batch=BATCH))
+    said = refusal(lambda: per_worker.check(build(), Job(0, 2, 8, 1, build, batch=BATCH)))
+    assert said.startswith("the loss has the reduction sum, and workers average gradients")
 
 
 @pytest.mark.parametrize(

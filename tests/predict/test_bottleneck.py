@@ -34,7 +34,7 @@ def diagnosis(law, nodes, *, input_s=np.nan, **values):
     fitted = Fit(law, names, theta, theta[None], 0.05, (True,) * len(names), len(points))
     step_s = float(fitted.evaluate(points)[0])
     row = dict.fromkeys(OVERHEAD["diagnosis"], "") | {"batch_per_worker": 64, "nodes": nodes}
-    row |= {"kind": "measured", "step_time_s": step_s, "input_s": input_s * step_s}
+    row |= {"step_time_s": step_s, "input_s": input_s * step_s}
     (found,) = diagnose(pd.DataFrame([row]), fitted, points).to_dict("records")
     shares = [value for name, value in found.items() if name.endswith("_share")]
     assert sum(shares) == pytest.approx(1)

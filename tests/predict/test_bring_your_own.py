@@ -1,6 +1,7 @@
 """`nodewise fit`, `predict` and `optimum` with curves that were measured elsewhere."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
 from nodewise.predict.curve_predictions import find_answers
-from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
+from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
 from nodewise.predict.options import parse_duration, parse_nodes, parse_price
 from nodewise.results.importers import import_curves
+from nodewise.results.table_files import write_csv
+from nodewise.results.tables import build_tables
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
 TEMPLATE = Path("data/templates/measurements.csv")
@@ -329,42 +332,33 @@ def test_an_objective_that_needs_more_says_so(ring):
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
+    ("parse", "read"),
     [
-        ("64", [64]),
-        ("1,2,4", [1, 2, 4]),
-        ("1-4", [1, 2, 3, 4]),
-        ("8, 1-3,2", [1, 2, 3, 8]),
-        ("5-5", [5]),
+        (
+            parse_nodes,
+            {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]},
+        ),
+        (parse_price, {None: (None, ""), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
+        (partial(parse_duration, "startup"), {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
     ],
 )
-def test_numbers_of_nodes(text, numbers):
-    assert parse_nodes(text) == numbers
+def test_options_are_read_as_they_are_written(parse, read):
+    assert {text: parse(text) for text in read} == read
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "-1", "4-1", "1.5", "1-", "a", "1,,2", "70000", "1-4096"]
+    ("parse", "option", "wrong"),
+    [
+        *((parse_nodes, "nodes", x) for x in ("", "0", "-1", "4-1", "1.5", "1-", "1,,2", "70000")),
+        (parse_nodes, "nodes", "1-4096"),
+        (parse_price, "price", "much"),
+        *((partial(parse_duration, "deadline"), "deadline", x) for x in ("soon", "9" * 400 + "d")),
+        (partial(parse_duration, "startup"), "startup", "-1s"),
+    ],
 )
-def test_wrong_numbers_of_nodes(text):
-    with pytest.raises(UserError, match=f"--nodes {text}: "):
-        parse_nodes(text)
-
-
-def test_prices():
-    assert [parse_price(text) for text in (None, "2.5", "1 EUR")] == [
-        *((None, ""), (2.5, "currency"), (1.0, "EUR"))
-    ]
-    with pytest.raises(UserError, match="--price much: must be a number"):
-        parse_price("much")
-
-
-def test_durations():
-    assert [parse_duration("startup", text) for text in ("0s", "0", "90", "1.5min", "2h")] == [
-        *(0, 0, 90, 90, 7200)
-    ]
-    for option, wrong in (("deadline", "soon"), ("startup", "-1s"), ("startup", "9" * 400 + "d")):
-        with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be a time such as 90s"):
-            parse_duration(option, wrong)
+def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):
+    with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be"):
+        parse(wrong)
 
 
 # the commands
@@ -448,3 +442,14 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
         ("--samples-to-target", "64:1e5"),
     ):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2
+
+
+def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
+    records = Path("data/records/epyc-25-2-cores/emulated")
+    table = tmp_path / "curve_points.csv"
+    write_csv(build_tables(sorted(records.rglob("repeat~*.json")))["curve_points"], table)
+    (tmp_path / "overhead").mkdir()
+    assert run("fit", table, "-o", tmp_path / "overhead/fit.json")[0] == 0
+    assert fit_study(records).curves == read_fit(tmp_path).curves
+    assert run("next", tmp_path)[0] == 0
+    assert "holds no measured step times" in run("fit", "site", "-o", tmp_path / "a.json")[2]

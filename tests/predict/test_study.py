@@ -254,26 +254,21 @@ def test_a_strategy_borrows_the_single_node_of_its_batch():
     assert line(found, nodes=1)["observed_s"].notna().all()
 
 
-def test_a_server_is_not_left_alone():
-    """With a server, one node already communicates, so `single` is not a point of its curve."""
+@pytest.mark.parametrize(
+    ("exchange", "options", "nodes"),
+    [
+        ("server", {}, {2, 3}),  # one node already communicates with its server
+        ("activations", {"micro_batches": 1}, {1, 2, 3}),
+        ("activations", {"micro_batches": 4}, {2, 3}),  # one step per micro-batch, not one in all
+    ],
+)
+def test_single_is_a_point_of_a_curve_only_where_one_node_trains_alike(exchange, options, nodes):
     alone = launches(nodes=(1,), strategy="single")
-    server = launches(nodes=(2, 3), strategy="async_sgd").assign(exchange="server")
-    points = points_of(*tables(alone, server))
-    groups = {group.rows["strategy"].iloc[0]: group for group in find_groups(points)}
-    assert sorted(groups) == ["async_sgd", "single"]
-    assert set(groups["async_sgd"].rows["nodes"]) == {2, 3}
-
-
-@pytest.mark.parametrize(("micro_batches", "nodes"), [(1, {1, 2, 3}), (4, {2, 3})])
-def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
-    """Its point on one node would take one step per micro-batch; `single` takes one step in all."""
-    alone = launches(nodes=(1,), strategy="single")
-    options = json.dumps({"micro_batches": micro_batches})
-    stages = launches(nodes=(2, 3), strategy="model_parallel")
-    stages = stages.assign(exchange="activations", options=options)
-    points = points_of(*tables(alone, stages))
-    groups = {group.rows["strategy"].iloc[0]: group for group in find_groups(points)}
-    assert set(groups["model_parallel"].rows["nodes"]) == nodes
+    several = launches(nodes=(2, 3), strategy="other")
+    several = several.assign(exchange=exchange, options=json.dumps(options))
+    groups = find_groups(points_of(*tables(alone, several)))
+    found = {group.rows["strategy"].iloc[0]: set(group.rows["nodes"]) for group in groups}
+    assert found["other"] == nodes and ("single" in found) is (nodes == {2, 3})
 
 
 @pytest.mark.slow

@@ -94,3 +94,28 @@ def test_the_example_of_a_model_can_be_described(tmp_path, monkeypatch):
     described = describe("my_model")
     assert described.trainable == (28 * 28 + 1) * 64 + (64 + 1) * 10
     assert described.stages == 4
+
+
+FOLDERS = {
+    "my_model.py": "models",
+    "toy_cluster.py": "workflow/nodewise/cluster/kinds",
+    "tagged/__init__.py": "workflow/nodewise/strategies",
+    "tagged/worker.py": "workflow/nodewise/strategies",
+    "my_exchange.py": "workflow/nodewise/core",
+    "my_law.py": "workflow/nodewise/predict/laws",
+    "my_format.py": "workflow/nodewise/results/importers",
+    "my_figure.py": "workflow/nodewise/report/figures",
+    "my_page.py": "workflow/nodewise/report/pages",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_examples_pass_the_checks_of_the_project(name):
+    code = plugins.example(name, SITE if name in ("my_figure.py", "my_page.py") else "add.md")
+    for check in ("check", "format --check"):
+        of = [f"--stdin-filename={FOLDERS[name]}/{name}", "-"]
+        ruff = Path(sys.executable).with_name("ruff")
+        done = subprocess.run(
+            [ruff, *check.split(), *of], input=code, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout

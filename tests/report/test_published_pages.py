@@ -98,7 +98,10 @@ def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded
     crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
     make.write_study(tmp_path, map(make.record, [*_cells(n=(1, 2), launches=2), *crowded]))
     assert page_of(tmp_path, "home").context["study"] is None
-    assert "too little evidence" in (render(tmp_path) / "index.md").read_text()
+    text = (render(tmp_path) / "index.md").read_text()
+    assert "too little evidence" in text and "repeats: 3" in text
+    (best,) = page_of(tmp_path, "home").context["unsure"]["best"]
+    assert (best["nodes"], best["needs"]) == (2, "at least three launches of each point")
 
     make.write_study(tmp_path, map(make.record, _cells(n=(1, 2))))
     assert page_of(tmp_path, "home").context["study"]

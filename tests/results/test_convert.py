@@ -117,6 +117,17 @@ def test_the_documented_patterns_give_the_documented_tables(
         assert (code, Path("mine.csv").read_text()) == (0, table), said
 
 
+def test_words_without_a_number_do_not_tell_ranks_apart(tmp_path, convert):
+    steps = "eval iter {0}: time 3ms\ntrain iter {0}: time 9ms\n"
+    path = tmp_path / "run.log"
+    path.write_text("".join(map(steps.format, range(4))))
+    given = ("--devices", 1, "--batch", 8)
+    for which, repeats in (("train ", 3), ("", 7)):
+        pattern = which + r"iter \d+: time (?P<step_ms>\d+)"
+        (point,) = convert(path, "--pattern", pattern, *given)[0].measured
+        assert (point.step_time, point.repeats) == (pytest.approx(0.009), repeats)
+
+
 @pytest.mark.parametrize("tag", ["0: ", "(W pid=71, ip=192.0.2.7) ", "[rank{}]:"])
 def test_repeated_lines_of_ranks_count_once_with_a_pattern(tmp_path, convert, tag):
     lines = [f"iter {at}: time {ms}ms\n" for at, ms in enumerate((900, 200, 202, 204))]

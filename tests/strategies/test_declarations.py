@@ -1,11 +1,10 @@
 """Every registered strategy is declared completely, without TensorFlow."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+import projects
 from nodewise.strategies import STRATEGIES
 
 EACH = pytest.mark.parametrize("name", STRATEGIES)
@@ -18,15 +17,8 @@ print(json.dumps([list(STRATEGIES), sorted({name.partition(".")[0] for name in s
 """
 
 
-def printed(program):
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout)
-
-
 def test_declarations_and_their_pages_need_no_tensorflow():
-    names, imported = printed(READ)
+    names, imported = json.loads(projects.python("-c", READ))
     assert names == list(STRATEGIES)
     assert not {"tensorflow", "keras"} & set(imported)
 

@@ -3,8 +3,7 @@
 Another test checks that ten steps equal those of one process, as for other synchronous strategies.
 """
 
-import subprocess
-import sys
+import projects
 
 JOB = """
 import keras
@@ -37,5 +36,4 @@ assert seeds() == [[seed, count + 1] for seed, count in (first, second)], seeds(
 
 
 def test_each_device_drops_other_units_and_all_have_the_same_weights():
-    done = subprocess.run([sys.executable, "-c", JOB], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    projects.python("-c", JOB)

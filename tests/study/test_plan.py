@@ -1,8 +1,6 @@
 """The plan of a study: what is done, how long the rest takes, and how that is reported."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import make_records as make
 import projects
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
+from nodewise.models.registry import cell_code
 from nodewise.study import plan
 from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine
@@ -25,12 +24,17 @@ def study(**experiment: object) -> Config:
     return Config.model_validate(projects.small_study(**grid | experiment))
 
 
-def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_path):
+@pytest.mark.parametrize(
+    "changed",
+    [{"versions": {"tensorflow": "9.9"}}, {"code_sha256": 64 * "f"}, {"measures": 0}],
+)
+def test_recorded_cells_are_done_unless_the_workflow_measures_them_again(tmp_path, changed):
     before = plan.plan(study(), tmp_path, MACHINE)
     records = [make.record(one.cell) for one in before[:3]]
-    versions = records[1].provenance.versions | {"tensorflow": "9.9"}
-    provenance = records[1].provenance.model_copy(update={"versions": versions})
-    records[1] = records[1].model_copy(update={"provenance": provenance})
+    for record, update in zip(
+        records, [{"code_sha256": cell_code(before[0].cell)}, changed], strict=False
+    ):
+        vars(record)["provenance"] = record.provenance.model_copy(update=update)
     paths = make.write(records, tmp_path)
     paths[2].write_text('{"schema_version": 1}')
     after = plan.plan(study(), tmp_path, MACHINE)
@@ -45,7 +49,17 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     assert sum(one.estimate is None for one in planned) == 4
     said = plan.report(study(), planned, MACHINE)
     assert "unknown for 4 cells of your own models" in said
-    assert "nodewise describe-model" in said
+    advice = "nodewise describe-model models/templates/own_model.py:build --dataset fashion_mnist"
+    assert advice in said
+    assert "Too few launches for evidence of what is faster: steps. Set repeats: 3" in said
+
+
+def test_an_absolute_path_names_the_same_model_and_data():
+    def own(folder: str) -> Config:
+        build, load = f"{folder}models/own.py:build", f"{folder}data/own.py:load"
+        return study(models=[], own_models={"mine": {"build": build, "dataset": load}})
+
+    assert own(f"{Path.cwd()}/").cells() == own("").cells()
 
 
 def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, monkeypatch):
@@ -105,6 +119,4 @@ def test_the_command_needs_no_tensorflow_and_measures_with_one_thread(tmp_path):
         "import os; threads = len(os.listdir('/proc/self/task')); "
         "sys.exit('tensorflow' in sys.modules or 'pandas' in sys.modules or threads > 1)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "total" in done.stdout
+    assert "total" in projects.python("-c", code)

@@ -30,6 +30,7 @@ README, CONFIG, RUN = (
 DOCUMENTS = [
     *(README, CONFIG, RUN),
     *map(Path, ("site/pages/add.md", "site/pages/add-to-site.md", "site/pages/clusters.md")),
+    Path("site/pages/gpus.md"),
     *map(Path, ("site/pages/import-logs.md", "bench/README.md", "data/records/README.md")),
 ]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}

@@ -81,7 +81,7 @@ def test_a_light_installation_answers_from_numbers(light, tmp_path):
     ("command", "module", "extra"),
     [
         ("doctor", "psutil", "measure"),
-        ("measure --strategy single --model a.py:build --nodes 1 --batch 8", "keras", "measure"),
+        ("measure --strategy single --model a.py:build --nodes 1 --batch 8", "psutil", "measure"),
         ("build-site --config a.yaml --results a --out b", "jinja2", "study"),
     ],
 )

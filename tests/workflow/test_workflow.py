@@ -180,6 +180,10 @@ def test_what_decides_nothing_of_a_cell_measures_none(project):
     for layer in (project / "workflow/nodewise").glob("*/__init__.py"):
         edit(layer)
     edit(project / "workflow/nodewise/measure/worker.py")
+    # a comment in the code of a model or of data changes nothing
+    for file in ("models/fashion_cnn.py", "models/templates/own_model.py"):
+        edit(project / file)
+    edit(project / "data/templates/own_data.py")
     cells, rules = would_run(project)
     assert cells == set()
     assert rules <= FOLLOWING and "build_tables" in rules
@@ -188,7 +192,7 @@ def test_what_decides_nothing_of_a_cell_measures_none(project):
 @pytest.mark.parametrize("cause", ["seed", "MEASURES", "another cluster", "TensorFlow"])
 def test_what_decides_every_cell_measures_all(project, cause):
     if cause == "MEASURES":
-        edit(project / "workflow/nodewise/measure/version.py", "MEASURES = 1000")
+        edit(project / "workflow/nodewise/study/measures.py", "MEASURES = 1000")
     elif cause == "seed":
         write_study(project, STUDY | {"seed": 7})
     elif cause == "TensorFlow":
@@ -203,7 +207,7 @@ def test_what_decides_every_cell_measures_all(project, cause):
 
 
 def test_edited_models_and_strategies_measure_only_their_cells(project):
-    edit(project / "models/fashion_cnn.py")
+    edit(project / "models/fashion_cnn.py", "EDITED = 1")
     edit(project / "workflow/nodewise/strategies/multi_worker_mirrored/worker.py")
     cells, rules = would_run(project)
     assert cells == {

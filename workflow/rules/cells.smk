@@ -1,7 +1,7 @@
 """Measurement of cells, one at a time.
 
 in:    a prepared dataset; pretrained weights if the model has any; Horovod if the cell's strategy
-       needs it; the code of its model and its strategy
+       needs it; the code of its strategy. A comment in the code of its model changes nothing
 out:   results/<study>/records/<cell>.json, even if the cell failed
 steps: measure_cell
 """
@@ -15,7 +15,6 @@ rule measure_cell:
         manifest=lambda w: f"results/datasets/{cell_of(w).dataset}/manifest.json",
         weights=lambda w: weights_manifest(cell_of(w).model),
         library=library,
-        model=model_file,
         strategy=strategy_files,
     output:
         f"{RESULTS}/records/{{cell}}.json",
@@ -32,6 +31,7 @@ rule measure_cell:
         # A cell is measured again if its declaration changes. The time limit and other cells are
         # not part of that.
         declaration=lambda w: CELLS[w.cell].declaration,
+        model=lambda w: cell_code(cell_of(w)),
         measures=MEASURES,
         versions=VERSIONS,
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",

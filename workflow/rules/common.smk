@@ -20,10 +20,10 @@ from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, check_files_exist, read_config
 from nodewise.core.errors import UserError
-from nodewise.measure.version import MEASURES
+from nodewise.study.measures import MEASURES
 from nodewise.models.facts import DESCRIPTIONS
-from nodewise.models.registry import registry, weights_of
-from nodewise.core.user_function import source_files
+from nodewise.models.registry import cell_code, registry, weights_of
+from nodewise.core.user_function import code_sha256, source_files
 
 
 def finish_running_jobs(number, frame):
@@ -116,12 +116,6 @@ def hosts(wildcards):
     """Return how many machines a cell needs, if its nodes are not on this one."""
     cell = cell_of(wildcards)
     return math.ceil(cell.processes / cell.cluster.per_machine)
-
-
-def model_file(wildcards):
-    """Return the files that build a cell's model."""
-    cell = cell_of(wildcards)
-    return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
 
 
 def strategy_files(wildcards):

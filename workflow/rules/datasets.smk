@@ -33,8 +33,6 @@ rule prepare_dataset:
 
 
 rule prepare_own_dataset:
-    input:
-        lambda w: source_files(OWN_DATASETS[w.own]),
     output:
         # The user's function decides how many arrays are beside it.
         "results/datasets/{own}/manifest.json",
@@ -45,6 +43,7 @@ rule prepare_own_dataset:
     priority: BEFORE_CELLS
     params:
         load=lambda w: OWN_DATASETS[w.own],
+        code=lambda w: code_sha256(source_files(OWN_DATASETS[w.own])),
     shell:
         # Unusable data must not stop a study: its cells are refused with the reason.
         "nodewise prepare {params.load:q} --keep-refusal"

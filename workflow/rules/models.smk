@@ -17,7 +17,6 @@ OWN_MODELS = {name: str(path) for name, path in STUDY.own_descriptions().items()
 rule describe_own_model:
     input:
         manifest=lambda w: f"results/datasets/{TO_DESCRIBE[w.own_model].dataset}/manifest.json",
-        model=lambda w: source_files(TO_DESCRIBE[w.own_model].build),
     output:
         "results/models/{own_model}.json",
     log:
@@ -27,6 +26,7 @@ rule describe_own_model:
     # It runs before cells, because a cell is refused if its model does not fit this machine.
     priority: BEFORE_CELLS
     params:
+        code=lambda w: cell_code(TO_DESCRIBE[w.own_model]),
         build=lambda w: TO_DESCRIBE[w.own_model].build,
         dataset=lambda w: TO_DESCRIBE[w.own_model].load
         or TO_DESCRIBE[w.own_model].dataset,

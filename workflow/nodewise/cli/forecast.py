@@ -27,6 +27,7 @@ def forecast_nodes(
     throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
     given: Annotated[Path | None, Option(help="Or: a record, table or log.")] = None,
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
+    dataset: options.OwnDataset = None,
     given_devices: Annotated[int | None, Option(min=1, help="Devices it was measured on.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: options.AskedGlobalBatch = None,
@@ -37,6 +38,7 @@ def forecast_nodes(
     strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
     nodes: options.NodeNumbers = "1-16",
     examples: options.EpochExamples = None,
+    epochs: options.Epochs = 1,
     price: options.NodePrice = None,
     deadline: options.Deadline = None,
     budget: options.Budget = None,
@@ -85,7 +87,12 @@ def forecast_nodes(
     from nodewise.predict import forecast
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_batches, parse_nodes
+    from nodewise.predict.options import (
+        MANY_EXAMPLES,
+        parse_batches,
+        parse_nodes,
+        training_name,
+    )
     from nodewise.predict.published_efficiency import standing
     from nodewise.strategies.declaration import hidden_share
 
@@ -97,7 +104,7 @@ def forecast_nodes(
         )
         return
     counts = parse_nodes(nodes)
-    known = _given(step_time, throughput, given, model, given_devices, batch)
+    known = _given(step_time, throughput, given, model, dataset, given_devices, batch)
     training = forecast.training_of(
         known,
         parameters=parameters,
@@ -112,7 +119,8 @@ def forecast_nodes(
         budget,
         converges_like=converges_like,
         samples_to_target=samples_to_target,
-        name="epoch" if examples else MANY,
+        epochs=epochs,
+        name=training_name(epochs, known=examples is not None),
     )
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
@@ -156,6 +164,7 @@ def _given(  # noqa: PLR0917 (the options of the command)
     throughput: float | None,
     file: Path | None,
     model: str | None,
+    dataset: str | None,
     devices: int | None,
     batch: int | None,
 ) -> "Given":
@@ -172,6 +181,8 @@ def _given(  # noqa: PLR0917 (the options of the command)
 
     if [step_time, throughput, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
+    if dataset and not model:
+        raise UserError("--dataset: has no effect without --model")
     if file is not None:
         return given_by_file(file, devices, batch)
     if model is None:
@@ -182,6 +193,7 @@ def _given(  # noqa: PLR0917 (the options of the command)
         record = f"{folder}/record.json"
         command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
         command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
+        command += ["--dataset", dataset] if dataset else []
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)

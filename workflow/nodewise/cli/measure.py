@@ -139,9 +139,13 @@ def doctor(
     Example: nodewise doctor
     """
     from nodewise.cluster.doctor import examine, look, report
+    from nodewise.measure.devices import gpus_of_host
 
     if config is None:
         typer.echo(report(look()))
+        count = len(gpus_of_host())
+        use = f"; train on them with --strategy mirrored --nodes {count}" if count > 1 else ""
+        typer.echo(f"\nGPUs: {count or 'none'}{use}")
         return
     from nodewise.cluster.host_settings import HostSettings
     from nodewise.study.config import read_config

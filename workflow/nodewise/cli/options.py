@@ -34,7 +34,7 @@ Calibrated = Annotated[
 ]
 
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
-FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`.")]
+FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`, or results/STUDY.")]
 NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers together.")]
@@ -135,20 +135,25 @@ def print_target(job: "Job", converges_like: str | None) -> None:
     """Print what a larger batch needs: its learning rate, or what decides its examples."""
     from nodewise.predict.published_convergence import published_laws, rate_exponent
 
+    rate = (
+        "A larger batch usually needs a larger learning rate: in proportion (SGD, with warm-up) or "
+        "by the square root (Adam); the page Time to accuracy has the sources."
+    )
     if job.steps is not None:
         known = rate_exponent(converges_like) if converges_like else None
         if known is not None:
-            typer.echo(
+            rate = (
                 f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
                 f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
             )
+        typer.echo(rate)
         return
     laws = published_laws()
     critical = sorted(law.critical_batch for law in laws.values())
     typer.echo(
         f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
         f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
-        f"--converges-like: {', '.join(laws)}."
+        f"--converges-like: {', '.join(laws)}. {rate}"
     )
 
 

@@ -116,20 +116,28 @@ def list_models() -> None:
     from nodewise.models.registry import check_project, registry
 
     check_project()
-    known = {name: (entry, facts(name)) for name, entry in registry().items()}
-    print_table(
-        {
-            "model": name,
-            "dataset": entry.dataset,
-            "input": "×".join(map(str, model.input_shape)),
-            "trainable": f"{model.trainable:,}",
-            "parameters": f"{model.total:,}",
-            "payload": write_number(model.payload_bytes, "B"),
-            "MFLOP forward": f"{model.flops_per_example / 1e6:,.3f}",
-            "FLOP/B, batch 64": f"{64 * model.flops_per_payload_byte:,.0f}",
-        }
-        for name, (entry, model) in known.items()
-    )
+    rows, undescribed = [], []
+    for name, entry in registry().items():
+        try:
+            model = facts(name)
+        except UserError as error:
+            undescribed.append(str(error))
+            continue
+        rows.append(
+            {
+                "model": name,
+                "dataset": entry.dataset,
+                "input": "×".join(map(str, model.input_shape)),
+                "trainable": f"{model.trainable:,}",
+                "parameters": f"{model.total:,}",
+                "payload": write_number(model.payload_bytes, "B"),
+                "MFLOP forward": f"{model.flops_per_example / 1e6:,.3f}",
+                "FLOP/B, batch 64": f"{64 * model.flops_per_payload_byte:,.0f}",
+            }
+        )
+    print_table(rows)
+    for line in undescribed:
+        typer.echo(line, err=True)
 
 
 @app.command("strategies")

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -60,7 +60,7 @@ def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an a
         UserError: the form is wrong, or there is no such file, module or function.
     """
     try:
-        text = str(TypeAdapter(form).validate_python(_plain(spec)))
+        text = str(TypeAdapter(form).validate_python(relative_spec(spec)))
     except (ValidationError, ValueError) as error:
         raise UserError(
             f"{spec!r}: must be path/to/file.py:function or package.module:function, with at most "
@@ -90,7 +90,7 @@ def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an a
     return ParsedSpec(text, file, with_digest(f"nodewise_own_{stem}", text), function)
 
 
-def _plain(spec: str) -> str:
+def relative_spec(spec: str) -> str:
     """Make the file in a spec relative to the current folder; return other specs unchanged."""
     where, colon, function = spec.rpartition(":") if ":" in spec else (spec, "", "")
     return f"{os.path.relpath(where)}{colon}{function}" if _is_path(where) else spec
@@ -109,7 +109,7 @@ def own_model(build: str, dataset: str) -> str:
         build: spec of the model.
         dataset: name of its dataset, or spec of a user's own data.
     """
-    build, dataset = _plain(build), _plain(dataset)
+    build, dataset = relative_spec(build), relative_spec(dataset)
     where = build.partition(":")[0]
     last = Path(where).stem if _is_path(where) else where.rpartition(".")[2]
     name = re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
@@ -131,6 +131,17 @@ def source_files(spec: str) -> list[str]:
         siblings = (file.with_name(f"{name}.py") for name in sorted(_imported_names(file)))
         files += [one for one in siblings if one.is_file() and one not in files]
     return list(map(str, files))
+
+
+def code_sha256(files: Iterable[str]) -> str:
+    """Return the digest of the code of files; comments and layout of Python files do not matter."""
+    digest = hashlib.sha256()
+    for content in (Path(file).read_bytes() for file in files if Path(file).is_file()):
+        try:
+            digest.update(ast.unparse(ast.parse(content)).encode())
+        except (SyntaxError, ValueError):  # a saved model, or a mistake
+            digest.update(content)
+    return digest.hexdigest()
 
 
 def _file_of(module: str) -> Path | None:

@@ -5,6 +5,8 @@ Imports TensorFlow.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import keras
 
@@ -20,11 +22,13 @@ Scores = tuple[dict[str, float], int]
 class Callbacks:
     """The callbacks of a worker's model. Each worker calls its own.
 
-    All callbacks get the same logs, which are means over the workers, and so do the same.
+    All callbacks get the same logs, which are means over the workers, and so do the same. What they
+    write is kept from rank 0; the others also write, as saving a model may need all workers.
 
     Args:
         model: the model that is trained.
         channel: the worker's channel.
+        rank: the worker's rank.
         workers: the number of workers that train.
         epochs: the number of epochs.
         steps: the number of steps in an epoch.
@@ -37,6 +41,7 @@ class Callbacks:
         model: keras.Model,
         channel: Channel,
         *,
+        rank: int,
         workers: int,
         epochs: int,
         steps: int,
@@ -45,6 +50,12 @@ class Callbacks:
         self._options = fit_options.of(model)
         self._model, self._channel, self._workers = model, channel, workers
         self._epochs, self._validate = epochs, validate
+        self._scratch = TemporaryDirectory(prefix="nodewise-")  # removed with this object
+        for callback in self._options.callbacks if rank else ():
+            for kind, place in fit_options.WRITING.items():
+                if isinstance(callback, kind):
+                    name = Path(getattr(callback, place)).name
+                    setattr(callback, place, f"{self._scratch.name}/{name}")
         self._list = keras.callbacks.CallbackList(
             list(self._options.callbacks), model=model, epochs=epochs, steps=steps, verbose=0
         )
@@ -56,8 +67,10 @@ class Callbacks:
             self._list.on_train_begin()
             self._list.on_epoch_begin(0)
 
-    def end_epoch(self, number: int, logs: dict[str, float]) -> None:
+    def end_epoch(self, number: int, logs: dict[str, float]) -> bool:
         """Call the callbacks at the end of an epoch and at the start of the next, if there is one.
+
+        Returns whether a callback, such as EarlyStopping, ends the training.
 
         Args:
             number: the number of the epoch that ended, counted from 0.
@@ -65,7 +78,7 @@ class Callbacks:
 
         Raises:
             UserError: a callback failed.
-            RefusedError: a callback wants to end the training.
+            RefusedError: a callback ends the training on some workers only.
         """
         means = self._mean((logs, 1))
         if self._validate:
@@ -73,15 +86,16 @@ class Callbacks:
             means |= {f"val_{name}": value for name, value in tested.items()}
         with self._user_errors():
             self._list.on_epoch_end(number, means)
-            if self._model.stop_training:
+            ends = bool(self._model.stop_training)
+            if len(set(self._channel.share(ends, self._workers))) > 1:
                 raise RefusedError(
-                    f"a callback stops the training after epoch {number + 1}; callbacks may only "
-                    "change the learning rate, measure fewer epochs instead"
+                    f"a callback ends the training after epoch {number + 1} on some workers only"
                 )
-            if number + 1 < self._epochs:
-                self._list.on_epoch_begin(number + 1)
-            else:
+            if ends or number + 1 == self._epochs:
                 self._list.on_train_end()
+            else:
+                self._list.on_epoch_begin(number + 1)
+        return ends
 
     def _mean(self, own: Scores) -> dict[str, float]:
         """Return the mean of all workers' logs, weighted by their numbers of examples."""

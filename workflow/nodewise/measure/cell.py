@@ -27,9 +27,11 @@ from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
+from nodewise.models.registry import cell_code
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 from nodewise.results.record import Failure, Measurement, Record, StartUp, record_json
 from nodewise.strategies import STRATEGIES
+from nodewise.study.measures import MEASURES
 from nodewise.study.memory_fit import misfit
 
 if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
@@ -85,6 +87,7 @@ def measure(
     source, pretrained = checked_inputs(cell, manifest, weights, config)
     cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
     made = provenance(config=config, command=command, packages=strategy.packages)
+    made = made.model_copy(update={"code_sha256": cell_code(cell), "measures": MEASURES})
     period, result, failure = Period(), None, None
     status: Literal["ok", "failed", "refused"] = "ok"
     try:

@@ -165,7 +165,9 @@ def _block(
         epochs.append(stopwatch.train(stream, steps))
         if callbacks and cell.extent.epochs:
             with stopwatch.pause():
-                callbacks.end_epoch(number, epochs[-1]["logs"])
+                ends = callbacks.end_epoch(number, epochs[-1]["logs"])
+            if ends:
+                break
     stopwatch.stop()
     return stopwatch.result() | {
         "epochs": epochs,
@@ -189,6 +191,7 @@ def _callbacks(
     return Callbacks(
         strategy.model,
         channel,
+        rank=rank,
         workers=cell.workers,
         epochs=cell.extent.epochs or 1,
         steps=steps,

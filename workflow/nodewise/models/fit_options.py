@@ -1,4 +1,4 @@
-"""Arguments of `fit` apart from model and data: class weights and learning rate callbacks.
+"""Arguments of `fit` apart from model and data: class weights and callbacks.
 
 A user's `build` returns them with the model, under the names of `fit`'s arguments. Imports
 TensorFlow.
@@ -12,14 +12,26 @@ import keras
 import tensorflow as tf
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import ParsedSpec
 
 _WEIGHTS = TypeAdapter(dict[int, FiniteFloat])
-_OF_KERAS = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+_OF_KERAS = (
+    keras.callbacks.EarlyStopping,
+    keras.callbacks.LearningRateScheduler,
+    keras.callbacks.ReduceLROnPlateau,
+)
+WRITING = {
+    keras.callbacks.CSVLogger: "filename",
+    keras.callbacks.ModelCheckpoint: "filepath",
+    keras.callbacks.TensorBoard: "log_dir",
+}
+"""Callbacks that write files, and their attribute that says where."""
+_PER_EPOCH = {"save_freq": "epoch", "update_freq": "epoch", "_start_batch": 0}
 _CALLED = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
 _CALLBACKS = (
-    "allowed are LearningRateScheduler, ReduceLROnPlateau and a keras.callbacks.Callback of your "
+    "allowed are EarlyStopping, LearningRateScheduler, ReduceLROnPlateau, those that write files "
+    "after epochs (CSVLogger, ModelCheckpoint, TensorBoard) and a keras.callbacks.Callback of your "
     f"own with {', '.join(_CALLED)}"
 )
 
@@ -44,6 +56,7 @@ def read(place: ParsedSpec, given: object) -> FitOptions:
 
     Raises:
         UserError: they are not valid options.
+        RefusedError: a callback is not supported.
     """
     name = place.text
     if not isinstance(given, dict) or given.keys() - {"class_weight", "callbacks"}:
@@ -64,7 +77,7 @@ def read(place: ParsedSpec, given: object) -> FitOptions:
         callbacks = [] if callbacks is None else [callbacks]
     for one in callbacks:
         if problem := _not_supported(one):
-            raise UserError(f"{name}: callbacks: {problem} is not supported; {_CALLBACKS}")
+            raise RefusedError(f"{name}: callbacks: {problem} is not supported; {_CALLBACKS}")
     return FitOptions(class_weight, tuple(callbacks), place)
 
 
@@ -77,8 +90,9 @@ def of(model: keras.Model) -> FitOptions:
 def _not_supported(callback: object) -> str:
     """Return the callback's class, or the method of it, that is not supported; empty if none."""
     plain, kind = keras.callbacks.Callback, type(callback)
-    if isinstance(callback, _OF_KERAS):
-        return ""
+    if isinstance(callback, (*_OF_KERAS, *WRITING)):
+        given = {name: getattr(callback, name, value) for name, value in _PER_EPOCH.items()}
+        return "" if given == _PER_EPOCH else f"{kind.__name__} within epochs"
     bases = [base for base in kind.__mro__ if base is not plain]
     if not isinstance(callback, plain) or any(one.__module__.startswith("keras.") for one in bases):
         return kind.__name__

@@ -18,10 +18,10 @@ from types import ModuleType
 
 from pydantic import TypeAdapter, ValidationError
 
-from nodewise.core.cell import Frozen, Name
+from nodewise.core.cell import Cell, Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_bytes
-from nodewise.core.user_function import import_file
+from nodewise.core.user_function import code_sha256, import_file, source_files
 
 MODELS_DIR = Path("models")
 MOST_MODEL_BYTES = 1_000_000
@@ -95,6 +95,13 @@ def weights_of(name: str) -> str | None:
     """Return the name of the pretrained weights of a model, if any; a user's own model has none."""
     entry = registry().get(name)
     return entry.weights if entry else None
+
+
+def cell_code(cell: Cell) -> str:
+    """Return the digest of the code of a cell's model, and of the user's own data."""
+    specs = [spec for spec in (cell.build, cell.load) if spec]
+    files = [file for spec in specs for file in source_files(spec)]
+    return code_sha256(files if cell.build else [f"{MODELS_DIR}/{cell.model}.py"])
 
 
 def load(name: str) -> ModuleType:

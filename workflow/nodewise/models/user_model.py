@@ -3,7 +3,8 @@
 Imports TensorFlow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -36,7 +37,8 @@ def building(spec: str) -> Callable[[], keras.Model]:
 
     def build() -> keras.Model:
         if place.function:
-            model, options = _built(imported())
+            with _without_own_strategies(place):
+                model, options = _built(imported())
         else:
             model, options = _loaded(place), FitOptions()
         _refuse_other_fit(place, model)
@@ -55,6 +57,30 @@ def building(spec: str) -> Callable[[], keras.Model]:
         return model
 
     return build
+
+
+@contextmanager
+def _without_own_strategies(place: ParsedSpec) -> Iterator[None]:
+    """Refuse tf.distribute strategies of the user's own: TensorFlow crashes beside that of a cell.
+
+    Raises:
+        RefusedError: the block makes one.
+    """
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RefusedError(
+            f"{place.text}: makes a tf.distribute strategy; leave that and its scope to --strategy"
+        )
+
+    kinds = [tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy]
+    originals = [kind.__init__ for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.__init__ = refuse
+        yield
+    finally:
+        for kind, original in zip(kinds, originals, strict=True):
+            kind.__init__ = original
 
 
 def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
@@ -87,6 +113,8 @@ def _built(function: Function) -> tuple[keras.Model, FitOptions]:
         options = fit_options.read(function.parsed, given)
     if not isinstance(returned, keras.Model):
         came = "nothing" if returned is None else f"a {type(returned).__name__}"
+        if type(returned).__module__.startswith("tf_keras"):
+            came += " of Keras 2; unset TF_USE_LEGACY_KERAS"
         raise UserError(f"{name}: must return a keras.Model, not {came}")
     if not returned.compiled:
         raise UserError(f"{name}: the model is not compiled; {_COMPILE} return it")

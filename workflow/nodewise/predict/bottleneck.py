@@ -1,11 +1,10 @@
 """Find the bottleneck of a step: its largest part."""
 
-import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import PartsLaw
-from nodewise.predict.points import Floats, Points
+from nodewise.predict.points import Points
 from nodewise.results.columns import OVERHEAD
 
 PARTS = ("compute", "wait", "input", "latency", "bandwidth")
@@ -15,36 +14,12 @@ _OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
 _NOTHING = 0.005  # an overhead up to this share of the step is none
 
 
-def law_parts(fitted: Fit, points: Points) -> dict[str, Floats]:
-    """Return the seconds of each of `PARTS` at points, (points,) each, by the law of a fit.
-
-    Communication time is split: `bandwidth` is the time due to bytes, `latency` the time due to
-    messages and to serving them. The rest, encoding and decoding, counts as `compute`. All are NaN
-    if the law has no parts.
-    """
-    if not isinstance(fitted.law, PartsLaw):
-        return {name: np.full(len(points), np.nan) for name in PARTS}
-    values = fitted.values_at(fitted.values, points)
-    no_bytes = values | {name: 0 * values[name] for name in _OF_BYTES if name in values}
-    only_coding = no_bytes | {name: 0 * values[name] for name in _OF_MESSAGES if name in values}
-    whole = fitted.law.seconds(values, points)
-    without_bytes, coding = (
-        fitted.law.seconds(some, points)["communicate"] for some in (no_bytes, only_coding)
-    )
-    return {
-        "compute": whole["compute"] + coding,
-        "wait": whole["wait"],
-        "input": whole["input"],
-        "latency": without_bytes - coding,
-        "bandwidth": whole["communicate"] - without_bytes,
-    }
-
-
 def diagnose(rows: pd.DataFrame, fitted: Fit, points: Points) -> pd.DataFrame:
     """Return rows of `diagnosis`; none if the law has no parts.
 
-    Waiting for its own examples, as measured, is a part of computing in the law and counts as
-    `input` here.
+    Communication time is split: `bandwidth` is the time due to bytes, `latency` the time due to
+    messages and to serving them. The rest, encoding and decoding, counts as `compute`. Waiting for
+    its own examples, as measured, is a part of computing in the law and counts as `input` here.
 
     Args:
         rows: the points, with the columns of a group.
@@ -53,7 +28,21 @@ def diagnose(rows: pd.DataFrame, fitted: Fit, points: Points) -> pd.DataFrame:
     """
     if not isinstance(fitted.law, PartsLaw):
         return rows.iloc[:0].reindex(columns=[*OVERHEAD["diagnosis"]])
-    shares = pd.DataFrame(law_parts(fitted, points), index=rows.index)
+    values = fitted.values_at(fitted.values, points)
+    no_bytes = values | {name: 0 * values[name] for name in _OF_BYTES if name in values}
+    only_coding = no_bytes | {name: 0 * values[name] for name in _OF_MESSAGES if name in values}
+    whole = fitted.law.seconds(values, points)
+    without_bytes, coding = (
+        fitted.law.seconds(some, points)["communicate"] for some in (no_bytes, only_coding)
+    )
+    seconds = {
+        "compute": whole["compute"] + coding,
+        "wait": whole["wait"],
+        "input": whole["input"],
+        "latency": without_bytes - coding,
+        "bandwidth": whole["communicate"] - without_bytes,
+    }
+    shares = pd.DataFrame(seconds, index=rows.index)
     shares = shares.div(shares.sum(axis=1), axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])

@@ -34,7 +34,7 @@ TAILED = 5.0  # degrees of freedom of the t distribution of residuals
 _START = 0.5  # sum of the shares with which the search begins
 _ROUNDS = 2  # how often the coefficients are estimated, and then the noise
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
-_PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
+PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
 _PART_FLOOR = 0.05  # share of the step below which a part cannot be told from 0
 _PART_NOISE = 2.0  # noise of parts relative to that of steps: fewer steps are measured
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degrees of freedom
@@ -181,7 +181,7 @@ class _Problem:
             for label in np.unique(getattr(points, p.scope)).tolist()
         )
         self.rows = _rows_of(law, self.coefficients, points)
-        columns = {"step_s": "step"} | (_PARTS if "compute" in law.formulas() else {})
+        columns = {"step_s": "step"} | (PARTS if "compute" in law.formulas() else {})
         self.masks = {of: np.isfinite(getattr(points, name)) for name, of in columns.items()}
         self.point = np.concatenate([np.flatnonzero(mask) for mask in self.masks.values()])
         observed = [getattr(points, name)[self.masks[of]] for name, of in columns.items()]
@@ -192,7 +192,7 @@ class _Problem:
         of_coefficients = [parameters[name] for name, _ in self.coefficients]
         self.sizes = self._find_sizes([p.unit == "1" for p in of_coefficients])
         known = [
-            np.array(priors.get(one, Prior(0.0, (p.shrink or _OPEN) / size))) * size
+            np.array(priors[one]) * size if one in priors else (0.0, p.shrink or _OPEN, 0.0)
             for one, p, size in zip(self.coefficients, of_coefficients, self.sizes, strict=True)
         ]
         self.mean, self.spread, self.lower = np.array(known).T

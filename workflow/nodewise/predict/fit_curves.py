@@ -13,7 +13,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
-from nodewise.predict.fit import DRAWS, Fit, Priors, fit
+from nodewise.predict.fit import DRAWS, PARTS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.collectives import RingAllReduce
@@ -24,7 +24,6 @@ from nodewise.results.curves import USUAL, Curve, Measured
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
 """The columns that every table of fits has about a curve. `source` is the kind of its points."""
 LINE = ["curve", "batch_per_worker"]
-_PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class CurveGroup:
     def points(self, *, parts: bool = True) -> Points:
         """Return the rows as points; without `parts`, with whole steps and noise only."""
         names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s", "noise"]
-        names += _PARTS if parts else ()
+        names += PARTS if parts else ()
         values = self.rows[names].to_numpy(float).T
         measured = dict(zip(names[4:], values[4:], strict=True))
         model = self.rows["curve"].to_numpy(str)
@@ -132,8 +131,8 @@ def curves_of(group: CurveGroup) -> list[Curve]:
     """Return the curves of a group with their fitted points, in the form of a fit.json."""
     found = []
     for name, rows in group.fitted.rows.groupby("curve", sort=False):
-        columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *_PARTS]]
-        known = columns.rename(columns=_PARTS | {"step_time_s": "step_time"}).astype(object)
+        columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *PARTS]]
+        known = columns.rename(columns=PARTS | {"step_time_s": "step_time"}).astype(object)
         measured = known.where(columns.notna().to_numpy(), None).to_dict("records")
         payload = float(rows["payload_bytes"].median())  # 1 if a user's file does not give it
         per_machine = float(rows["nodes_per_machine"].max())

@@ -4,6 +4,7 @@ It holds everything that predictions need: the measurements, the fitted coeffici
 draws (equally likely values), from which intervals come. Draws are rounded to five digits.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -17,14 +18,17 @@ from pydantic import Field, model_validator
 from nodewise import __version__
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
-from nodewise.core.files import write_text
+from nodewise.core.files import file_sha256, write_text
 from nodewise.core.schema import read_json
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import CurveGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS
+from nodewise.results.columns import COLUMNS
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.record import Finite
+from nodewise.results.table_files import read_file
+from nodewise.results.tables import build_tables
 
 PER_GRADIENT = "s per gradient"
 """The unit of an inverse bandwidth if the size of a gradient is unknown."""
@@ -176,6 +180,25 @@ def fit_measurements(
     return file_of(found, measured.source, measured.sha256, curves=curves, notes=measured.notes)
 
 
+def fit_study(path: Path, progress: Callable[[int], None] = lambda curves: None) -> FitFile:
+    """Fit the curves of a study, given by the folder of its results or by its curve_points.csv.
+
+    Raises:
+        UserError: there are no records or no points to fit, or one cannot be read.
+    """
+    if path.is_dir():
+        files = sorted(path.rglob("repeat~*.json"))
+        points = build_tables(files)["curve_points"]
+    else:
+        files = [path]
+        points = read_file(path, COLUMNS["curve_points"])
+    found = fit_curves(points, progress=progress)
+    if not found:
+        raise UserError(f"{path}: holds no measured step times of a study")
+    digests = "".join(file_sha256(file) for file in files)
+    return file_of(found, str(path), hashlib.sha256(digests.encode()).hexdigest())
+
+
 def write_fit(path: Path, content: FitFile) -> None:
     """Write a fit.json atomically: indented, with each list of numbers on one line."""
     text = json.dumps(
@@ -186,12 +209,15 @@ def write_fit(path: Path, content: FitFile) -> None:
 
 
 def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
-    """Read and check a fit.json. It contains no curves if its study has no points.
+    """Read and check a fit.json, or that of a study, whose folder of results `path` is.
+
+    It contains no curves if its study has no points.
 
     Raises:
         UserError: the file is missing, too large, damaged, of another version, no fit.json, or
             empty although it must not be.
     """
+    path = path / "overhead/fit.json" if path.is_dir() else path
     file = read_json(FitFile, path, "it must be what this version's `nodewise fit` writes")
     if not file.curves and not may_be_empty:
         raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")

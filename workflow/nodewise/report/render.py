@@ -58,7 +58,7 @@ def render_pages(
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     shown: dict[str, Chart] = {}
-    environment = _environment(site_dir / "templates", study, shown)
+    environment = _environment(site_dir / "templates", shown)
     keywords = read_tree(site_dir / "keywords.yaml")
     files |= {
         page.source: _render(environment, study, page, keywords.get(page.path, ""))
@@ -113,9 +113,7 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
     }
 
 
-def _environment(
-    templates: Path, study: ReportContext, shown: dict[str, Chart]
-) -> jinja2.Environment:
+def _environment(templates: Path, shown: dict[str, Chart]) -> jinja2.Environment:
     """Return the environment of the templates. The charts that they show are added to `shown`."""
 
     def show(chart: Chart) -> str:

@@ -278,14 +278,15 @@ def _any_of(words: set[str]) -> str:
 
 
 def _tells_ranks(column: Sequence[str], known: Sequence[_Known]) -> bool:
-    """Return whether a word of the prefixes takes turns, and has the same lines with each value."""
+    """Return whether a word with a number takes turns, and has the same lines with each value."""
     contents: dict[str, set[str]] = defaultdict(set)
     for word, one in zip(column, known, strict=True):
         contents[word].add(one.content)
     turns = sum(one != other for one, other in itertools.pairwise(column))
     most = max(contents.values(), key=len)
     shared = min(len(lines & most) for lines in contents.values())
-    return 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
+    numbered = all(re.search(r"\d", word) for word in contents)
+    return numbered and 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
 
 
 def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:

@@ -63,12 +63,18 @@ class WeightsSource(Frozen):
 
 
 class Provenance(Frozen):
-    """What is needed to trust or repeat the measurement. Nothing in it identifies a person."""
+    """What is needed to trust or repeat the measurement. Nothing in it identifies a person.
+
+    Older records have neither `code_sha256`, the digest of the code of the model and of the user's
+    data, nor `measures`, the version of the measuring code.
+    """
 
     commit: str | None
     dirty: bool | None
     config_sha256: str | None
     lock_sha256: str | None
+    code_sha256: str | None = None
+    measures: int | None = None
     versions: dict[str, str]
     cpu: str
     cores: int = Field(ge=1)

@@ -28,7 +28,10 @@ def check(model: keras.Model, job: api.Job) -> None:
     if job.size == 1:
         return
     check_unsynchronized(model)
-    for loss in tf.nest.flatten(model.loss):
+    # also those that a train_step of the user's own may call
+    attributes = [one for one in vars(model).values() if isinstance(one, keras.losses.Loss)]
+    sums = [one for one in attributes if one.reduction == "sum"]
+    for loss in [*tf.nest.flatten(model.loss), *sums]:
         reduction = getattr(loss, "reduction", _MEANS[0])
         if reduction not in _MEANS:
             raise RefusedError(

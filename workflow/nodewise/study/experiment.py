@@ -21,12 +21,14 @@ from nodewise.core.cell import (
     Option,
     Spec,
 )
-from nodewise.core.user_function import own_dataset_name
+from nodewise.core.user_function import own_dataset_name, relative_spec
 from nodewise.models.registry import registry
 from nodewise.results import studies
 from nodewise.strategies import STRATEGIES
 
 MOST_REPEATS = 100
+EVIDENCE_REPEATS = 3
+"""Launches of each point that a comparison needs to count as evidence; see the page Method."""
 
 OWN_STUDY = "nodewise"  # of experiments that repeat no published study
 
@@ -92,6 +94,7 @@ class Trained(NamedTuple):
 
 def own_trained(name: str, build: str, dataset: str) -> Trained:
     """Return what a user's own model is called and trains on; see `OwnModel`."""
+    build, dataset = relative_spec(build), relative_spec(dataset)
     if ":" in dataset:
         return Trained(name, own_dataset_name(dataset), build, dataset)
     return Trained(name, dataset, build)

@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_duration
+from nodewise.models.registry import cell_code
 from nodewise.results.record import Record, recorded
 from nodewise.study.config import Config
 from nodewise.study.estimate import Estimate, Machine, estimates
+from nodewise.study.experiment import EVIDENCE_REPEATS
+from nodewise.study.measures import MEASURES
 
 
 class Planned(NamedTuple):
@@ -44,18 +47,20 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
     """
     cells = study.cells()
     return [
-        Planned(cell, estimated, _current(recorded(cell, records)))
+        Planned(cell, estimated, _current(cell, recorded(cell, records)))
         for cell, estimated in zip(cells, estimates(cells, machine), strict=True)
     ]
 
 
-def _current(record: Record | None) -> Record | None:
-    """Return a record unless the workflow repeats it: with another TensorFlow or Keras."""
+def _current(cell: Cell, record: Record | None) -> Record | None:
+    """Return a record unless the workflow repeats it, as what it was measured with has changed."""
     if record is None:
         return None
-    measured = record.provenance.versions
-    kept = all(measured.get(name) in (None, version(name)) for name in ("tensorflow", "keras"))
-    return record if kept else None
+    made = record.provenance
+    pairs: list[tuple[object, object]] = [(made.code_sha256, cell_code(cell))]
+    pairs += [(made.versions.get(name), version(name)) for name in ("tensorflow", "keras")]
+    pairs.append((made.measures, MEASURES))
+    return record if all(measured in (None, now) for measured, now in pairs) else None
 
 
 def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
@@ -72,10 +77,20 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         lines.append(_row(name, *_sums(part)))
     lines.append(_row("total", *_sums(planned)))
     lines += ["", "The estimate may be wrong by a factor of 2."]
+    few = [name for name, one in study.experiments.items() if one.repeats < EVIDENCE_REPEATS]
+    if few:
+        lines.append(
+            f"Too few launches for evidence of what is faster: {', '.join(few)}. Set repeats: "
+            f"{EVIDENCE_REPEATS}"
+        )
     if any(one.record and not one.done for one in planned):
         lines.append("Failed and refused cells are kept. To try again: nodewise missing --forget")
-    if any(one.estimate is None and one.record is None for one in planned):
-        lines.append("To estimate your own models: nodewise describe-model BUILD --dataset DATASET")
+    unknown = {
+        f"nodewise describe-model {one.cell.build} --dataset {one.cell.load or one.cell.dataset}"
+        for one in planned
+        if one.estimate is None and one.record is None
+    }
+    lines += [f"To estimate your own model, first: {command}" for command in sorted(unknown)]
     return "\n".join(lines)
 
 

@@ -16,6 +16,12 @@ _NODES = Axis("nodes", "Nodes")
 _SERIES = ["experiment", "kind", "cluster", "machine", "line", "batch_per_worker"]
 
 
+def _beside_printed(title: str) -> list[str]:
+    """Return a title with the batch, and with what a study printed where that is known."""
+    title = f"{title}, at batch {{batch_per_worker}}"
+    return [f"{title}; printed: {{printed}} and {{printed_one}}", title]
+
+
 @figure(
     "speedup",
     each=_rows.LINE,
@@ -55,12 +61,7 @@ def speedup(study: ReportContext) -> pd.DataFrame:
     interval=("low_seconds", "high_seconds"),
     colour="series",
     facet="batch_per_worker",
-    title=[
-        "Training takes {seconds} on {nodes} nodes, {seconds_one} on one, at batch "
-        "{batch_per_worker}; printed: {printed} and {printed_one}",
-        "Training takes {seconds} on {nodes} nodes, {seconds_one} on one, at batch "
-        "{batch_per_worker}",
-    ],
+    title=_beside_printed("Training takes {seconds} on {nodes} nodes, {seconds_one} on one"),
     rank=["nodes", "batch_per_worker"],
     units=dict.fromkeys(["seconds_one", "printed", "printed_one"], "s"),
     reading=(
@@ -88,12 +89,7 @@ def time(study: ReportContext) -> pd.DataFrame:
     interval_is="from the lowest to the highest launch",
     colour="series",
     facet="batch_per_worker",
-    title=[
-        "{accuracy} training accuracy on {nodes} nodes, {accuracy_one} on one, at batch "
-        "{batch_per_worker}; printed: {printed} and {printed_one}",
-        "{accuracy} training accuracy on {nodes} nodes, {accuracy_one} on one, at batch "
-        "{batch_per_worker}",
-    ],
+    title=_beside_printed("{accuracy} training accuracy on {nodes} nodes, {accuracy_one} on one"),
     rank=["nodes", "batch_per_worker"],
     units=dict.fromkeys(["accuracy_one", "printed", "printed_one"], "accuracy"),
     reading=(

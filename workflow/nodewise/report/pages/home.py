@@ -46,7 +46,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "known": len(batches),
         "samples": [row for row in batches if row["benchmark"] in SHOWN],
         "study": ours,
-        "unsure": [] if ours else study.pick("speedup")[:1],
+        "unsure": None if ours else _unsure(study),
         "two": lambda value: f"{value:#.2g}".rstrip("."),
         "links": _links(study),
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
@@ -108,6 +108,31 @@ def _study(study: ReportContext) -> dict[str, Any] | None:
         "points": points,
         "target": time_to_accuracy(study, first),
         "figures": study.pick("speedup", **{axis: first[axis] for axis in _CHART})[:1],
+    }
+
+
+def _unsure(study: ReportContext) -> dict[str, Any]:
+    """Return the best current answer of a study without evidence, and what it lacks.
+
+    It is that of the point with the highest speed-up among those that lack least.
+    """
+    rows = study.compared[comparisons.sum_gradients(study.compared)]
+    least = rows["lacks"].str.count(" ")
+    best = rows[least == least.min()].nlargest(1, "speedup").to_dict("records")
+    shown = {axis: best[0][axis] for axis in _CHART} if best else {}
+    return {
+        "best": [
+            one
+            | {
+                "model": study.model_title(one["model"]),
+                "cluster": node_in_words(one["cluster"]),
+                "needs": evidence.lacks_in_words(one["lacks"]) or "cells of this version",
+            }
+            for one in best
+        ],
+        "cautions": int((study.cells["flags"] != "").sum()),
+        "launches": evidence.LAUNCHES,
+        "figures": study.pick("speedup", **shown)[:1],
     }
 
 
