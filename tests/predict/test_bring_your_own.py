@@ -1,6 +1,7 @@
 """`nodewise fit`, `predict` and `optimum` with curves that were measured elsewhere."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -331,42 +332,33 @@ def test_an_objective_that_needs_more_says_so(ring):
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
+    ("parse", "read"),
     [
-        ("64", [64]),
-        ("1,2,4", [1, 2, 4]),
-        ("1-4", [1, 2, 3, 4]),
-        ("8, 1-3,2", [1, 2, 3, 8]),
-        ("5-5", [5]),
+        (
+            parse_nodes,
+            {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]},
+        ),
+        (parse_price, {None: (None, ""), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
+        (partial(parse_duration, "startup"), {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
     ],
 )
-def test_numbers_of_nodes(text, numbers):
-    assert parse_nodes(text) == numbers
+def test_options_are_read_as_they_are_written(parse, read):
+    assert {text: parse(text) for text in read} == read
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "-1", "4-1", "1.5", "1-", "a", "1,,2", "70000", "1-4096"]
+    ("parse", "option", "wrong"),
+    [
+        *((parse_nodes, "nodes", x) for x in ("", "0", "-1", "4-1", "1.5", "1-", "1,,2", "70000")),
+        (parse_nodes, "nodes", "1-4096"),
+        (parse_price, "price", "much"),
+        *((partial(parse_duration, "deadline"), "deadline", x) for x in ("soon", "9" * 400 + "d")),
+        (partial(parse_duration, "startup"), "startup", "-1s"),
+    ],
 )
-def test_wrong_numbers_of_nodes(text):
-    with pytest.raises(UserError, match=f"--nodes {text}: "):
-        parse_nodes(text)
-
-
-def test_prices():
-    assert [parse_price(text) for text in (None, "2.5", "1 EUR")] == [
-        *((None, ""), (2.5, "currency"), (1.0, "EUR"))
-    ]
-    with pytest.raises(UserError, match="--price much: must be a number"):
-        parse_price("much")
-
-
-def test_durations():
-    assert [parse_duration("startup", text) for text in ("0s", "0", "90", "1.5min", "2h")] == [
-        *(0, 0, 90, 90, 7200)
-    ]
-    for option, wrong in (("deadline", "soon"), ("startup", "-1s"), ("startup", "9" * 400 + "d")):
-        with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be a time such as 90s"):
-            parse_duration(option, wrong)
+def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):
+    with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be"):
+        parse(wrong)
 
 
 # the commands

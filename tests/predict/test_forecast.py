@@ -153,10 +153,14 @@ def test_numbers_beyond_the_published_ones_are_marked():
     assert [row["kind"] for row in rows[-2:]] == ["forecast", "extrapolated"]
 
 
-def test_a_price_gives_the_cost_of_an_epoch():
-    asked = ("--parameters", "25.6e6", "--price", "3 EUR", "--examples", "64000", "--nodes", "1")
-    one = run(*STEP, *NODES, *asked)[0]
-    assert (one["time"], one["cost"]) == (pytest.approx(100), pytest.approx(100 * 3 / 3600))
+def test_a_price_gives_the_cost_of_epochs():
+    asked = ("--parameters", "25.6e6", "--price", "3 EUR", "--nodes", "1")
+    for epochs in (1, 90):
+        one = run(*STEP, *NODES, *asked, "--examples", "64000", "--epochs", epochs)[0]
+        seconds = pytest.approx(100 * epochs)
+        assert (one["time"], one["cost"] * 3600 / 3) == (seconds, seconds)
+    done = invoke(*STEP, *NODES, *asked, "--epochs", 90)
+    assert "--examples" in str(done.exception)
 
 
 LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
@@ -219,7 +223,7 @@ def test_a_log_of_no_known_format_is_refused_with_a_command_that_has_the_option(
     path.write_text("nothing that is known\n")
     done = invoke("--given", path, "--parameters", "1e6", "--link", "1gbit")
     assert isinstance(done.exception, UserError)
-    assert "nodewise import --format" in str(done.exception)
+    assert "nodewise import --pattern" in str(done.exception)
 
 
 @pytest.mark.slow

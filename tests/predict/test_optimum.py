@@ -237,7 +237,7 @@ def test_epochs_take_as_many_times_the_time_and_the_cost_of_one():
     assert ninety.time == pytest.approx(90 * one.time)
     assert ninety.cost == pytest.approx(90 * one.cost)
     assert ninety.job.of_curve(CURVE).name == "90 epochs"
-    with pytest.raises(UserError, match="curve a: needs --examples"):
+    with pytest.raises(UserError, match="--epochs: needs --examples"):
         Job(epochs=90).of_curve(CURVE)
     for wrong in {"epochs": 0}, {"epochs": 2, "steps": to_accuracy(640)}:
         with pytest.raises(UserError, match="--epochs"):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
+from nodewise.report.context import title_of_variant
 from nodewise.report.formulas import law_formula
 from nodewise.report.page import strategy_page
 from nodewise.report.pages.strategies import read_diagrams
@@ -163,3 +164,13 @@ def test_noted_seconds_are_the_node_s_own(tmp_path):
     rows = rows.set_index("observation")
     assert rows.loc["held_s", "mean"] == pytest.approx(0.4)
     assert rows.loc["staleness", "mean"] == 5
+
+
+def test_a_variant_is_named_by_the_options_that_it_changes_and_the_strategy_still_has():
+    averaging = {"strategy": "parameter_averaging", "variant": "every_10", "n": 2}
+    old = {"optimizer_state": "kept"}  # in records of 2026
+    titles = [
+        title_of_variant(make.cell(**averaging, options={"period": period} | old))
+        for period in (20, 10)
+    ]
+    assert titles == ["period 20", "every 10"]

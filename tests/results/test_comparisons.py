@@ -3,7 +3,7 @@
 import pytest
 
 import make_records as make
-from nodewise.report.pages.findings import accuracies_beside_one
+from nodewise.report import claims
 from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
@@ -73,9 +73,9 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
         scored(cell(2, "mirrored"), 0.10),
         scored(cell(2, "mpi"), 0.50),
     ]
-    beside = accuracies_beside_one(tables_of(records, tmp_path))
+    beside = claims.points("test_accuracy", tables_of(records, tmp_path), "nodes", [(2, 1)])
     assert beside["strategy"].tolist() == ["parameter_averaging"]
-    assert beside["change"].tolist() == pytest.approx([-0.01])
+    assert beside["value"].tolist() == pytest.approx([0.79 / 0.80])
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from nodewise.cli import options as o
+from nodewise.cli import options
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -27,21 +27,21 @@ def explain_scaling(
     no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
     batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
-    parameters: o.Parameters = None,
-    payload: o.Payload = None,
+    parameters: options.Parameters = None,
+    payload: options.Payload = None,
     tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
-    precision: o.Precision = "fp32",
-    link: o.OnlyLink = None,
-    within: o.WithinNode = None,
-    between: o.BetweenNodes = None,
-    devices_per_node: o.PerNode = None,
+    precision: options.Precision = "fp32",
+    link: options.OnlyLink = None,
+    within: options.WithinNode = None,
+    between: options.BetweenNodes = None,
+    devices_per_node: options.PerNode = None,
     sums: Annotated[str | None, Option(help="By: all-reduce, servers, servers=2.")] = None,
     accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
     steps_per_epoch: Annotated[float | None, Option(min=1, help="Of --one, if epochs.")] = None,
     cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
-    as_json: o.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.
 
@@ -111,7 +111,7 @@ def explain_scaling(
             one_nodes=one_nodes,
         )
     )
-    o.print_json(found) if as_json else _print(found)
+    options.print_json(found) if as_json else _print(found)
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _print(found: dict[str, Any]) -> None:
     if rate := found["implied_gbyte_per_s"]:
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
-    o.print_table(
+    options.print_table(
         {
             "Cause": row["name"],
             "Probability": write_percent(row["probability"]),
@@ -133,7 +133,7 @@ def _print(found: dict[str, Any]) -> None:
         for row in found["causes"]
         if row["probability"] >= 0.005
     )
-    o.print_table(
+    options.print_table(
         {
             "Remedy": row["name"],
             "If the cause is": row["for"] or "",

@@ -38,6 +38,7 @@ def forecast_nodes(
     strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
     nodes: options.NodeNumbers = "1-16",
     examples: options.EpochExamples = None,
+    epochs: options.Epochs = 1,
     price: options.NodePrice = None,
     deadline: options.Deadline = None,
     budget: options.Budget = None,
@@ -86,7 +87,12 @@ def forecast_nodes(
     from nodewise.predict import forecast
     from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import MANY, MANY_EXAMPLES, parse_batches, parse_nodes
+    from nodewise.predict.options import (
+        MANY_EXAMPLES,
+        parse_batches,
+        parse_nodes,
+        training_name,
+    )
     from nodewise.predict.published_efficiency import standing
     from nodewise.strategies.declaration import hidden_share
 
@@ -113,7 +119,8 @@ def forecast_nodes(
         budget,
         converges_like=converges_like,
         samples_to_target=samples_to_target,
-        name="epoch" if examples else MANY,
+        epochs=epochs,
+        name=training_name(epochs, known=examples is not None),
     )
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:

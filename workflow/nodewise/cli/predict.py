@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from nodewise.cli import options as o
+from nodewise.cli import options
 
 if TYPE_CHECKING:
     from nodewise.predict.fit_file import FitFile as FittedFile
@@ -23,7 +23,7 @@ def fit_measurements(
         Path, Argument(help="Your measurements (CSV or other), or results/STUDY.")
     ],
     out: Annotated[Path, Option("--out", "-o", help="JSON file to write.")],
-    file_format: o.FileFormat = None,
+    file_format: options.FileFormat = None,
 ) -> None:
     """Fit cost models to your own step times, from any framework.
 
@@ -62,12 +62,12 @@ def fit_measurements(
         else:
             fitted = fit_file.fit_study(measurements, progress=advance)
     fit_file.write_fit(out, fitted)
-    o.print_table(predict_tables.curves_rows(fitted))
+    options.print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED] if read else ():
         if found := standing_of_curve(curve):
             typer.echo(f"{curve.name}: {found.sentence}")
-            o.print_table(predict_tables.published_rows(found))
+            options.print_table(predict_tables.published_rows(found))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -76,7 +76,7 @@ def import_files(
     files: Annotated[list[Path], Argument(help="Logs, each of one run.")],
     *,
     out: Annotated[Path, Option("--out", "-o", help="CSV file to write.")],
-    file_format: o.FileFormat = None,
+    file_format: options.FileFormat = None,
     devices: Annotated[int | None, Option(help="Devices, where the logs do not say it.")] = None,
     batch: Annotated[float | None, Option(help="Examples per device and step, likewise.")] = None,
     global_batch: Annotated[float | None, Option(help="Or: all devices together.")] = None,
@@ -131,16 +131,16 @@ def import_files(
 @app.command("predict")
 def predict_nodes(
     context: typer.Context,
-    fit: o.FitFile,
+    fit: options.FitFile,
     *,
-    nodes: o.NodeNumbers = "1-64",
-    batch: o.AskedBatch = None,
-    global_batch: o.AskedGlobalBatch = None,
-    examples: o.EpochExamples = None,
-    epochs: o.Epochs = 1,
-    price: o.NodePrice = None,
+    nodes: options.NodeNumbers = "1-64",
+    batch: options.AskedBatch = None,
+    global_batch: options.AskedGlobalBatch = None,
+    examples: options.EpochExamples = None,
+    epochs: options.Epochs = 1,
+    price: options.NodePrice = None,
     at: Annotated[Path | None, Option(help="CSV file of points; see below.")] = None,
-    as_json: o.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Predict times, costs and efficiencies on other numbers of nodes.
 
@@ -165,14 +165,14 @@ def predict_nodes(
     from nodewise.predict.points_file import predict_points, read_points
 
     if at is not None:
-        o.only_options(context, "at", "fit", "as_json")
+        options.only_options(context, "at", "fit", "as_json")
         points = predict_points(read_fit(fit), read_points(at))
-        o.print_json(points) if as_json else o.print_table(
+        options.print_json(points) if as_json else options.print_table(
             predict_tables.value_rows(points, "curve")
         )
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = o.job_of(examples, price, epochs=epochs)
+    job = options.job_of(examples, price, epochs=epochs)
     rows = []
     for curve, answers in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
         about = {"curve": curve.name, "job": answers.job.name}
@@ -180,9 +180,9 @@ def predict_nodes(
         rows += [about | row for row in answers.rows(STEP_TIME) if row["nodes"] in counts]
         if not as_json:
             typer.echo(f"{curve.name}:")
-            o.print_table(predict_tables.answers_rows(answers, counts))
+            options.print_table(predict_tables.answers_rows(answers, counts))
     if as_json:
-        o.print_json(rows)
+        options.print_json(rows)
     _print_notes(fitted, as_json=as_json)
     for name in dict.fromkeys(curve.name for curve in fitted.curves):
         if all(row["curve"] != name for row in rows):
@@ -192,23 +192,23 @@ def predict_nodes(
 
 @app.command("optimum")
 def best_nodes(
-    fit: o.FitFile,
+    fit: options.FitFile,
     *,
-    nodes: o.NodeNumbers = "1-64",
-    batch: o.AskedBatch = None,
-    global_batch: o.AskedGlobalBatch = None,
-    batches: o.Batches = None,
+    nodes: options.NodeNumbers = "1-64",
+    batch: options.AskedBatch = None,
+    global_batch: options.AskedGlobalBatch = None,
+    batches: options.Batches = None,
     objective: Annotated[str | None, Option(help="What the sentence is about.")] = None,
-    examples: o.EpochExamples = None,
-    epochs: o.Epochs = 1,
-    price: o.NodePrice = None,
-    converges_like: o.ConvergesLike = None,
-    samples_to_target: o.SamplesToTarget = None,
-    deadline: o.Deadline = None,
-    budget: o.Budget = None,
+    examples: options.EpochExamples = None,
+    epochs: options.Epochs = 1,
+    price: options.NodePrice = None,
+    converges_like: options.ConvergesLike = None,
+    samples_to_target: options.SamplesToTarget = None,
+    deadline: options.Deadline = None,
+    budget: options.Budget = None,
     watts: Annotated[float | None, Option(help="Power of a node (or a device).")] = None,
     startup: Annotated[str, Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
-    as_json: o.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
 
@@ -230,7 +230,7 @@ def best_nodes(
     from nodewise.predict.options import parse_batches, parse_duration, parse_nodes
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = o.job_of(
+    job = options.job_of(
         examples,
         price,
         deadline,
@@ -252,26 +252,26 @@ def best_nodes(
     )
     found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
-        o.print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
+        options.print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
     else:
         for name, answers, sentence in found:
             typer.echo(f"{name}: {sentence}")
-            o.print_table(predict_tables.answers_rows(answers, marks=True))
+            options.print_table(predict_tables.answers_rows(answers, marks=True))
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for _, answers, _ in found)
         if grows and global_batch is None:
-            o.print_target(job, converges_like)
+            options.print_target(job, converges_like)
     _print_notes(fitted, as_json=as_json)
 
 
 @app.command("next")
 def next_measurement(
-    fit: o.FitFile,
+    fit: options.FitFile,
     *,
-    nodes: o.NodeNumbers = "1-64",
-    batch: o.AskedBatch = None,
-    global_batch: o.AskedGlobalBatch = None,
-    as_json: o.AsJson = False,
+    nodes: options.NodeNumbers = "1-64",
+    batch: options.AskedBatch = None,
+    global_batch: options.AskedGlobalBatch = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Name the measurement that would narrow down the fastest number of nodes most.
 
@@ -286,7 +286,7 @@ def next_measurement(
 
     rows = next_rows(read_fit(fit), parse_nodes(nodes), batch=batch, global_batch=global_batch)
     if as_json:
-        o.print_json(rows)
+        options.print_json(rows)
     for row in [] if as_json else rows:
         of_batch = row["batch_per_worker"]
         typer.echo(f"{row['curve']}{f', batch {of_batch:g}' if of_batch else ''}: {row['answer']}")

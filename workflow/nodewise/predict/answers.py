@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_duration, write_percent, write_plain
 from nodewise.predict.fit import interval_of
-from nodewise.predict.options import MANY, MANY_EXAMPLES
+from nodewise.predict.options import MANY_EXAMPLES, training_name
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve
@@ -89,14 +89,11 @@ class Job:
         seconds = curve.in_seconds or examples is not None
         asked = self.startup_s or self.deadline_s or self.budget or self.steps
         known = examples is not None or not curve.in_seconds
-        if (asked and not (seconds if self.steps else examples)) or (
-            self.epochs != 1 and not known
-        ):
+        if asked and not (seconds if self.steps else examples):
             raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
-        epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
         return replace(
             self,
-            name="run" if self.steps else epochs if known else MANY,
+            name="run" if self.steps else training_name(self.epochs, known=known),
             examples=examples or (MANY_EXAMPLES if curve.in_seconds else 1.0),
             node=curve.node,
             unknown=() if seconds else ("step_s", "samples_per_s"),

@@ -14,6 +14,17 @@ MANY_EXAMPLES, MANY = 1e6, "1M examples"
 _DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
+def training_name(epochs: float, *, known: bool) -> str:
+    """Return the name of so many epochs; of many examples if those of an epoch are not known.
+
+    Raises:
+        UserError: there are several epochs, but their examples are not known.
+    """
+    if epochs != 1 and not known:
+        raise UserError("--epochs: needs --examples, the examples of an epoch")
+    return MANY if not known else "epoch" if epochs == 1 else f"{epochs:,.6g} epochs"
+
+
 def parse_nodes(text: str) -> list[int]:
     """Parse numbers of nodes such as `1-64`, `1,2,4` or `64`; return them in ascending order.
 

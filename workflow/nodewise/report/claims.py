@@ -115,15 +115,39 @@ def compare(claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
         its kind; and the cells of its points, `cell_id` and `cell_id_other`.
     """
     saved = claim.value == "saved"
-    rows = overhead["optima"] if saved else _points(claim.value, tables)
-    rows = _pairs(rows, claim) if claim.pairs else rows
+    rows = overhead["optima"] if saved else points(claim.value, tables, claim.differ, claim.pairs)
     for column, wanted in claim.of.items():
         if column not in rows:
             raise UserError(f"claim {claim.says!r}: of: unknown column {column}")
         rows = rows[rows[column].isin(wanted if isinstance(wanted, list) else [wanted])]
-    rows = _saved(rows) if saved else _with_evidence(rows, claim, tables)
+    rows = _saved(rows) if saved else rows
     rows = _of_batches(rows.assign(least=claim.above, most=claim.below, at=""), claim)
     return rows.reindex(columns=[*_COLUMNS, *_CELLS]).reset_index(drop=True)
+
+
+def points(
+    value: str, tables: Tables, differ: str = "", pairs: Sequence[tuple[object, object]] = ()
+) -> pd.DataFrame:
+    """Return our points with a value, or pairs of points, and what they lack to count as evidence.
+
+    Args:
+        value: the value, one of those of `Claim.value`, but not `saved`.
+        tables: the tables of results.
+        differ: the column in which the points of a pair differ.
+        pairs: the values of this column in each pair; without any, points are not paired.
+
+    Returns:
+        Rows with `value` (of a pair, the ratio) and its 90 % interval, `low` to `high`, `lacks`,
+        and the columns of `curves`; those of the second point of a pair end in `_other`.
+    """
+    rows = _points(value, tables)
+    rows = _pairs(rows, differ, pairs) if pairs else rows
+    other = "_other" if pairs else None
+    if value == "bytes":
+        return evidence.check_bytes(rows, tables)
+    if value.endswith("accuracy"):
+        return evidence.check_accuracies(rows, tables, other=other)
+    return evidence.check_times(rows, tables, other=other)
 
 
 def _saved(rows: pd.DataFrame) -> pd.DataFrame:
@@ -185,39 +209,30 @@ def _over_launches(value: str, tables: Tables) -> pd.DataFrame:
     return rows.assign(low=rows["value"] - reach, high=rows["value"] + reach)
 
 
-def _pairs(rows: pd.DataFrame, claim: Claim) -> pd.DataFrame:
+def _pairs(rows: pd.DataFrame, differ: str, pairs: Sequence[tuple[object, object]]) -> pd.DataFrame:
     """Return the ratios of the values of two points that differ in one column only.
 
     The interval of a ratio contains all values that both intervals allow; that of accuracies is
     Student's t over the launches of both points.
     """
     alike = [*ALIKE, "strategy", "nodes", *(["epochs"] if "error" in rows else [])]
-    alike.remove(claim.differ) if claim.differ in alike else alike.remove("experiment")
-    of = dict([*rows.groupby(claim.differ)])
+    alike.remove(differ) if differ in alike else alike.remove("experiment")
+    of = dict([*rows.groupby(differ)])
     found = [
         of.get(one, rows[:0]).merge(
             of.get(other, rows[:0]), "inner", alike, suffixes=("", "_other")
         )
-        for one, other in claim.pairs
+        for one, other in pairs
     ]
-    pairs: pd.DataFrame = pd.concat(found, ignore_index=True).query("nodes > 1")
-    one = pairs["value_other"]
-    ratio, low, high = pairs["value"] / one, pairs["low"], pairs["high"]
-    low, high = low / pairs["high_other"], high / pairs["low_other"]
-    if "error" in pairs:
-        freedom = pairs["launches"] + pairs["launches_other"] - 2
-        reach = np.hypot(pairs["error"], pairs["error_other"]) * students_t(freedom) / one
+    both: pd.DataFrame = pd.concat(found, ignore_index=True).query("nodes > 1")
+    one = both["value_other"]
+    ratio, low, high = both["value"] / one, both["low"], both["high"]
+    low, high = low / both["high_other"], high / both["low_other"]
+    if "error" in both:
+        freedom = both["launches"] + both["launches_other"] - 2
+        reach = np.hypot(both["error"], both["error_other"]) * students_t(freedom) / one
         low, high = ratio - reach, ratio + reach
-    return pairs.assign(value=ratio, low=low, high=high)
-
-
-def _with_evidence(rows: pd.DataFrame, claim: Claim, tables: Tables) -> pd.DataFrame:
-    other = "_other" if claim.pairs else None
-    if claim.value == "bytes":
-        return evidence.check_bytes(rows, tables)
-    if claim.value.endswith("accuracy"):
-        return evidence.check_accuracies(rows, tables, other=other)
-    return evidence.check_times(rows, tables, other=other)
+    return both.assign(value=ratio, low=low, high=high)
 
 
 def _of_batches(rows: pd.DataFrame, claim: Claim) -> pd.DataFrame:

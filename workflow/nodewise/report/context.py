@@ -201,12 +201,14 @@ class ReportContext:
 def title_of_variant(cell: Cell) -> str:
     """Return the options of a cell's variant that differ from the strategy's defaults.
 
-    If none do, the name that the study gives the variant is returned; without one, nothing.
+    Options of older records that the strategy no longer has are left out. If none differ, the name
+    that the study gives the variant is returned; without one, nothing.
     """
     if not cell.variant:
         return ""
     defaults = STRATEGIES[cell.strategy].options().model_dump()
-    changed = [(name, value) for name, value in cell.options.items() if value != defaults.get(name)]
+    options = {name: cell.options.get(name, default) for name, default in defaults.items()}
+    changed = [(name, value) for name, value in options.items() if value != defaults[name]]
     words = [name if value is True else f"{name} {value}" for name, value in changed]
     told = ", ".join(words) or cell.variant
     return told.replace("_", " ")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.report import evidence
+from nodewise.report import claims, evidence
 from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
@@ -13,16 +13,12 @@ from nodewise.report.pages import page
 from nodewise.report.pages._scaling import first_figure
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
-from nodewise.results.queries import Tables, with_labels
-from nodewise.results.tables import one_node_reference
 
 Answer = dict[str, Any]
 
 # trainings with equal values in these columns went through the same weights
-_TRAINING = [
-    *("model", "dataset", "batch_per_worker", "nodes", "epochs"),
-    *("train_accuracy", "accuracy", "accuracy_one"),
-]
+_TRAINING = ["model", "dataset", "batch_per_worker", "nodes", "epochs"]
+_TRAINING += ["train_accuracy", "test_accuracy", "test_accuracy_other"]
 
 
 @page("findings")
@@ -93,9 +89,13 @@ def _strategy(study: ReportContext) -> Answer | None:
 
 def _accuracy(study: ReportContext) -> Answer | None:
     """Count the trainings on several nodes that ended less accurate than the one on one node."""
-    rows = accuracies_beside_one(study.tables)
-    rows = evidence.select(evidence.check_accuracies(rows, study.tables, other="_one"))
-    rows = rows.drop_duplicates(_TRAINING).sort_values("change", kind="stable")
+    counts = sorted({*study.tables["curves"]["nodes"]} - {1})
+    if not counts:
+        return None
+    rows = claims.points("test_accuracy", study.tables, "nodes", [(n, 1) for n in counts])
+    rows = evidence.select(rows[~comparisons.on_devices(rows)]).drop_duplicates(_TRAINING)
+    rows = rows.assign(change=rows["test_accuracy"] - rows["test_accuracy_other"])
+    rows = rows.sort_values("change", kind="stable")
     if rows.empty:
         return None
     return {
@@ -151,30 +151,3 @@ def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Ch
     """Return the first figure of these names that shows a point, in a list; or an empty list."""
     of = {name: str(row[name]) for name in ("experiment", "model", "dataset")}
     return first_figure(study, *names, **of, line=str(row.get("line", row["strategy"])))
-
-
-def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
-    """Return the accuracies of our trainings on several nodes and on one node.
-
-    They trained whole epochs, with the same number of epochs and the same batch per worker.
-    `accuracy` is that of the test examples if both trainings have one, else of the training
-    examples. `accuracy_one` is the one on one node, and `change` the difference. Cautions are kept
-    only for asynchronous strategies: what disturbs step times does not change the accuracy of
-    synchronous ones.
-    """
-    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
-    ours = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    ours = with_labels(ours[~comparisons.on_devices(ours)])
-    ours = ours.assign(
-        label=ours["accuracy_label"],
-        flags=ours["flags"].where(comparisons.never_wait(ours), ""),
-    )
-    key = ["study", "experiment", "model", "dataset", "cluster", "kind", "data_origin", "epochs"]
-    values = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
-    rows = one_node_reference(ours.drop(columns="cell_id_one"), [*key, "batch_per_worker"], values)
-    rows = rows[(rows["nodes"] > 1) & rows["cell_id_one"].notna()]
-    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
-    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
-    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
-    of = tested.map({True: "test", False: "training"})
-    return rows.assign(accuracy=accuracy, accuracy_one=one, change=accuracy - one, of=of)
