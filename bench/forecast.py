@@ -150,7 +150,8 @@ def own_errors(tables: Path) -> pd.Series:
     """Return forecast/measured − 1 of our emulated rings, given one node."""
     errors = []
     for group in find_groups(read_tables(tables)["curve_points"]):
-        rate_mbit = group.first["rate_mbit"] / group.first["cpu_share"]  # in the node's own time
+        first = group.rows.iloc[0]
+        rate_mbit = first["rate_mbit"] / first["cpu_share"]  # in the node's own time
         if group.law.name != "ring" or np.isnan(rate_mbit):
             continue
         cluster = Cluster(1, None, read_link("between", f"{rate_mbit:f}mbit-tcp"))

@@ -71,12 +71,6 @@
     });
   }
 
-  /** Return the specification that the script of a figure leaves under the figure's name. */
-  async function load(figure) {
-    await run(figure.dataset.script);
-    return window.nodewiseCharts[figure.dataset.name];
-  }
-
   let vega = null;
 
   /** Load Vega and the settings of both themes, once. */
@@ -124,7 +118,10 @@
     const target = figure.querySelector(".nw-live");
     try {
       await loadVega();
-      figure.specification ??= await load(figure);
+      if (!figure.specification) {
+        await run(figure.dataset.script);
+        figure.specification = window.nodewiseCharts[figure.dataset.name];
+      }
       figure.drawn?.finalize();
       target.hidden = false;
       const spec = shown(figure.specification, target.clientWidth);
