@@ -100,6 +100,7 @@ def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded
     assert page_of(tmp_path, "home").context["study"] is None
     text = (render(tmp_path) / "index.md").read_text()
     assert "too little evidence" in text and "repeats: 3" in text
+    assert "\nnodewise missing --config FILE --cautions --forget\nsnakemake --cores all" in text
     (best,) = page_of(tmp_path, "home").context["unsure"]["best"]
     assert (best["nodes"], best["needs"]) == (2, "at least three launches of each point")
 
