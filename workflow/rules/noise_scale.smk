@@ -23,13 +23,13 @@ rule measure_noise_scale:
     input:
         manifest=lambda w: f"results/datasets/{TRAINED[w.model]}/manifest.json",
         weights=lambda w: weights_manifest(w.model),
-        model="models/{model}.py",
     output:
         f"{RESULTS}/noise_scale/{{model}}.json",
     log:
         f"{RESULTS}/logs/noise_scale/{{model}}.log",
     # one thread, although TensorFlow uses more: nothing is timed, so other steps may run meanwhile
     params:
+        code=lambda w: code_sha256([f"models/{w.model}.py"]),
         seed=STUDY.seed,  # the only configuration value used besides model and dataset
         measures=MEASURES,
         versions=VERSIONS,
