@@ -47,6 +47,7 @@ READING = {
 }
 
 
+READ_ONLY = ("fit", "build-tables", "describe-model")
 FULL = ("build-site", "build-tables", "publish")
 
 
@@ -120,6 +121,17 @@ needs_mounts = pytest.mark.skipif(
     not may_mount() and not ("CI" in os.environ and os.getuid() == 0),
     reason="no disk of memory may be mounted here",
 )
+
+
+@pytest.mark.slow
+@needs_mounts
+@pytest.mark.parametrize("command", READ_ONLY)
+def test_a_disk_that_may_only_be_read(project, tmp_path, command):
+    before = f"mount -t tmpfs -o ro none {tmp_path}"
+    code, said = run(project, [command, *arguments(command, f"{tmp_path}/out")], before)
+    line = one_line(code, said)
+    assert line.startswith(f"{tmp_path}/out")
+    assert line.endswith(": Read-only file system")
 
 
 @pytest.mark.slow
