@@ -154,8 +154,9 @@ def print_target(job: "Job", converges_like: str | None) -> None:
     typer.echo(
         f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
         f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
-        f"--converges-like: {', '.join(laws)}. {rate}"
+        f"--converges-like: {', '.join(laws)}."
     )
+    typer.echo(rate)
 
 
 def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
