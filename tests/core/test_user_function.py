@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mistakes import user_error
+from nodewise.core import user_function
 from nodewise.core.cell import ModelSpec, Spec
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import Function, code_sha256, parse_spec, source_files
@@ -149,3 +150,21 @@ def test_a_saved_model_is_named_by_its_file(tmp_path):
     assert source_files("mine.keras") == ["mine.keras"]
     with pytest.raises(UserError, match="must be path/to/file"):
         parse_spec("mine.keras")
+
+
+def test_a_user_s_code_sees_no_arguments_of_ours(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["nodewise", "measure", "--nodes", "2"])
+    write(
+        "asks.py",
+        "import argparse\n\nasked = argparse.ArgumentParser().parse_args()\n\n"
+        "def build():\n    import sys\n    return sys.argv\n",
+    )
+    assert Function(parse_spec("asks.py:build"))() == ["asks.py"]
+    assert sys.argv[0] == "nodewise"
+
+
+def test_code_that_runs_for_long_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(user_function, "_SLOW_S", 0.05)
+    write("slow.py", "import time\n\ndef build():\n    time.sleep(0.5)\n")
+    Function(parse_spec("slow.py:build"))()
+    assert "slow.py:build" in capsys.readouterr().err

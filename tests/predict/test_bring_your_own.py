@@ -173,9 +173,11 @@ def test_no_node_is_more_efficient_than_alone_unless_it_was_measured_so(tmp_path
 
 def test_a_curve_without_a_collective_is_fitted_as_a_ring(tmp_path):
     rows = [
-        f"{name},{n},64,{1 + n / 9},{of}" for n in (1, 2) for name, of in (("a", "tree"), ("b", ""))
+        f"{name},{n},64,{1 + n / 9},{of},{PAYLOAD:.0f}"
+        for n in (1, 2)
+        for name, of in (("a", "tree"), ("b", ""))
     ]
-    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective,payload_bytes"))
     assert [curve.collective for curve in file.curves] == ["tree", "ring"]
     assert "no collective given: a ring is assumed" in file.curves[1].notes
 

@@ -276,6 +276,16 @@ def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
         assert "error" in each or each["low"] <= each["value"] <= each["high"]
 
 
+@pytest.mark.timeout(20)
+def test_points_that_are_asked_again_are_answered_at_once(fitted):
+    names, numbers = ("images", "strong", "unknown"), (1, 8, 16, "x")
+    points = [{"curve": name, "n_devices": str(n)} for name in names for n in numbers]
+    found = predict_points(fitted, points * 5_000)
+    assert len(found) == 60_000
+    assert found[: len(points)] == predict_points(fitted, points)
+    assert found[-len(points) :] == found[: len(points)]
+
+
 def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):
     path = tmp_path / "curves.csv"
     write(path, curves()["images"][0])

@@ -61,4 +61,5 @@ def test_the_options_of_the_example_are_those_that_it_returns():
     assert [type(one) for one in options.callbacks] == [
         keras.callbacks.LearningRateScheduler,
         keras.callbacks.ReduceLROnPlateau,
+        keras.callbacks.ModelCheckpoint,
     ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from nodewise.predict.answers import Job
 
+_MOST_ROWS = 1_000
 STEPS = "Steps of the workflow"
 """The panel of `--help` for commands that a rule of the workflow runs.
 
@@ -153,22 +154,24 @@ def print_target(job: "Job", converges_like: str | None) -> None:
     typer.echo(
         f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
         f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
-        f"--converges-like: {', '.join(laws)}. {rate}"
+        f"--converges-like: {', '.join(laws)}."
     )
+    typer.echo(rate)
 
 
 def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
     """Print rows as a table, whose columns are the keys of the rows; numbers are right-aligned.
 
-    Empty columns are left out. In a narrow terminal lines wrap, but nothing is cut off.
+    Empty columns are left out. In a narrow terminal lines wrap, but nothing is cut off. Of very
+    many rows the first are printed.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    columns: dict[str, list[str]] = {}
-    for row in rows:
+    all_rows, columns = list(rows), dict[str, list[str]]()
+    for row in all_rows[:_MOST_ROWS]:
         for title, value in row.items():
             columns.setdefault(title, []).append(str(value))
     columns = {title: cells for title, cells in columns.items() if any(cells)}
@@ -184,6 +187,8 @@ def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
     unlimited = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=unlimited).maximum)
     console.print(table)
+    if len(all_rows) > _MOST_ROWS:
+        typer.echo(f"… and {len(all_rows) - _MOST_ROWS:,} more rows")
 
 
 def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> None:

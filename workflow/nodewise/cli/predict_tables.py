@@ -26,7 +26,7 @@ def curves_rows(file: FitFile) -> Iterator[Row]:
             "Points": f"{len(curve.measured)}",
             "Nodes": _listed(curve.nodes),
             "Batches": _listed(curve.batches),
-            "Formula": laws[curve.name].law,
+            "Continued by": "published curves" if curve.like_published else laws[curve.name].law,
             "Noise": write_number(laws[curve.name].noise, "share"),
         }
 

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from nodewise.core.errors import Terminated, UserError
 from nodewise.core.schema import read_bytes
 
 _MOST_BYTES = 10_000_000
+_SLOW_S = 60.0
 _OURS = Path(__file__).parents[1]
 
 
@@ -189,7 +191,7 @@ class Function:
             UserError: its module cannot be imported, or has no such function.
         """
         self.parsed = parsed
-        with user_errors(parsed):
+        with user_errors(parsed), _alone(parsed):
             self._module = (
                 import_file(parsed.file, parsed.module)
                 if parsed.file
@@ -206,7 +208,7 @@ class Function:
         Raises:
             UserError: the function failed; the message says how and where.
         """
-        with user_errors(self.parsed):
+        with user_errors(self.parsed), _alone(self.parsed):
             return self._function()  # type: ignore[misc]
 
 
@@ -229,6 +231,24 @@ def user_errors(parsed: ParsedSpec) -> Iterator[None]:
         raise UserError(f"{parsed.text}: {reason}") from error
     finally:
         sys.path.remove(folder)
+
+
+@contextmanager
+def _alone(parsed: ParsedSpec) -> Iterator[None]:
+    """Run the user's code without arguments of ours; if it runs for a minute, say so on stderr."""
+
+    def tell() -> None:
+        print(f"{parsed.text}: still runs after {_SLOW_S:.0f} s", file=sys.stderr, flush=True)
+
+    arguments, sys.argv = sys.argv, [str(parsed.file or parsed.module)]
+    slow = threading.Timer(_SLOW_S, tell)
+    slow.daemon = True
+    slow.start()
+    try:
+        yield
+    finally:
+        slow.cancel()
+        sys.argv = arguments
 
 
 def import_file(file: Path, name: str) -> ModuleType:

@@ -39,7 +39,7 @@ class CurvePredictions:
 
     def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
         self._fits = fits
-        lines = {curve.name: line_of(curve) for curve in curves if _like_published(curve)}
+        lines = {curve.name: line_of(curve) for curve in curves if curve.like_published}
         self._published = {name: line for name, line in lines.items() if line is not None}
 
     @cached_property
@@ -266,12 +266,6 @@ def _batches_to_compare(curve: Curve) -> list[float]:
     """Return the measured batches: global ones if they are shared, else those per node."""
     shared = _shares_a_batch(curve)
     return [point.batch_per_worker * (point.nodes if shared else 1) for point in curve.measured]
-
-
-def _like_published(curve: Curve) -> bool:
-    """Return whether no more is known of a curve than of published ones."""
-    parts = any(point.compute or point.wait or point.communicate for point in curve.measured)
-    return curve.payload_bytes is None and not parts
 
 
 def _shares_a_batch(curve: Curve) -> bool:

@@ -235,7 +235,7 @@ def _with_notes(curve: Curve, fitted: Fit) -> Curve:
         for (name, label), certain in zip(fitted.coefficients, fitted.certain, strict=True)
         if label in (curve.name, curve.link) and not certain and name not in known
     ]
-    if open_terms:
+    if open_terms and not curve.like_published:
         notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
     return curve.model_copy(update={"notes": tuple(notes)})
 

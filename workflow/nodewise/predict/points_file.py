@@ -100,7 +100,12 @@ def predict_points(file: FitFile, points: Sequence[Row]) -> list[Row]:
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
-    return [point | _predict(predictions, curves, point) for point in points]
+    answers: dict[tuple[Any, ...], Row] = {}  # tables of many rows ask the same again and again
+    for point in points:
+        asked = tuple(point.values())
+        if asked not in answers:
+            answers[asked] = _predict(predictions, curves, point)
+    return [point | answers[tuple(point.values())] for point in points]
 
 
 def _predict(predictions: CurvePredictions, curves: dict[str, Curve], row: Row) -> Row:

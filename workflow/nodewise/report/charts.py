@@ -136,8 +136,8 @@ class Chart:
 
     @property
     def table(self) -> Table:
-        """Its data as a table, without cell ids and what the chart's words already state."""
-        hidden = {"cell_id", "lacks", *self.of}
+        """Its data as a table, without cell ids and what only the chart's words state."""
+        hidden = {"cell_id", "lacks", *self.of, *self.declared.units}
         columns = [name for name in map(str, self.titled) if name not in hidden]
         return table(self.titled, [Column(name, title_of_column(name)) for name in columns])
 

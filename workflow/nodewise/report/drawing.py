@@ -22,6 +22,7 @@ _GAP = 12  # pixels between panels, as in charts.js
 
 Spec = dict[str, Any]
 _NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
+_FEW_TICKS = 8  # most numbers of nodes that are all written at their axis
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
 _ROLES = {"fitted": [1, 0], "predicted": [5, 4]}  # of lines, with their dashes
 _IS_LINE = f"indexof({[*_ROLES]}, datum.role) >= 0"
@@ -206,6 +207,8 @@ def _axis(figure: Figure, data: pd.DataFrame, channel: str) -> Spec:
     labels = {"format": _FORMATS.get(axis.unit, "~g"), "tickCount": 5}
     if whole:
         labels = {"format": ",d", "tickCount": 10, "tickMinStep": 1}
+        if channel == "x" and axis.scale != "log" and values.nunique() <= _FEW_TICKS:
+            labels = {"format": ",d", "values": sorted(map(int, values.unique()))}
     labels |= {"minExtent": 36} if channel == "y" else {"labelSeparation": 8}
     title = axis.title
     scale: Spec = {"zero": True}

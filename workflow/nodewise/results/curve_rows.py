@@ -220,7 +220,9 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
             f"a rate in {shared['unit']}: step times and examples per second are right only if the "
             f"batch is in {counted}, too"
         )
-    if not shared["collective"] and any(point.nodes > 1 for point in points):
+    if shared["payload_bytes"] is None and not any(one.has_parts for one in points):
+        notes.append("no payload_bytes given: it goes on as similar published curves did")
+    elif not shared["collective"]:
         notes.append(f"no collective given: a {USUAL} is assumed")
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")

@@ -53,6 +53,11 @@ class Measured(Frozen):
     noise: Seconds | None = None
     repeats: int = Field(ge=1)
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether a part of the step was measured."""
+        return bool(self.compute or self.wait or self.communicate)
+
 
 class Curve(Frozen):
     """One measured curve. Points are ordered by batch and nodes.
@@ -103,6 +108,11 @@ class Curve(Frozen):
     def in_seconds(self) -> bool:
         """Whether times are in seconds."""
         return self.clock != "epoch_time_s" or self.examples is not None
+
+    @property
+    def like_published(self) -> bool:
+        """Whether no more is known than of published curves: no gradient, and no part of a step."""
+        return self.payload_bytes is None and not any(point.has_parts for point in self.measured)
 
     @property
     def payload(self) -> float:

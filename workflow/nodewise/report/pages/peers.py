@@ -46,6 +46,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     context = {
         "file": file.as_posix(),
         "verdict": added["median"].agg(["count", "median", "min", "max"]),
+        "kinds": added["kind"].unique().tolist(),
         "figures": study.pick("peers"),
         "added": _ranges(added, [_WAY, _PEER]),
         "all_reduces": _ranges(rows[rows["what"] == "all_reduce"], [_WAY]),

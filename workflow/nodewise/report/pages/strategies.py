@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.exchanges import Job
-from nodewise.report.context import ReportContext, title_of_variant
+from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import Page, strategy_page
 from nodewise.report.pages import page
@@ -115,7 +115,7 @@ def _strategy(
 ) -> dict[str, Any]:
     """Return the template variables of a strategy that was trained in `cells`."""
     strategy = STRATEGIES[name]
-    variants = cells.groupby("strategy")["cell_id"].agg(["first", "size"])
+    variants = cells["strategy"].value_counts(sort=False).sort_index()
     sent = _bytes(study, name, cells)
     of = {one: ends[0][one] for one in ("experiment", "model", "line")} if ends else {}
     return {
@@ -134,8 +134,8 @@ def _strategy(
         ],
         "bytes": table(study.with_titles(sent), _BYTES) if len(sent) else None,
         "links": [
-            {"name": one, "variant": title_of_variant(study.records[cell].cell), "cells": int(size)}
-            for one, cell, size in variants.itertuples()
+            {"name": one, "variant": study.variant_title(str(one)), "cells": int(size)}
+            for one, size in variants.items()
         ],
     }
 

@@ -49,8 +49,6 @@ _PRINTED = [
     Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
     Column("label", "Kind of ours"),
     Column("accuracy_label", "Kind of our accuracy"),
-    Column("experiment", "Our experiment"),
-    Column("machine", "Our machine"),
     FLAGS,
 ]
 _MODELS = [
@@ -118,10 +116,7 @@ def _context(
     rows: pd.DataFrame,
     claims: Sequence[Judged],
 ) -> dict[str, Any]:
-    machines = study.cells.set_index("cell_id")["machine"]
-    printed = rows.assign(
-        machine=rows["cell_id"].map(machines).fillna(""), order=rows["order"].map(verdict)
-    )
+    printed = rows.assign(order=rows["order"].map(verdict))
     filled = printed.replace("", pd.NA).notna().any()
     columns = [column for column in _PRINTED if filled[column.name]]
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
