@@ -19,12 +19,12 @@ from nodewise.report.pages import page
 from nodewise.report.scoreboard import scoreboard, summary
 from nodewise.report.tables import (
     AGAINST_ONE,
+    BATCH,
     CAUTION,
     EXAMPLES,
     FLAGS,
     MODEL,
     NODES,
-    POINT,
     STRATEGY,
     Column,
     Table,
@@ -62,7 +62,10 @@ _MODELS = [
     Column("total", "Ours", "", "counted"),
 ]
 _OURS = [
-    *POINT,
+    MODEL,
+    STRATEGY,
+    BATCH,
+    NODES,
     EXAMPLES,
     AGAINST_ONE,
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
