@@ -61,8 +61,9 @@ def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code
 
 
 def test_an_ignored_backend_is_named_where_something_is_measured():
-    done = run("plan", "--config", "none.yaml", env=os.environ | {"KERAS_BACKEND": "jax"})
-    assert "KERAS_BACKEND=jax is ignored" in done.stderr
+    for command in (["plan", "--config", "none.yaml"], ["measure", "--model=none"]):
+        done = run(*command, env=os.environ | {"KERAS_BACKEND": "jax"})
+        assert "KERAS_BACKEND=jax is ignored" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["models"], ["--help"]])

@@ -57,7 +57,8 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
-    if backend != "tensorflow" and ("--model" in sys.argv or sys.argv[1:2] == ["plan"]):
+    measures = any(word.partition("=")[0] in ("plan", "--model") for word in sys.argv[1:])
+    if measures and backend != "tensorflow":
         _complain(f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow")
     try:
         sys.exit(app(standalone_mode=False))

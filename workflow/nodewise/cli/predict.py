@@ -184,10 +184,11 @@ def predict_nodes(
     if as_json:
         options.print_json(rows)
     _print_notes(fitted, as_json=as_json)
-    for name in dict.fromkeys(curve.name for curve in fitted.curves):
-        if all(row["curve"] != name for row in rows):
+    answered = {row["curve"] for row in rows}
+    for curve in fitted.curves:
+        if curve.name not in answered:
             less = f"as its global batch has less than {counts[0]}"
-            typer.echo(f"{name}: no rows, {less}", err=as_json)
+            typer.echo(f"{curve.name}: no rows, {less}", err=as_json)
 
 
 @app.command("optimum")

@@ -10,7 +10,7 @@ import yaml
 
 MOST_VALUES = 20_000
 """Largest number of values in a YAML file; those that an alias repeats count each time."""
-_TAGS = ("map", "seq", "str")
+_TAGS = [f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str")]
 
 # Errors that reading YAML raises.
 NOT_YAML = (yaml.YAMLError, ValueError)
@@ -31,7 +31,7 @@ def load_yaml(text: bytes | str) -> Any:  # noqa: ANN401
     def content(node: yaml.Node) -> Any:  # noqa: ANN401
         if next(values) > MOST_VALUES:  # also if an alias is a part of itself
             raise ValueError(f"more than the {MOST_VALUES:,} values that are allowed")
-        if node.tag not in [f"tag:yaml.org,2002:{name}" for name in _TAGS]:
+        if node.tag not in _TAGS:
             raise _refusal(f"the tag {node.tag!r:.80} is not allowed", node)
         if isinstance(node, yaml.SequenceNode):
             return [content(one) for one in node.value]

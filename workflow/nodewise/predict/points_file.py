@@ -101,11 +101,13 @@ def predict_points(file: FitFile, points: Sequence[Row]) -> list[Row]:
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
     answers: dict[tuple[Any, ...], Row] = {}  # tables of many rows ask the same again and again
+    rows = []
     for point in points:
         asked = tuple(point.values())
         if asked not in answers:
             answers[asked] = _predict(predictions, curves, point)
-    return [point | answers[tuple(point.values())] for point in points]
+        rows.append(point | answers[asked])
+    return rows
 
 
 def _predict(predictions: CurvePredictions, curves: dict[str, Curve], row: Row) -> Row:
