@@ -31,14 +31,15 @@ def large(tmp_path, monkeypatch):
 
 
 def test_a_worker_takes_what_its_batch_takes(large):
-    assert memory_fit.worker_bytes(make.cell(**large, batch=100)) == 2 * GB
     together = make.cell(**large, batch=100, n=2, strategy="mirrored", one_process=True)
-    assert memory_fit.worker_bytes(together) == 3 * GB
+    for cell, needed in ((make.cell(**large, batch=100), 2 * GB), (together, 3 * GB)):
+        assert memory_fit.misfit(cell, needed, 1) is None
+        assert f"{needed / GB:.1f} GB" in memory_fit.misfit(cell, needed - 1, 1)
 
 
 def test_nothing_is_said_of_a_model_that_nobody_described_or_of_a_part_of_one(large):
-    assert memory_fit.worker_bytes(make.cell(model="unknown")) is None
-    assert memory_fit.worker_bytes(make.cell(**large, strategy="model_parallel", n=2)) is None
+    assert memory_fit.misfit(make.cell(model="unknown"), 1, 1) is None
+    assert memory_fit.misfit(make.cell(**large, strategy="model_parallel", n=2), 1, 1) is None
 
 
 def test_workers_on_one_machine_share_its_memory_and_tensorflow(large):

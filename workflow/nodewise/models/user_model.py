@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import tensorflow as tf
@@ -72,15 +73,11 @@ def _without_own_strategies(place: ParsedSpec) -> Iterator[None]:
             f"{place.text}: makes a tf.distribute strategy; leave that and its scope to --strategy"
         )
 
-    kinds = [tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy]
-    originals = [kind.__init__ for kind in kinds]
-    try:
-        for kind in kinds:
-            kind.__init__ = refuse
+    with (
+        patch.object(tf.distribute.MirroredStrategy, "__init__", refuse),
+        patch.object(tf.distribute.MultiWorkerMirroredStrategy, "__init__", refuse),
+    ):
         yield
-    finally:
-        for kind, original in zip(kinds, originals, strict=True):
-            kind.__init__ = original
 
 
 def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:

@@ -9,30 +9,22 @@ SHARED_BYTES = 200_000_000
 """Memory of TensorFlow itself. Workers of a machine share it: they are forked from one process."""
 
 
-def worker_bytes(cell: Cell) -> int | None:
-    """Return the peak memory of one worker of `cell`, in bytes; None if it is not known.
+def misfit(cell: Cell, free_bytes: int, workers: int) -> str | None:
+    """Return in one line why `cell` does not fit into memory; None if it fits or is not known.
 
     It is not known if the model's memory has not been measured, or if a node has only a part of the
     model.
-    """
-    if STRATEGIES[cell.strategy].exchange_of(cell.options).splits_model:
-        return None
-    described = description_of(cell)
-    batch = cell.global_batch if cell.one_process else cell.batch
-    return described.memory.peak_bytes(batch) if described and described.memory else None
-
-
-def misfit(cell: Cell, free_bytes: int, workers: int) -> str | None:
-    """Return in one line why `cell` does not fit into memory; None if it fits or is not known.
 
     Args:
         cell: cell to be measured.
         free_bytes: memory of the machine.
         workers: number of workers of the cell that run on it.
     """
-    each = worker_bytes(cell)
-    if each is None:
+    described = description_of(cell)
+    cut = STRATEGIES[cell.strategy].exchange_of(cell.options).splits_model
+    if cut or not described or not described.memory:
         return None
+    each = described.memory.peak_bytes(cell.global_batch if cell.one_process else cell.batch)
     together = SHARED_BYTES + workers * max(0, each - SHARED_BYTES)
     if together <= free_bytes:
         return None
