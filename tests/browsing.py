@@ -26,12 +26,13 @@ ODD_LOG = [
 
 
 def wait_for_charts(page: Page) -> None:
-    """Move the mouse, so that the page draws its charts, and wait for all visible ones."""
-    page.mouse.move(3, 3, steps=2)  # the first event after a long page has been loaded may be lost
+    """Have the page draw its charts, as a first move does, and wait for all visible ones."""
+    page.evaluate("dispatchEvent(new Event('pointermove'))")  # a real one may be lost under load
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())
-          .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))"""
+          .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))""",
+        timeout=120_000,
     )
 
 
