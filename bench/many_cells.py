@@ -49,7 +49,9 @@ def main() -> None:
         )
         for step in ("fit-overhead", "judge-overhead"):
             report(step, "nodewise", step, "--tables", tables, "--out", overhead)
-        report("predict", "nodewise", "predict", overhead / "fit.json", "--nodes", WORKERS, "--json")
+        report(
+            "predict", "nodewise", "predict", overhead / "fit.json", "--nodes", WORKERS, "--json"
+        )
         results = ("--results", folder, "--out", folder / "build")
         report("site", "nodewise", "build-site", "--config", config, *results)
 
