@@ -1,4 +1,4 @@
-"""Plan 20,000 cells; build tables (target: 30 s, 1 GB) and the site (5 min, 2 GB) of 10,000 records.
+"""Plan 20,000 cells, build tables (target: 30 s, 1 GB) and a site (5 min, 2 GB) of 10,000 records.
 
 The records are simulated: one committed record whose step times are scaled by batch and nodes. Each
 command is one process. Its time is wall time, its memory the largest resident set size.
