@@ -1,6 +1,8 @@
 """What `snakemake` prints: a line for each cell and step, the remaining time, failed steps."""
 
 import logging
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +120,18 @@ def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, c
     assert tables == "build tables: updated input files"
     assert cell.startswith(f"measure {cells[0].model}, ")
     assert cell.endswith(": missing output files")
+
+
+def test_a_folder_in_which_snakemake_cannot_write_is_one_line_with_the_file(tmp_path):
+    (tmp_path / "Snakefile").write_text("rule all:\n    output: 'out'\n    shell: 'touch out'\n")
+    (tmp_path / ".snakemake").mkdir()
+    (tmp_path / ".snakemake/locks").write_text("a file where a folder belongs")
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = next(line for line in done.stderr.splitlines() if "[Errno" in line)
+    assert done.returncode == 1
+    assert line.startswith("[Errno ") and ".snakemake/locks" in line and plugin.DISK in line
+    assert "Traceback" not in done.stderr
 
 
 def test_verbose_leaves_it_all_to_snakemake(capsys, cells):

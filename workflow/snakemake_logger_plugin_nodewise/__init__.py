@@ -37,6 +37,7 @@ BOILERPLATE = (
 )
 ENDINGS = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 STOPPING = ("Will exit after finishing", "Terminating processes on user request")
+DISK = "Snakemake needs space and the right to write in results/, build/ and .snakemake/."
 STOPPED = "Stopped on request. What is finished is kept; the same command continues with the rest."
 
 
@@ -147,6 +148,9 @@ class LogHandler(LogHandlerBase):
             return
         if getattr(record, "exception", "") == "RuleException" and "CalledProcessError" in message:
             return  # the step's own error says more
+        *above, last = message.splitlines()
+        if above and "Error: [Errno " in last:  # the end of a traceback
+            message = f"{last.partition(': ')[2]}. {DISK}"
         self.stopped |= message.startswith(STOPPING)
         if message.startswith(ENDINGS):
             if self.stopped:
