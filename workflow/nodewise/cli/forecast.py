@@ -131,16 +131,15 @@ def forecast_nodes(
         if as_json:
             options.print_json(rows)
         else:
-            typer.echo(predict_tables.best_machines(rows, job))
+            typer.echo(predict_tables.best_machines(rows))
             options.print_table(predict_tables.machines_rows(rows, job))
     else:
         if device:
             raise UserError("--device: has no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
-        cluster = forecast.cluster_of(
-            devices_per_node, within, between, link=link, known_per_node=training.devices_per_node
-        )
+        inside = devices_per_node or training.devices_per_node
+        cluster = forecast.cluster_of(inside, within, between, link=link)
         per_node = cluster.devices_per_node
         job = replace(job, node="node" if per_node == 1 else "device")
         devices = forecast.devices_of(counts, per_node)
