@@ -1,4 +1,4 @@
-"""Plan 10,000 cells, build tables of 10,000 records (target: 30 s, 1 GB), predict 4,096 workers.
+"""Plan 20,000 cells, build tables (target: 30 s, 1 GB) and a site (5 min, 2 GB) of 10,000 records.
 
 The records are simulated: one committed record whose step times are scaled by batch and nodes. Each
 command is one process. Its time is wall time, its memory the largest resident set size.
@@ -31,9 +31,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = folder / "study.yaml"
-        config.write_text(yaml.safe_dump(study(base)))
-        records, tables = folder / "records", folder / "tables"
-        report("plan", "nodewise", "plan", "--config", config)
+        config.write_text(yaml.safe_dump(study(base, REPEATS)))
+        records, tables, overhead = folder / "records", folder / "tables", folder / "overhead"
+        twice = folder / "twice.yaml"
+        twice.write_text(yaml.safe_dump(study(base, 2 * REPEATS)))
+        report("plan", "nodewise", "plan", "--config", twice)
         started = time.perf_counter()
         cells = read_config(config).cells()
         for cell in cells:
@@ -45,13 +47,17 @@ def main() -> None:
             *("tables", "nodewise", "build-tables", "--config", config, "--records", records),
             *("--out", tables),
         )
-        report("fits", "nodewise", "fit-overhead", "--tables", tables, "--out", folder / "fits")
-        fit = folder / "fits/fit.json"
-        report("predictions", "nodewise", "predict", fit, "--nodes", WORKERS, "--json")
+        for step in ("fit-overhead", "judge-overhead"):
+            report(step, "nodewise", step, "--tables", tables, "--out", overhead)
+        report(
+            "predict", "nodewise", "predict", overhead / "fit.json", "--nodes", WORKERS, "--json"
+        )
+        results = ("--results", folder, "--out", folder / "build")
+        report("site", "nodewise", "build-site", "--config", config, *results)
 
 
-def study(base: Record) -> dict[str, object]:
-    """Return a configuration with 10,000 cells."""
+def study(base: Record, repeats: int) -> dict[str, object]:
+    """Return a configuration with 1,000 cells for each repeat."""
     return {
         "name": "many",
         "title": "Many cells",
@@ -63,7 +69,7 @@ def study(base: Record) -> dict[str, object]:
                 "models": [base.cell.model],
                 "strategies": {name: {"nodes": NODES} for name in STRATEGIES},
                 "batches": BATCHES,
-                "repeats": REPEATS,
+                "repeats": repeats,
                 "extent": {"steps": base.cell.extent.steps or 40, "split_steps": 0},
             }
         },
@@ -101,7 +107,7 @@ def report(what: str, *command: str | Path) -> None:
     seconds, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
     ended = f", exit code {process.returncode}" if process.returncode else ""
     print(
-        f"{what:12} {seconds:6.1f} s ({cpu:.1f} s of a core), "
+        f"{what:14} {seconds:6.1f} s ({cpu:.1f} s of a core), "
         f"{usage.ru_maxrss * 1024 / 1e9:.2f} GB{ended}",
         flush=True,
     )

@@ -26,3 +26,5 @@ def test_what_ends_after_the_clock_was_set_back_ends_after_it_began(monkeypatch)
     lasted = taken.finished_at() - taken.started_at
     assert timedelta(seconds=0.05) <= lasted < timedelta(seconds=5)
     assert 0.05 <= taken.seconds() < 5
+    assert round(taken.clock_set_s()) == -3600 * (SteppedClock.asked - 1)
+    assert abs(period.Period().clock_set_s() + 3600) < 1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -33,9 +33,6 @@ from nodewise.results.record import Failure, Measurement, Record, StartUp, recor
 from nodewise.strategies import STRATEGIES
 from nodewise.study.measures import MEASURES
 from nodewise.study.memory_fit import misfit
-
-if TYPE_CHECKING:  # importing NumPy starts threads, so the environment must be set before
-    pass
 
 Progress = Callable[[float], None]
 
@@ -114,6 +111,9 @@ def measure(
                 result = _run_processes(task, progress, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
+        if abs(set_s := period.clock_set_s()) > 1:
+            reason = f"the system clock was set by {set_s:.0f} s meanwhile: {failure.reason}"
+            failure = failure.model_copy(update={"reason": reason})
     record = Record(
         cell=cell,
         kind=cluster.kind,
@@ -134,11 +134,9 @@ def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Fail
     """Return the status, `refused` or `failed`, and the reason for an error in `NO_RESULT`."""
     match error:
         case process.WorkerError():
-            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
-            return "failed", failure
+            return "failed", Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
         case MemoryError():
-            reason = "out of memory in the launcher"
-            return "failed", Failure(reason=reason, rank=None, log_tail=[])
+            return "failed", Failure(reason="out of memory in the launcher", rank=None, log_tail=[])
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 

@@ -21,6 +21,10 @@ class Period:
         """Return its end, if it ended now."""
         return self.started_at + timedelta(seconds=self.seconds())
 
+    def clock_set_s(self) -> float:
+        """Return by how much the system clock was set in it: seconds forward, or about zero."""
+        return (datetime.now(UTC) - self.finished_at()).total_seconds()
+
 
 def command_began() -> float:
     """Return the monotonic time at which this process was started, precise to 10 ms."""
