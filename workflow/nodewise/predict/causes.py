@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import Link, read_link
+from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
@@ -100,6 +100,12 @@ class Steps:
         embedding: whether the model has one: its gradient may be sparse, and its input is small.
         cpu: whether the devices are CPUs, so that computing takes all cores.
         one_nodes: nodes of the reference; None: as `cluster` says.
+        no_network: whether the reference and the number in question run on the same devices.
+        across: whether the number in question is of several nodes.
+        link: the link in question; it is the one in use if it was measured (`link_measured`).
+        examples_known: whether it is known how many examples each number counts.
+        efficiency: examples per second and device, relative to the reference.
+        misread: whether scaling is, or may be, good.
 
     Raises:
         UserError: two numbers are not of the same quantity.
@@ -122,6 +128,16 @@ class Steps:
         for other in (*self.posted, *self.controls.values()):
             if other.clock != self.first.clock:
                 raise UserError(f"{self.first}, but {other}: must be of the same quantity")
+        count, reference = self.last.devices, self.layout(self.first.devices, reference=True)
+        self.no_network = (self.first.devices, reference) == (count, self.layout(count))
+        self.across = self.layout(count)[1] > 1
+        self.link = (self.cluster.between if self.across else self.cluster.within) or {}
+        self.link_measured = bool(self.link) and {*self.link} <= {"calibrated", "all_reduces"}
+        self.examples_known = not self.first.times_steps or self.training.batch is not None
+        self.efficiency = self.examples(count) / self.measured(self.last)
+        # Step times that hardly change look like no gain, though each has more examples.
+        good = self.efficiency >= (NORMAL if self.examples_known else _MOST_MISREAD)
+        self.misread = good and not self.strong and count > self.first.devices
         parameters = self.training.parameters or TYPICAL_PARAMETERS
         self._draws = Draws(self.cluster, replace(self.training, parameters=parameters))
         random = np.random.default_rng(1)
@@ -152,27 +168,6 @@ class Steps:
         per_node = self.cluster.devices_per_node
         return min(devices, per_node), ceil(devices / per_node)
 
-    @property
-    def across(self) -> bool:
-        """Whether the number in question is of several nodes."""
-        return self.layout(self.last.devices)[1] > 1
-
-    @property
-    def no_network(self) -> bool:
-        """Whether the reference and the number in question run on the same devices."""
-        one, many = self.first.devices, self.last.devices
-        return one == many and self.layout(one, reference=True) == self.layout(many)
-
-    @property
-    def link(self) -> Link:
-        """The link in question."""
-        return (self.cluster.between if self.across else self.cluster.within) or {}
-
-    @property
-    def link_measured(self) -> bool:
-        """Whether the link in question was measured, so that it is the one in use."""
-        return bool(self.link) and {*self.link} <= {"calibrated", "all_reduces"}
-
     def examples(self, devices: int) -> float:
         """Return the examples of a device in a step, relative to the reference's."""
         return self.first.devices / devices if self.strong else 1.0
@@ -184,23 +179,6 @@ class Steps:
         if first.times_steps:
             return ratio
         return ratio * self.examples(posted.devices) * posted.devices / first.devices
-
-    @property
-    def efficiency(self) -> float:
-        """Examples per second and device, relative to the reference."""
-        return self.examples(self.last.devices) / self.measured(self.last)
-
-    @property
-    def examples_known(self) -> bool:
-        """Whether it is known how many examples each number counts."""
-        return not self.first.times_steps or self.training.batch is not None
-
-    @property
-    def misread(self) -> bool:
-        """Whether scaling is, or may be, good: step times that hardly change look like no gain."""
-        least = NORMAL if self.examples_known else _MOST_MISREAD
-        several = self.last.devices > self.first.devices
-        return several and not self.strong and self.efficiency >= least
 
     @cached_property
     def frequent(self) -> dict[str, float]:

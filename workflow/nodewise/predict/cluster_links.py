@@ -106,10 +106,10 @@ def _measured(level: Level, path: Path) -> Link:
         return {"calibrated": rings.coefficients["bandwidth_bytes_per_s"]}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
-    if hosts and (hosts > 1) != (level == "between"):
-        raise UserError(
-            f"{path}: not the link {level}: its processes ran on {counted(hosts, 'host')}"
-        )
+    right = "between" if hosts > 1 else "within"
+    if hosts and level != right:
+        ran = f"its processes ran on {counted(hosts, 'host')}"
+        raise UserError(f"{path}: {ran}: give it as --{right}, not as --link or --{level}")
     sizes, rates = np.log(bus_bandwidths(log, path)).T
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), sizes, rates)))
     # what limits a slow link limits training alike

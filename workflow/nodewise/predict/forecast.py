@@ -28,22 +28,6 @@ DISTURBED = 0.075
 launches that other processes disturbed, against undisturbed launches of the same cells."""
 
 
-def training_by_numbers(
-    devices: int, batch: float | None, step_s: float | None, throughput: float | None
-) -> Training:
-    """Return a training that was measured once: a throughput, or a step time with its batch.
-
-    Raises:
-        UserError: a value is not allowed, or the batch of a step time is missing.
-    """
-    for name, value in (("step-time", step_s), ("throughput", throughput), ("batch", batch)):
-        check_amount(name, value)
-    if step_s is not None and batch is None:
-        raise UserError("--step-time needs --batch, the examples per device and step")
-    rate = throughput if step_s is None else devices * (batch or 0.0) / step_s
-    return Training(None, batch=batch, measured={devices: rate or 0.0})
-
-
 def read_training(path: Path, devices: int | None = None, batch: float | None = None) -> Training:
     """Return the training of a record, or of a table or log with one curve.
 
