@@ -1,77 +1,62 @@
-"""Time the fit of 100 curves of five points (target: under 1 s), one by one and as one cluster."""
+"""Time `fit` of a file of many curves of four points (target: 5,000 in 60 s, 12 ms each).
 
-import statistics
+python bench/fit_speed.py [CURVES]
+"""
+
+import sys
+import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 
-from nodewise.predict.fit import fit, interval_of
+from nodewise.predict.fit_file import fit_measurements, write_fit
 from nodewise.predict.laws.collectives import RingAllReduce
-from nodewise.predict.points import Points
+from nodewise.results.importers import import_curves
 
-CURVES, NODES, RUNS = 100, (1, 2, 3, 4, 8), 5
-TRUTH = {
+NODES, BATCH = (1, 2, 4, 8), 64
+TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
     "compute_fixed_s": 0.01,
     "compute_per_example_s": 1e-3,
-    "jitter_s": 0.0,
     "jitter_share": 0.02,
-    "input_per_example_s": 0.0,
     "latency_s": 2e-4,
     "seconds_per_byte": 1e-8,
-    "hidden_share": 0.0,
 }
+T = TypeVar("T")
 
 
-def curves() -> list[Points]:
+def table(count: int) -> pd.DataFrame:
     """Return curves of a synthetic ring, each with its own payload and 4 % noise."""
     rng = np.random.default_rng(1)
-    found = []
-    for i in range(CURVES):
-        payload = 10 ** rng.uniform(6, 8)
-        step_s = RingAllReduce().evaluate(TRUTH, NODES, 64, payload)
+    curves = []
+    for i in range(count):
+        payload = round(10 ** rng.uniform(6, 8))
+        step_s = RingAllReduce().evaluate(TRUTH, NODES, BATCH, payload)
         step_s = step_s * np.exp(0.04 * rng.standard_normal(len(NODES)))
-        found.append(Points.of(NODES, 64, payload, step_s, model=f"{i}", link=f"{i}"))
-    return found
+        about = {"curve": f"curve {i}", "batch_per_worker": BATCH, "payload_bytes": payload}
+        curves.append(pd.DataFrame({"nodes": NODES, "step_time_s": step_s}).assign(**about))
+    return pd.concat(curves)
 
 
-def one_cluster(points: list[Points]) -> Points:
-    """Return all curves joined, as curves of one cluster."""
-    names = ("nodes", "batch", "payload", "step_s")
-    axes = [np.concatenate([getattr(p, name) for p in points]) for name in names]
-    return Points.of(*axes, model=np.concatenate([p.model for p in points]), link="one")
+def timed(title: str, curves: int, job: Callable[[], T]) -> T:
+    began = time.perf_counter()
+    result = job()
+    seconds = time.perf_counter() - began
+    print(f"{title:8} {seconds:6.1f} s, {1e3 * seconds / curves:5.1f} ms per curve", flush=True)
+    return result
 
 
-def fit_each(law: RingAllReduce, points: list[Points], draws: int) -> None:
-    for each in points:
-        fit(law, each, draws=draws)
-
-
-def timed(title: str, job: Callable[[], object]) -> None:
-    seconds = []
-    for _ in range(RUNS):
-        began = time.perf_counter()
-        job()
-        seconds.append(time.perf_counter() - began)
-    ends = f"({min(seconds):.2f} to {max(seconds):.2f})"
-    print(f"{title:44} median {statistics.median(seconds):.2f} s  {ends}")
-
-
-def main() -> None:
-    alone = curves()
-    together = one_cluster(alone)
-    law = RingAllReduce()
-    for draws in (0, 400):
-        timed(f"{CURVES} curves, each alone, {draws} draws", partial(fit_each, law, alone, draws))
-        timed(
-            f"{CURVES} curves of one cluster, {draws} draws",
-            partial(fit, law, together, draws=draws),
-        )
-    at = Points.of(np.arange(1, 65), 64, 1e7, model="0", link="0")
-    fitted = fit(law, alone[0])
-    timed("64 numbers of nodes with intervals", lambda: interval_of(fitted.draw(at)))
+def main(count: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "curves.csv")
+        table(count).to_csv(file, index=False)
+        read = timed("import", count, lambda: import_curves(file))
+        fitted = timed("fit", count, lambda: fit_measurements(read))
+        timed("write", count, lambda: write_fit(Path(folder, "fit.json"), fitted))
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)

@@ -21,9 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares, nnls
 
-from nodewise.core.errors import UserError
 from nodewise.core.intervals import INTERVAL
 from nodewise.predict.law import Law
 from nodewise.predict.points import Floats, Points
@@ -41,7 +39,11 @@ _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degr
 _OPEN = 1.0  # width of the default prior, as a share of the step: bounds unidentified terms
 _LEAST = 1e-3  # a law's times are at least this share of the observed time
 _MOVE = 1e-6  # step of finite differences, as a share of the training step
-_AT_BOUND = 1e-7  # a term this close to its bound, as a share of the step, is at it
+_AT_BOUND = 1e-9  # coefficients and derivatives this close to 0 are 0
+_DAMPING = 1e-3  # of the first step of the search
+_CONVERGED = 1e-8  # the search ends when a step lowers the loss by less than this share
+_BLOCK_ROUNDS, _MOST_ROUNDS = 10, 1000
+_NUMBERS = 1e6  # most numbers of matrices that are solved at once
 
 Coefficient = tuple[str, str]
 """The name of a parameter, and the label of the model or link that its value belongs to."""
@@ -147,20 +149,14 @@ def fit(
     if not np.isfinite(axes).all() or not (points.step_s > 0).all():
         raise ValueError("points need finite axes and step times above 0")
     problem = _Problem(law, points, priors or {})
-    try:
-        scaled, noise = problem.solve(starts)
-        drawn = problem.draw(scaled, noise, draws)
-    except (RuntimeError, np.linalg.LinAlgError) as error:
-        raise UserError(
-            f"curve {', '.join(np.unique(points.model))}: no fit was found "
-            f"({str(error).rstrip('.')}); check that its times are right"
-        ) from error
-    low, high = interval_of(drawn)
+    y, noise = problem.solve(starts)
+    drawn = problem.draw(y, noise, draws)
+    low, high = interval_of(drawn * problem.spread)
     return Fit(
         law=law,
         coefficients=problem.coefficients,
-        values=scaled / problem.sizes,
-        draws=drawn / problem.sizes,
+        values=problem.values(y),
+        draws=problem.values(drawn),
         noise=float(noise[0]),
         certain=tuple((high - low < 2 * _UNCLEAR).tolist()),
         count=len(points),
@@ -168,9 +164,10 @@ def fit(
 
 
 class _Problem:
-    """The least squares problem of a law and points. Rows: whole steps, then parts, then priors.
+    """The least squares problem of a law and points. Rows: whole steps, then parts.
 
-    Coefficients are scaled: each is the share of the step that its term takes.
+    Coefficients are shifted and scaled, so that bounds are 0 and priors have unit variance:
+    y = (size·value − lower)/spread, where size·value is the share of the step that a term takes.
     """
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
@@ -195,7 +192,8 @@ class _Problem:
             np.array(priors[one]) * size if one in priors else (0.0, p.shrink or _OPEN, 0.0)
             for one, p, size in zip(self.coefficients, of_coefficients, self.sizes, strict=True)
         ]
-        self.mean, self.spread, self.lower = np.array(known).T
+        mean, self.spread, self.lower = np.array(known).T
+        self.mean = (mean - self.lower) / self.spread
         free = sum(p.shrink is None for p in of_coefficients)
         share = max(1 - free / len(self.observed), 0.0)
         self.freedom = share * np.bincount(self.kind, minlength=len(observed))
@@ -214,7 +212,8 @@ class _Problem:
         two = Points.of(np.maximum(at.nodes, 2), at.batch, at.payload)
         sizes = np.where(unitless, 1.0, 1 / np.median(at.step_s))
         for points in (two, at, two, at):
-            shares = np.abs(self._slopes(0.3, sizes, points)["step"]) / at.step_s
+            times = self._moved(0.3 / sizes, sizes, points)["step"]
+            shares = np.abs(times[1:] - times[0]) / _MOVE / at.step_s
             total, touched = (
                 np.bincount(self.rows.ravel(), each.ravel(), len(sizes))
                 for each in (shares, shares > 0)
@@ -222,120 +221,139 @@ class _Problem:
             sizes = np.where(total > 0, sizes * total / np.maximum(touched, 1), sizes)
         return sizes
 
-    def _slopes(self, scaled: Floats | float, sizes: Floats, points: Points) -> dict[str, Floats]:
-        """Return derivatives of times by scaled coefficients, (parameters, points).
+    def _moved(self, values: Floats, sizes: Floats, points: Points) -> dict[str, Floats]:
+        """Return times at points for coefficients, then with each parameter moved in turn.
 
         A point depends on only one coefficient of each parameter, so all coefficients of a
-        parameter are moved at once, by finite differences.
+        parameter are moved at once. The shape is (1 + parameters, points).
         """
-        count = len(self.rows)
-        moved = np.tile((scaled + np.zeros_like(sizes))[self.rows], (count + 1, 1, 1))
-        moved[np.arange(count) + 1, np.arange(count)] += _MOVE
-        moved /= sizes[self.rows]
-        values = {p.name: moved[:, i] for i, p in enumerate(self.law.parameters)}
-        times = self.law.seconds(values, points)
-        shape = (count + 1, len(points))
-        both = {name: np.broadcast_to(times[name], shape) for name in self.masks}
-        return {name: (each[1:] - each[0]) / _MOVE for name, each in both.items()}
+        each = np.arange(len(self.rows))
+        moved = np.tile(values[self.rows], (len(each) + 1, 1, 1))
+        moved[each + 1, each] += _MOVE / sizes[self.rows]
+        by_name = {p.name: moved[:, i] for i, p in enumerate(self.law.parameters)}
+        times = self.law.seconds(by_name, points)
+        shape = (len(each) + 1, len(points))
+        return {name: np.broadcast_to(times[name], shape) for name in self.masks}
 
-    def _modelled(self, scaled: Floats) -> Floats:
-        """Return the times of observations by the law."""
-        values = _gather(self.law, scaled / self.sizes, self.rows)
-        times = self.law.seconds(values, self.points)
-        modelled = np.concatenate([times[name][mask] for name, mask in self.masks.items()])
-        least = _LEAST * (self.observed - self.floor)
-        return np.asarray(np.maximum(modelled, least) + self.floor)
+    def values(self, y: Floats) -> Floats:
+        """Return the coefficients, (…, coefficients)."""
+        return np.asarray((self.lower + self.spread * y) / self.sizes)
 
-    def residuals(self, scaled: Floats, noise: Floats) -> Floats:
-        """Return residuals of observations and priors, (rows,)."""
-        logs = np.log(self._modelled(scaled) / self.observed)
-        return np.concatenate([logs / noise[self.kind], (scaled - self.mean) / self.spread])
-
-    def jacobian(self, scaled: Floats, noise: Floats) -> Floats:
-        """Return the derivatives of residuals, (rows, coefficients)."""
-        slopes = self._slopes(scaled, self.sizes, self.points)
-        slope = np.concatenate([slopes[name][:, m] for name, m in self.masks.items()], axis=1)
-        slope /= self._modelled(scaled) * noise[self.kind]
-        jacobian = np.zeros((len(self.observed), len(scaled)))
-        jacobian[np.arange(len(self.observed)), self.rows[:, self.point]] = slope
-        return np.vstack([jacobian, np.diag(1 / self.spread)])
+    def _linear(self, y: Floats) -> tuple[Floats, Floats]:
+        """Return logs of modelled over observed times, and their derivatives by y."""
+        moved = self._moved(self.values(y), self.sizes, self.points)
+        times = np.hstack([moved[name][:, mask] for name, mask in self.masks.items()])
+        modelled = np.maximum(times[0], _LEAST * (self.observed - self.floor)) + self.floor
+        matrix = np.zeros((len(modelled), len(y)))
+        rows = self.rows[:, self.point]
+        slopes = (times[1:] - times[0]) / (_MOVE * modelled)
+        matrix[np.arange(len(modelled)), rows] = slopes * self.spread[rows]
+        return np.log(modelled / self.observed), matrix
 
     def solve(self, sums: Sequence[float]) -> tuple[Floats, Floats]:
-        """Return the scaled coefficients and the noise; see `fit` for the sums of the starts."""
+        """Return the coefficients y and the noise; see `fit` for the sums of the starts."""
         noise = self.expected_noise
-        starts = [
-            np.where(self.mean > 0, self.mean, share / max(1, len(self.law.parameters)))
-            for share in sums
-        ]
+        shares = [share / max(1, len(self.law.parameters)) for share in sums]
+        usual = [np.maximum(share - self.lower, 0) / self.spread for share in shares]
+        starts = [np.where(self.mean > 0, self.mean, start) for start in usual]
         for _ in range(_ROUNDS):
-            scaled, _ = min((self._minimise(start, noise) for start in starts), key=itemgetter(1))
-            noise = self._noise(scaled)
-            starts = [scaled]
-        return scaled, noise
+            y, _ = min((self._minimise(start, noise) for start in starts), key=itemgetter(1))
+            noise = self._noise(y)
+            starts = [y]
+        return y, noise
 
-    def _minimise(self, start: Floats, noise: Floats) -> tuple[Floats, float]:
-        """Return the scaled coefficients with the least loss near a start, and the loss."""
-        found = least_squares(
-            self.residuals,
-            np.maximum(start, self.lower + _AT_BOUND),
-            self.jacobian,
-            args=(noise,),
-            bounds=(self.lower, np.inf),
-            x_scale=self.spread,
-            loss=self._loss,  # type: ignore[arg-type]
-            xtol=1e-7,
-            ftol=1e-8,
-            gtol=1e-8,
-            max_nfev=200,
+    def _minimise(self, y: Floats, noise: Floats) -> tuple[Floats, float]:
+        """Return the y with the least loss near a start, and the loss, by Levenberg-Marquardt."""
+        damping, best = _DAMPING, self._weighted(y, noise)
+        while damping < 1 / _DAMPING**3:
+            logs, matrix, loss = best
+            gram = matrix.T @ matrix + (1 + damping) * np.eye(len(y))
+            right = matrix.T @ (matrix @ y - logs) + self.mean + damping * y
+            tried = _nonnegative(gram, right[None])[0]
+            found = self._weighted(tried, noise)
+            if found[2] < loss:
+                y, best, damping = tried, found, damping / 10
+                if loss - found[2] < _CONVERGED * loss:
+                    break
+            elif loss - found[2] > -_CONVERGED * loss:
+                break
+            else:
+                damping *= 10
+        return y, best[2]
+
+    def _weighted(self, y: Floats, noise: Floats) -> tuple[Floats, Floats, float]:
+        """Return weighted logs and derivatives, in units of noise, and the loss with the priors."""
+        logs, matrix = self._linear(y)
+        logs, matrix = logs / noise[self.kind], matrix / noise[self.kind, None]
+        weight, loss = self._weights(logs)
+        return (
+            logs * weight**0.5,
+            matrix * weight[:, None] ** 0.5,
+            float(loss.sum() + ((y - self.mean) ** 2).sum()),
         )
-        return np.where(found.x - self.lower < _AT_BOUND, self.lower, found.x), found.cost
 
-    def _loss(self, squares: Floats) -> Floats:
-        """Return the loss of squared residuals and two derivatives, (3, rows); see scipy.
+    def _weights(self, residuals: Floats) -> tuple[Floats, Floats]:
+        """Return weights of residuals by a t distribution, and their losses."""
+        if not self.freedom.any():
+            return np.ones_like(residuals), residuals**2
+        near = TAILED + residuals**2
+        return (TAILED + 1) / near, (TAILED + 1) * np.log(near / TAILED)
 
-        It is that of a t distribution for observations, and the square for priors.
-        """
-        loss = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
-        if self.freedom.any():
-            near = TAILED + squares[: len(self.observed)]
-            weight = (TAILED + 1) / near
-            loss[:, : len(near)] = (TAILED + 1) * np.log(near / TAILED), weight, -weight / near
-        return loss
-
-    def _noise(self, scaled: Floats) -> Floats:
+    def _noise(self, y: Floats) -> Floats:
         """Return the noise of each kind around the law with these coefficients."""
-        noise = self.expected_noise
-        logs = np.log(self._modelled(scaled) / self.observed)
+        noise, (logs, _) = self.expected_noise, self._linear(y)
         for _ in range(10):  # the weights of residuals depend on the noise
-            squares = self._loss((logs / noise[self.kind]) ** 2)[1] * logs**2
+            squares = self._weights(logs / noise[self.kind])[0] * logs**2
             total = np.bincount(self.kind, squares, len(noise))
             prior = _NOISE_FREEDOM * self.expected_noise**2
             noise = np.sqrt((total + prior) / (self.freedom + _NOISE_FREEDOM))
         return noise
 
-    def draw(self, scaled: Floats, noise: Floats, draws: int) -> Floats:
-        """Return equally likely scaled coefficients, (draws, coefficients).
+    def draw(self, y: Floats, noise: Floats, draws: int) -> Floats:
+        """Return equally likely y, (draws, coefficients).
 
         The noise is widened because an observation from a t distribution with ν degrees of freedom
         carries only (ν+1)/(ν+3) of the information that its weight suggests.
         """
         rng = np.random.default_rng([30917, len(self.points)])
         tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self.freedom.any() else 1.0
-        residuals = self.residuals(scaled, tailed * noise)
-        matrix = self.jacobian(scaled, tailed * noise)
-        count = len(self.observed)
-        weight = self._loss((residuals * tailed) ** 2)[1] ** 0.5
-        matrix, residuals = matrix * weight[:, None], residuals * weight
+        logs, matrix, _ = self._weighted(y, noise)
+        matrix /= tailed
         freedom = self.freedom + _NOISE_FREEDOM
-        found = np.empty((draws, len(scaled)))
-        # the problem in y = (scaled − lower)/spread ≥ 0, reduced to a square matrix
-        q, r = np.linalg.qr(matrix * self.spread)
-        right = matrix @ (scaled - self.lower) - residuals
-        for row in found:
-            chance = rng.standard_normal(len(right))
-            chance[:count] *= np.sqrt(freedom / rng.chisquare(freedom))[self.kind]
-            row[:] = nnls(r, q.T @ (right + chance))[0]
-        return np.asarray(self.lower + found * self.spread)
+        chance = rng.standard_normal((draws, len(logs)))
+        chance *= np.sqrt(freedom / rng.chisquare(freedom, (draws, len(freedom))))[:, self.kind]
+        right = (chance + matrix @ y - logs / tailed) @ matrix
+        right += self.mean + rng.standard_normal((draws, len(y)))
+        return _nonnegative(matrix.T @ matrix + np.eye(len(y)), right)
+
+
+def _nonnegative(gram: Floats, right: Floats) -> Floats:
+    """Return the y ≥ 0 that minimises y·gram·y/2 − right·y, for each row of `right`.
+
+    Block principal pivoting (J. Kim and H. Park, SIAM J. Sci. Comput. 33, 2011): all coefficients
+    on the wrong side of the bound change sides at once; after some rounds only the last one, which
+    cannot go on for ever.
+    """
+    most = max(1, int(_NUMBERS / gram.size))
+    if len(right) > most:
+        parts = [right[i : i + most] for i in range(0, len(right), most)]
+        return np.concatenate([_nonnegative(gram, part) for part in parts])
+    found = np.zeros_like(right)
+    free = np.ones_like(right, dtype=bool)
+    left = np.arange(len(right))
+    for rounds in range(_MOST_ROUNDS):
+        of_free = free[left]
+        matrix = np.where(of_free[:, :, None] & of_free[:, None], gram, np.eye(len(gram)))
+        y = np.linalg.solve(matrix, np.where(of_free, right[left], 0.0)[..., None])[..., 0]
+        wrong = np.where(of_free, y, y @ gram - right[left]) < -_AT_BOUND
+        if rounds > _BLOCK_ROUNDS:
+            wrong &= np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] == 1
+        found[left] = np.maximum(y, 0.0)
+        free[left] ^= wrong
+        left = left[wrong.any(axis=1)]
+        if not len(left):
+            break
+    return found
 
 
 def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:

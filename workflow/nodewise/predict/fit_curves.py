@@ -95,17 +95,14 @@ def find_groups(
     Strategies without a law (several devices in one process, several pipelines) are left out.
     """
     calibrated = calibrated_rates(calibrations)
-    together: dict[tuple[str, bool, Law], list[str]] = {}
-    for curve, of_curve in points.groupby("curve", sort=False):
-        first, law = of_curve.iloc[0], law_of(of_curve)
-        if law is not None:
-            of = (first["link"], first["cluster"] == "", law)
-            together.setdefault(of, []).append(str(curve))
-    for (link, _, law), names in together.items():
-        rows = points[points["curve"].isin(names)].reset_index(drop=True)
-        if rows["fitted"].any():
+    points = points.rename(columns={"kind": "source"})
+    laws = {str(curve): law_of(rows) for curve, rows in points.groupby("curve", sort=False)}
+    together = [points["link"], points["cluster"] == "", points["curve"].map(laws)]
+    for _, rows in points.groupby(together, sort=False):
+        law, link = laws[str(rows["curve"].iat[0])], str(rows["link"].iat[0])
+        if law is not None and rows["fitted"].any():
             priors = known_of(rows, link, calibrated)
-            yield CurveGroup(law, link, priors, rows.rename(columns={"kind": "source"}))
+            yield CurveGroup(law, link, priors, rows.reset_index(drop=True))
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:
@@ -114,17 +111,21 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     Raises:
         UserError: there is no law for the collective.
     """
-    own = rows[~rows["exchange"].isin(exchanges_where(lambda one: one.content == "nothing"))]
-    if own.empty:
+    plain = exchanges_where(lambda one: one.content == "nothing")
+    own = [name not in plain for name in rows["exchange"]]
+    if not any(own):
         return RingAllReduce()
-    first = own.iloc[0]
-    if not first["exchange"]:
+    exchange, collective, options, curve = (
+        str(rows[name].iat[own.index(True)])
+        for name in ("exchange", "collective", "options", "curve")
+    )
+    if not exchange:
         try:
-            return LAWS.make(first["collective"] or USUAL)
+            return LAWS.make(collective or USUAL)
         except UserError as error:
-            raise UserError(f"curve {first['curve']!r}, column collective: {error}") from None
-    law = EXCHANGES[first["exchange"]].law
-    return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
+            raise UserError(f"curve {curve!r}, column collective: {error}") from None
+    law = EXCHANGES[exchange].law
+    return LAWS[law].of_curve(json.loads(options or "{}"), rows[own]) if law else None
 
 
 def curves_of(group: CurveGroup) -> list[Curve]:

@@ -5,8 +5,6 @@ draws (equally likely values), from which intervals come. Draws are rounded to f
 """
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +18,7 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256, write_text
 from nodewise.core.schema import read_json
-from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit import DRAWS, Fit, interval_of
 from nodewise.predict.fit_curves import CurveGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS
 from nodewise.results.columns import COLUMNS
@@ -71,8 +69,11 @@ class FittedCurves(Frozen):
         """Return a fit of these curves in this form."""
         parameters = {p.name: p for p in fitted.law.parameters}
         first, coefficients = curves[0], []
+        low, high = interval_of(fitted.draws).tolist()
+        sizes = np.abs(np.where(fitted.draws == 0, 1.0, fitted.draws))
+        scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(sizes)))
+        draws = np.round(fitted.draws * scale) / scale
         for i, (name, label) in enumerate(fitted.coefficients):
-            low, high = fitted.interval(name, label)
             unit = parameters[name].unit
             if first.payload_bytes is None:
                 unit = unit.replace("s/B", PER_GRADIENT)
@@ -85,10 +86,10 @@ class FittedCurves(Frozen):
                     unit=unit,
                     meaning=parameters[name].meaning,
                     value=float(fitted.values[i]),
-                    low=low,
-                    high=high,
+                    low=low[i],
+                    high=high[i],
                     certain=fitted.certain[i],
-                    draws=tuple(float(f"{x:.{_DIGITS}g}") for x in fitted.draws[:, i].tolist()),
+                    draws=tuple(draws[:, i].tolist()),
                 )
             )
         return cls(
@@ -200,12 +201,9 @@ def fit_study(path: Path, progress: Callable[[int], None] = lambda curves: None)
 
 
 def write_fit(path: Path, content: FitFile) -> None:
-    """Write a fit.json atomically: indented, with each list of numbers on one line."""
-    text = json.dumps(
-        content.model_dump(mode="json", exclude_none=True), indent=1, ensure_ascii=False
-    )
-    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # strings in JSON contain no line breaks
-    write_text(path, numbers.sub(lambda found: " ".join(found[0].split()), text) + "\n")
+    """Write a fit.json atomically, with each curve, point and coefficient on a line of its own."""
+    text = content.model_dump_json(exclude_none=True)
+    write_text(path, text.replace('{"', '\n{"').lstrip() + "\n")  # strings have \\" for quotes
 
 
 def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:

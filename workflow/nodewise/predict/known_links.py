@@ -57,8 +57,11 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     """
     first = rows.iloc[0]
     share, rate_bit_s = first["cpu_share"], 1e6 * first["rate_mbit"] / first["cpu_share"]
-    sharded = rows.loc[rows["pipeline"] == "sharded", "curve"].unique()
-    priors = {("input_per_example_s", curve): Prior(0.0, _NOTHING_S) for curve in sharded}
+    priors = {
+        ("input_per_example_s", curve): Prior(0.0, _NOTHING_S)
+        for curve, pipeline in zip(rows["curve"], rows["pipeline"], strict=True)
+        if pipeline == "sharded"
+    }
     beta, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
     if np.isfinite(rate_bit_s):
         beta = 8 / (rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)

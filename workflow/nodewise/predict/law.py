@@ -13,7 +13,7 @@ examples are processed, even if workers do not step together.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -72,7 +72,7 @@ class Parameter:
         """The symbol of the coefficient in formulas."""
         return positive(self.letter)
 
-    @property
+    @cached_property
     def meaning(self) -> str:
         """The letter and the description of the coefficient, for tables."""
         return f"{sympy.pretty(self.symbol, use_unicode=True)}: {self.description}"
@@ -153,16 +153,12 @@ class Law:
                 with the points. The results have the broadcast shape.
             points: the points.
         """
-        known: dict[Symbol, Any] = {n: points.nodes, b: points.batch, S: points.payload}
-        known |= {p.symbol: values[p.name] for p in self.parameters if p.name in values}
-        known |= {positive(f.metadata["letter"]): getattr(self, f.name) for f in fields(self)}
-        found = {}
+        settings = (getattr(self, each.name) for each in fields(self))
+        coefficients = (values[p.name] for p in self.parameters)
         # mypy mistakes the class for an instance, which is unhashable in some dataclasses
-        for name, arguments, function in _compiled(type(self)):  # type: ignore[arg-type]
-            found[name] = function(*(known[argument] for argument in arguments))
-            if name in PARTS:
-                known[PARTS[name]] = found[name]
-        return {name: value + 0.0 * points.nodes for name, value in found.items()}
+        names, function = _compiled(type(self))  # type: ignore[arg-type]
+        found = function(points.nodes, points.batch, points.payload, *coefficients, *settings)
+        return {name: value + 0.0 * points.nodes for name, value in zip(names, found, strict=True)}
 
     def evaluate(
         self, values: Mapping[str, Any], nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike
@@ -172,13 +168,19 @@ class Law:
 
 
 @cache
-def _compiled(law: type[Law]) -> list[tuple[str, list[Symbol], Callable[..., Any]]]:
-    """Return each formula of a law: its name, its arguments, and its function."""
-    used = {name: sorted(of.free_symbols, key=str) for name, of in law.formulas().items()}
-    return [
-        (name, used[name], sympy.lambdify(used[name], formula, "numpy"))
-        for name, formula in law.formulas().items()
-    ]
+def _compiled(law: type[Law]) -> tuple[list[str], Callable[..., list[Any]]]:
+    """Return the names of a law's formulas, and the function that computes them all.
+
+    Its arguments are n, b, S, the coefficients and the settings.
+    """
+    known: dict[Symbol, Expr] = {}
+    whole = {}
+    for name, formula in law.formulas().items():
+        whole[name] = formula.xreplace(known)
+        known[PARTS.get(name, Symbol(name))] = whole[name]
+    settings = [positive(each.metadata["letter"]) for each in fields(law)]
+    arguments = [n, b, S, *(p.symbol for p in law.parameters), *settings]
+    return [*whole], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
 
 
 COMPUTE: tuple[Parameter, ...] = (
