@@ -103,7 +103,7 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
         known = ", ".join(f"{one:g}" for one in counts)
         raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
     points = [point for point in curve.measured if point.batch_per_worker == chosen]
-    throughputs = {point.nodes: point.nodes * chosen / point.step_time for point in points}
+    throughputs = {point.nodes: point.nodes * chosen / point.step_time_s for point in points}
     return Given(
         throughputs,
         chosen if curve.batch_known else None,
@@ -258,10 +258,12 @@ def forecast(
                 nodes=counts.astype(float),
                 batch=batch,
                 step_s=counts * batch / np.where(known, measured, found),
-                measured=known,
-                far=counts > constants()["checked_devices"],
+                kind=np.select(
+                    [counts > constants()["checked_devices"], known],
+                    ["extrapolated", "measured"],
+                    "forecast",
+                ),
                 most_measured=max(given.throughputs),
-                kinds=("measured", "forecast"),
             )
         )
     return with_best_batch(candidates)

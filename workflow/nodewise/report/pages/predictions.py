@@ -108,4 +108,4 @@ def _standings(curves: Curves, keys: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the labels of curves, and where they stand among published ones of the same kind."""
     for curve in curves.study.fits.curves:
         if curve.name in keys and (found := standing_of_curve(curve)):
-            yield curves.labels[curve.name], found.sentence
+            yield curves.labels[curve.name], found[0]
