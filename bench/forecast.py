@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,10 @@ def judged(
         if not asked:
             continue
         draws = forecast_throughputs(
-            case.cluster, case.training, points, [n for n, _ in asked], known[case.publisher]
+            case.cluster,
+            replace(case.training, measured=points),
+            [n for n, _ in asked],
+            known[case.publisher],
         )
         for (count, value), column in zip(asked, draws.T, strict=True):
             low, high = interval_of(column[1:])
@@ -159,10 +163,11 @@ def own_errors(tables: Path) -> pd.Series:
             times = line.set_index("nodes")["step_time_s"].to_dict()
             hidden = STRATEGIES[line["strategy"].iloc[0]].exchange.hidden_share or 0.0
             payload = float(line["payload_bytes"].iloc[0])
-            training = Training(payload / 4, (4.0,), batch, hidden=hidden)
+            measured = {1: batch / times.get(1, np.nan)}
+            training = Training(payload / 4, batch=batch, hidden=hidden, measured=measured)
             asked = [count for count in times if count > 1]
             if 1 in times and asked:
-                draws = forecast_throughputs(cluster, training, {1: batch / times[1]}, asked)
+                draws = forecast_throughputs(cluster, training, asked)
                 errors += [
                     n * batch / value / times[n] - 1
                     for n, value in zip(asked, draws[0], strict=True)
@@ -185,7 +190,8 @@ def agreement() -> pd.DataFrame:
         about |= {"devices_per_node": case.cluster.devices_per_node, "scaling": "weak"}
         about |= {"quantity": "throughput", "unit": "examples/s"}
         known += [about | {"n_devices": count, "value": value} for count, value in points]
-        draws = forecast_throughputs(case.cluster, case.training, dict(points), [most])[:, 0]
+        training = replace(case.training, measured=dict(points))
+        draws = forecast_throughputs(case.cluster, training, [most])[:, 0]
         low, high = interval_of(draws[1:])
         rows.append({"forecast": draws[0], "forecast_low": low, "forecast_high": high})
     with tempfile.TemporaryDirectory() as folder:

@@ -126,7 +126,7 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
         if usable and row["within_kind"] and given and others:
             rate = f"{float(row['between_gbit'] or 0):g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
-            cluster, training, _ = case_of(row).setup()
+            cluster, training = case_of(row).setup()
             within = link_name(row["within_kind"])
             about = row["case"], row["publisher"]
             yield Case(*about, cluster, training, given, others, within, between)

@@ -1,6 +1,7 @@
 """Forecasts on real clusters: the formula, its intervals, and what further points change."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,10 @@ from nodewise.predict.cluster_steps import Cluster, Draws, Training, forecast_th
 CLUSTER = Cluster(8, read_link("within", "nvlink2"), read_link("between", "100gbit-rdma"))
 RESNET = Training(25.6e6, (4.0,), 64)
 DEVICES = [2, 4, 8, 16, 64]
+
+
+def forecast(cluster, training, measured, *asked):
+    return forecast_throughputs(cluster, replace(training, measured=measured), *asked)
 
 
 def width(draws):
@@ -36,7 +41,7 @@ NOTHING = {
 
 def test_the_formula_adds_what_each_level_sends():
     known = certain(**NOTHING)
-    found = forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, [2, 8, 16], known)
+    found = forecast(CLUSTER, RESNET, {1: 640.0}, [2, 8, 16], known)
     size, step = 4 * 25.6e6, 0.1
     within = 2 * (7 / 8) * size / (0.5 * 150e9)
     expected = [step + size / (0.5 * 150e9), step + within, step + within + size / (0.25 * 12.5e9)]
@@ -46,7 +51,7 @@ def test_the_formula_adds_what_each_level_sends():
 def test_what_is_hidden_is_a_share_of_the_shorter():
     known = certain(**NOTHING)
     (plain,), (half,) = (
-        forecast_throughputs(CLUSTER, training, {1: 640.0}, [16], known)[0]
+        forecast(CLUSTER, training, {1: 640.0}, [16], known)[0]
         for training in (RESNET, Training(25.6e6, (4.0,), 64, hidden=0.5))
     )
     sending = 64 * 16 / plain - 0.1
@@ -60,17 +65,17 @@ def test_no_rate_exceeds_the_link():
 
 
 def test_a_given_whole_node_is_met_and_one_device_follows():
-    whole = forecast_throughputs(CLUSTER, RESNET, {8: 4000.0}, [8, 1])
+    whole = forecast(CLUSTER, RESNET, {8: 4000.0}, [8, 1])
     assert whole[0, 0] == pytest.approx(4000)
     assert 500 < whole[0, 1] < 800
 
 
 @pytest.mark.parametrize("point", [8, 16])
 def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
-    one = forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, DEVICES)
+    one = forecast(CLUSTER, RESNET, {1: 640.0}, DEVICES)
     told = dict(zip(DEVICES, one[0], strict=True))
     slower = 0.8 * told[point]
-    two = forecast_throughputs(CLUSTER, RESNET, {1: 640.0, point: slower}, DEVICES)
+    two = forecast(CLUSTER, RESNET, {1: 640.0, point: slower}, DEVICES)
     at = DEVICES.index(point)
     assert two[0, at] == pytest.approx(slower, rel=0.05)
     assert width(two)[at] < width(one)[at]
@@ -80,11 +85,11 @@ def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
 def test_what_is_unknown_widens_the_interval():
     unknown = Cluster(8, read_link("within", "unknown"), read_link("between", "100gbit"))
     mixed = Training(25.6e6, (2.0, 4.0), None)
-    narrow = width(forecast_throughputs(CLUSTER, RESNET, {1: 640.0}, DEVICES))
-    wide = width(forecast_throughputs(unknown, mixed, {1: 640.0}, DEVICES))
+    narrow = width(forecast(CLUSTER, RESNET, {1: 640.0}, DEVICES))
+    wide = width(forecast(unknown, mixed, {1: 640.0}, DEVICES))
     assert (wide > 1.2 * narrow).all()
 
 
 def test_the_same_question_has_the_same_answer():
     ask = (CLUSTER, RESNET, {1: 640.0}, DEVICES)
-    assert np.array_equal(forecast_throughputs(*ask), forecast_throughputs(*ask))
+    assert np.array_equal(forecast(*ask), forecast(*ask))

@@ -206,6 +206,9 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
     wrong = {"parameters": "many", "transport": "pigeon", "exchange": "foo", "n_devices": 1.5}
     rows = [row, row | {"transport": ""}, *(row | {name: text} for name, text in wrong.items())]
     path = tmp_path / "cases.csv"
+    pd.DataFrame([row | {"n_devices": 1}]).to_csv(path, index=False)
+    (same,) = run("--cases", path)
+    assert (same["low"], same["value"], same["high"]) == (700, 700, 700)  # as measured
     pd.DataFrame(rows).to_csv(path, index=False)
     known, any_transport, *refused = run("--cases", path)
     assert known["case"] == "a"

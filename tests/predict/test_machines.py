@@ -1,6 +1,7 @@
 """`nodewise forecast --machines` compares kinds and numbers of machines."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 from nodewise.cli import app
 from nodewise.core.errors import UserError
-from nodewise.predict.machines import device_family, published_speed
+from nodewise.predict.machines import device_family, device_speed
 
 GIVEN = ("forecast", "--throughput", "360", "--batch", "64", "--parameters", "25.6e6")
 MACHINES = """name,price,devices,within,between,device,speed
@@ -19,14 +20,19 @@ mine,10,4,pcie4,40gbit-tcp,,2.5
 """
 
 
-def compare(tmp_path, *arguments, machines=MACHINES):
+def table(text):
+    return pd.DataFrame(json.loads(text))
+
+
+def compare(tmp_path, *arguments, machines=MACHINES, read=table):
     path = tmp_path / "machines.csv"
     path.write_text(machines)
     asked = ("--device", "V100", "--machines", str(path), "--nodes", "1,2", *arguments)
-    done = CliRunner().invoke(app, [*GIVEN, *map(str, asked), "--json"])
+    json_too = ["--json"] if read is table else []
+    done = CliRunner().invoke(app, [*GIVEN, *map(str, asked), *json_too])
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return pd.DataFrame(json.loads(done.stdout))
+    return read(done.stdout)
 
 
 def test_times_and_costs_are_those_of_whole_machines(tmp_path):
@@ -38,6 +44,14 @@ def test_times_and_costs_are_those_of_whole_machines(tmp_path):
         assert row["cost"] == pytest.approx(price * count * row["time"] / 3600)
         assert row["devices"] == 8 * count
     assert rows["cost"].is_monotonic_increasing
+
+
+def test_costs_are_in_the_currency_of_the_prices(tmp_path):
+    euros = "name,price,between\na,2.5 EUR,10gbit-tcp\nb,3 EUR,10gbit-tcp\n"
+    assert set(compare(tmp_path, machines=euros)["currency"]) == {"EUR"}
+    shown = compare(tmp_path, machines=euros, read=str)
+    assert "Cost [EUR]" in shown
+    assert re.search(r"cheapest: .*, [\d.,]+ EUR", shown)
 
 
 def test_at_a_fixed_global_batch_a_device_has_fewer_examples_on_more_machines(tmp_path):
@@ -70,6 +84,7 @@ def test_the_cheapest_in_time_is_best(tmp_path):
         ("name,price\na,-1\n", "row 2: "),
         ("name,price,colour\na,1,red\n", "row 2: "),
         ("name,price,device\na,1,Abacus\n", "Abacus"),
+        ("name,price\na,1 EUR\nb,1 USD\n", "one currency"),
         ("name,price,devices,within\na,1,8,string\n", "machine a: within string: must be"),
     ],
 )
@@ -85,6 +100,6 @@ def test_a_device_is_known_by_its_family():
     ]
 
 
-def test_published_speeds_are_consistent():
-    there, back = published_speed("A100", "V100"), published_speed("V100", "A100")
+def test_device_speeds_are_consistent():
+    there, back = device_speed("A100", "V100"), device_speed("V100", "A100")
     assert there == pytest.approx((1 / back[0], back[1]))

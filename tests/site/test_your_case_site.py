@@ -9,7 +9,7 @@ import pytest
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
-from nodewise.predict.forecast import Given, forecast
+from nodewise.predict.forecast import forecast
 from nodewise.report.pages.your_case import BETWEEN, WITHIN
 
 pytestmark = pytest.mark.slow
@@ -66,9 +66,9 @@ def test_the_formula_is_that_of_python_at_random_points(page):
         parameters, rate = (float(10 ** chance.uniform(*ends)) for ends in ((4, 11), (-1, 6)))
         batch, relative, traffic = (float(10 ** chance.uniform(-2, 2)) for _ in range(3))
         links = read_link("within", names[0]), read_link("between", names[1])
-        training = Training(parameters, bytes_each, batch, traffic, hidden)
+        training = Training(parameters, bytes_each, batch, traffic, hidden, {1: rate})
         found = forecast_throughputs(
-            Cluster(inside, *links), training, {1: rate}, [devices], batches=[relative]
+            Cluster(inside, *links), training, [devices], batches=[relative]
         )
         expected.append(devices * batch * relative / found[0, 0])
         asked.append(
@@ -103,8 +103,7 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     page = watched.open(f"{PAGE}?{V100}&inside=4&most=256&examples=2000000&price=2.5")
     answers = forecast(
         Cluster(4, read_link("within", "nvlink2"), read_link("between", "10gbit-tcp")),
-        Training(25.6e6, (4.0,), 64),
-        Given({1: 360.0}, 64),
+        Training(25.6e6, batch=64, measured={1: 360.0}),
         [1, 2, 4, 8, 16, 32, 64, 128, 256],
         Job(examples=2e6, price=2.5),
     )

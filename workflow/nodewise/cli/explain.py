@@ -67,8 +67,9 @@ def explain_scaling(
     from dataclasses import replace
 
     from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
+    from nodewise.predict.cluster_steps import Training
     from nodewise.predict.explain import explain
-    from nodewise.predict.forecast import Given, cluster_of, training_of
+    from nodewise.predict.forecast import cluster_of, with_options
     from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
     if batch and global_batch:
@@ -82,7 +83,7 @@ def explain_scaling(
     if files:
         posted, given = read_files(files)
     else:
-        posted, given = read_numbers(one, one_devices, many, devices, at or ()), Given({})
+        posted, given = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
     last, count = posted[-1].devices, int((sums or "").partition("=")[2] or 0)
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
@@ -96,7 +97,7 @@ def explain_scaling(
         Setup(
             posted,
             cluster,
-            training_of(given, parameters=parameters, payload=payload, precision=precision),
+            with_options(given, parameters=parameters, payload=payload, precision=precision),
             payload_known=known is not None,
             link_known=bool(link or (between if last > cluster.devices_per_node else within)),
             strong=global_batch is not None if of_one else None,

@@ -10,7 +10,7 @@ from nodewise.cli import options
 from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
-    from nodewise.predict.forecast import Given
+    from nodewise.predict.cluster_steps import Training
 
 app = typer.Typer()
 
@@ -69,7 +69,8 @@ def forecast_nodes(
 
     With --machines, kinds and numbers of machines are compared, with the published
     speeds of their devices (--device). Whole machines are paid for. Columns:
-    name, price (of an hour), devices, within, between, and device (V100) or speed.
+    name, price (of an hour: 3 or 3 EUR), devices, within, between, and device (V100)
+    or speed.
 
     Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
 
@@ -104,9 +105,8 @@ def forecast_nodes(
         )
         return
     counts = parse_nodes(nodes)
-    known = _given(step_time, throughput, given, model, dataset, given_devices, batch)
-    training = forecast.training_of(
-        known,
+    training = forecast.with_options(
+        _measured(step_time, throughput, given, model, dataset, given_devices, batch),
         parameters=parameters,
         payload=payload,
         precision=precision,
@@ -127,7 +127,7 @@ def forecast_nodes(
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
-        rows = compare_machines(kinds, known, training, counts, job=job, device=device, **asked)
+        rows = compare_machines(kinds, training, counts, job=job, device=device, **asked)
         if as_json:
             options.print_json(rows)
         else:
@@ -139,12 +139,12 @@ def forecast_nodes(
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         cluster = forecast.cluster_of(
-            devices_per_node, within, between, link=link, known_per_node=known.devices_per_node
+            devices_per_node, within, between, link=link, known_per_node=training.devices_per_node
         )
         per_node = cluster.devices_per_node
         job = replace(job, node="node" if per_node == 1 else "device")
         devices = forecast.devices_of(counts, per_node)
-        answers = forecast.forecast(cluster, training, known, devices, job, **asked)
+        answers = forecast.forecast(cluster, training, devices, job, **asked)
         if as_json:
             options.print_json(forecast.forecast_rows(answers, per_node))
         else:
@@ -155,11 +155,11 @@ def forecast_nodes(
                 typer.echo(found[0])
                 options.print_table(predict_tables.published_rows(found[1]))
             options.print_target(job, converges_like)
-    if known.cautions:
-        typer.echo(f"The measured time may mislead: {known.cautions}.", err=as_json)
+    if training.cautions:
+        typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
 
 
-def _given(  # noqa: PLR0917 (the options of the command)
+def _measured(  # noqa: PLR0917 (the options of the command)
     step_time: float | None,
     throughput: float | None,
     file: Path | None,
@@ -167,8 +167,8 @@ def _given(  # noqa: PLR0917 (the options of the command)
     dataset: str | None,
     devices: int | None,
     batch: int | None,
-) -> "Given":
-    """Return the given point, which exactly one of the first four options gives.
+) -> "Training":
+    """Return what was measured, which exactly one of the first four options says.
 
     A model is measured in another process, because a process that starts workers must not have
     started threads.
@@ -177,16 +177,16 @@ def _given(  # noqa: PLR0917 (the options of the command)
     import sys
     import tempfile
 
-    from nodewise.predict.forecast import given_by_file, given_by_numbers
+    from nodewise.predict.forecast import read_training, training_by_numbers
 
     if [step_time, throughput, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
     if file is not None:
-        return given_by_file(file, devices, batch)
+        return read_training(file, devices, batch)
     if model is None:
-        return given_by_numbers(devices or 1, batch, step_time, throughput)
+        return training_by_numbers(devices or 1, batch, step_time, throughput)
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with tempfile.TemporaryDirectory() as folder:
@@ -197,4 +197,4 @@ def _given(  # noqa: PLR0917 (the options of the command)
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)
-        return given_by_file(Path(record))
+        return read_training(Path(record))

@@ -51,7 +51,7 @@ def answers_rows(
 
 def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
     """Yield the rows of `compare_machines`, whose machines have prices."""
-    job = replace(job, price=1.0, node="device")
+    job = replace(job, price=1.0, currency=rows[0]["currency"], node="device")
     for row in rows:
         shown = dict(row) | {name: row[other] for name, other in _OF_FORECAST.items()}
         machines = {"Machines": f"{row['machines']} × {row['machine']}"}
@@ -88,7 +88,7 @@ def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
     goal = "fastest" if kept == "budget" else "cheapest"
     sure = f", chance {write_chance(row['chance'])}" if kept else ""
     within = f" that keeps the {kept}" if kept else ""
-    told = f"{write_duration(row['time'])}, {write_plain(row['cost'])} {job.currency}"
+    told = f"{write_duration(row['time'])}, {write_plain(row['cost'])} {row['currency']}"
     return f"{row['machines']} × {row['machine']} is the {goal}{within}: {told}{sure}."
 
 

@@ -112,7 +112,7 @@ def measure(
     except NO_RESULT as error:
         status, failure = failure_of(error)
         if abs(set_s := period.clock_set_s()) > 1:
-            reason = f"{failure.reason} (the system clock was set by {set_s:.0f} s meanwhile)"
+            reason = f"the system clock was set by {set_s:.0f} s meanwhile: {failure.reason}"
             failure = failure.model_copy(update={"reason": reason})
     record = Record(
         cell=cell,

@@ -23,12 +23,13 @@ is then their median.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from nodewise.core.errors import UserError
 from nodewise.predict.cluster_links import Link, constants
 from nodewise.predict.points import Floats
 
@@ -52,21 +53,29 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Training:
-    """What each device trains and exchanges in a step.
+    """What each device trains and exchanges in a step, and what was measured of it.
 
     Attributes:
-        parameters: number of the model's trained parameters.
+        parameters: number of the model's trained parameters; None if unknown.
         bytes_each: bytes in which a parameter's gradient may travel, equally likely.
         batch: examples per device; None if unknown.
         traffic: bytes relative to a ring all-reduce: 1.5 if parameters are gathered as well.
         hidden: the share h, if it is known of the software.
+        measured: examples per second by number of devices.
+        scatter: how far these may be off: standard deviation of their logarithm.
+        cautions: why they may mislead, in words; empty if nothing was seen.
+        devices_per_node: devices in each node, if the file of the measured points says so.
     """
 
-    parameters: float
+    parameters: float | None
     bytes_each: tuple[float, ...] = (4.0,)
     batch: float | None = None
     traffic: float = 1.0
     hidden: float | None = None
+    measured: Mapping[int, float] = field(default_factory=dict)
+    scatter: float = 0.0
+    cautions: str = ""
+    devices_per_node: int | None = None
 
 
 class Draws:
@@ -79,11 +88,16 @@ class Draws:
         batch: examples per device and step.
         hidden: the share h.
         noise: the logarithm of what a measured step time is off.
+
+    Raises:
+        UserError: the number of parameters is unknown.
     """
 
     def __init__(
         self, cluster: Cluster, training: Training, known: Mapping[str, Any] | None = None
     ) -> None:
+        if training.parameters is None:
+            raise UserError("needs --parameters or --payload, the size of a gradient")
         self._known = known or constants()
         self._random = np.random.default_rng(0)
         self._per_node = cluster.devices_per_node
@@ -194,7 +208,6 @@ class Draws:
 def forecast_throughputs(
     cluster: Cluster,
     training: Training,
-    measured: Mapping[int, float],
     devices: Sequence[int],
     known: Mapping[str, Any] | None = None,
     *,
@@ -202,28 +215,29 @@ def forecast_throughputs(
 ) -> Floats:
     """Return throughputs on numbers of devices, (1 + DRAWS, numbers).
 
-    The first row is the forecast, the others are equally likely.
+    The first row is the forecast, the others are equally likely. A measured throughput is off by
+    the scatter of the measurement only.
 
     Args:
         cluster: the nodes.
-        training: what is trained.
-        measured: measured examples per second by number of devices.
+        training: what is trained and measured.
         devices: numbers of devices asked.
         known: the constants. Default: those of the package.
         batches: the batch of a device on each number of devices, relative to that of the measured
             points. Default: the same.
     """
-    draws = Draws(cluster, training, known)
-    counts = np.array(sorted(measured))
-    logs = np.log([measured[count] for count in counts])
-    given = int(counts[0]), measured[counts[0]]
-    found = draws.log_rates(given, devices, batches or [1.0] * len(devices))
+    draws, points = Draws(cluster, training, known), training.measured
+    counts, asked = np.array(sorted(points)), np.array(devices)
+    logs = np.log([points[count] for count in counts])
+    given = int(counts[0]), points[counts[0]]
+    relative = batches or [1.0] * len(devices)
+    found = draws.log_rates(given, devices, relative)
     if len(counts) > 1:
         misses = draws.log_rates(given, counts.tolist(), [1.0] * len(counts))[1:] - logs
         weights = draw_weights(misses[:, 1:].T)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         found = found[1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)]
-        missed, asked = weights @ misses, np.array(devices)
+        missed = weights @ misses
         for several in (False, True):  # a miss within a node says nothing about several nodes
             here = (counts > cluster.devices_per_node) == several
             there = (asked > cluster.devices_per_node) == several
@@ -231,7 +245,11 @@ def forecast_throughputs(
                 at = np.log(asked[there]), np.log(counts[here])
                 found[:, there] -= np.interp(*at, missed[here])
         found = np.vstack([np.median(found, axis=0), found])
-    return np.asarray(np.exp(found + draws.noise[:, None]))
+    same = np.isin(asked, counts) & np.isclose(relative, 1)
+    measured = np.array([points.get(count, np.nan) for count in devices])
+    rates = np.where(same, measured, np.exp(found + draws.noise[:, None]))
+    rates[1:] *= np.exp(training.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1)))
+    return np.asarray(rates)
 
 
 def draw_weights(misses: Floats, prior: Floats | float = 1.0, least: float = 50.0) -> Floats:

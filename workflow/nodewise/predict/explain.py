@@ -174,7 +174,7 @@ def implied_rate(setup: Setup) -> float | None:
     step_s = of_reference if first.rises else first.value
     extra_s = step_s * (setup.measured(last) - setup.examples(last.devices))
     count = setup.layout(last.devices)[int(setup.across)]
-    gbyte = training.parameters * training.bytes_each[-1] / setup.accumulate / 1e9
+    gbyte = (training.parameters or 0.0) * training.bytes_each[-1] / setup.accumulate / 1e9
     return 2 * (1 - 1 / count) * gbyte / extra_s if extra_s > 0 else None
 
 

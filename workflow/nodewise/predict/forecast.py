@@ -5,8 +5,8 @@ with published measurements of publishers left out, and with all committed recor
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with_best_batch
 from nodewise.predict.cluster_links import constants, link_name, read_link
-from nodewise.predict.cluster_steps import DRAWS, Cluster, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
 from nodewise.results.importers import read_rows
@@ -28,46 +28,24 @@ DISTURBED = 0.075
 launches that other processes disturbed, against undisturbed launches of the same cells."""
 
 
-@dataclass(frozen=True)
-class Given:
-    """The measured points from which a forecast starts.
-
-    Attributes:
-        throughputs: examples per second by number of devices.
-        batch: examples per device and step; None if unknown.
-        parameters: number of trained parameters; None if unknown.
-        cautions: why the numbers may mislead, in words; empty if nothing was seen.
-        scatter: how far the throughputs may be off: standard deviation of their logarithm.
-        devices_per_node: devices in each node, if the file says so.
-    """
-
-    throughputs: Mapping[int, float]
-    batch: float | None = None
-    parameters: float | None = None
-    cautions: str = ""
-    scatter: float = 0.0
-    devices_per_node: int | None = None
-
-
-def given_by_numbers(
+def training_by_numbers(
     devices: int, batch: float | None, step_s: float | None, throughput: float | None
-) -> Given:
-    """Return the point that options give: a throughput, or a step time with its batch.
+) -> Training:
+    """Return a training that was measured once: a throughput, or a step time with its batch.
 
     Raises:
         UserError: a value is not allowed, or the batch of a step time is missing.
     """
     for name, value in (("step-time", step_s), ("throughput", throughput), ("batch", batch)):
         check_amount(name, value)
-    if step_s is None:
-        return Given({devices: throughput or 0.0}, batch)
-    if batch is None:
+    if step_s is not None and batch is None:
         raise UserError("--step-time needs --batch, the examples per device and step")
-    return Given({devices: devices * batch / step_s}, batch)
+    rate = throughput if step_s is None else devices * (batch or 0.0) / step_s
+    return Training(None, batch=batch, measured={devices: rate or 0.0})
 
 
-def given_by_file(path: Path, devices: int | None = None, batch: float | None = None) -> Given:
-    """Return the points of a record, or of a table or log with one curve.
+def read_training(path: Path, devices: int | None = None, batch: float | None = None) -> Training:
+    """Return the training of a record, or of a table or log with one curve.
 
     Of several batches, the one with the most numbers of devices is taken.
 
@@ -84,9 +62,13 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
         if cell["status"] != "ok":
             raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
         nodes, size, cautions = int(cell["nodes"]), int(cell["batch_per_worker"]), cell["flags"]
-        throughputs = {nodes: nodes * size / float(cell["step_time_s"])}
-        parameters = float(cell["payload_bytes"]) / 4
-        return Given(throughputs, size, parameters, cautions, DISTURBED if cautions else 0.0)
+        return Training(
+            float(cell["payload_bytes"]) / 4,
+            batch=size,
+            measured={nodes: nodes * size / float(cell["step_time_s"])},
+            scatter=DISTURBED if cautions else 0.0,
+            cautions=cautions,
+        )
     rows = read_rows(path)
     if "unit" not in rows and "nodes" not in rows:
         rows = convert([path], {"devices": devices, "batch": batch})
@@ -97,23 +79,23 @@ def given_by_file(path: Path, devices: int | None = None, batch: float | None = 
     curve = curves[0]
     if curve.global_batch is not None and len(curve.batches) > 1:
         raise UserError(f"{path}: needs the same batch per device at all points")
-    counts = Counter(point.batch_per_worker for point in curve.measured)
-    chosen = batch or counts.most_common(1)[0][0]
-    if chosen not in counts:
-        known = ", ".join(f"{one:g}" for one in counts)
-        raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
+    chosen = (
+        batch or Counter(point.batch_per_worker for point in curve.measured).most_common(1)[0][0]
+    )
     points = [point for point in curve.measured if point.batch_per_worker == chosen]
-    throughputs = {point.nodes: point.nodes * chosen / point.step_time_s for point in points}
-    return Given(
-        throughputs,
-        chosen if curve.batch_known else None,
+    if not points:
+        known = ", ".join(f"{one:g}" for one in curve.batches)
+        raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
+    return Training(
         curve.payload_bytes / 4 if curve.payload_bytes else None,
+        batch=chosen if curve.batch_known else None,
+        measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
     )
 
 
-def training_of(
-    given: Given,
+def with_options(
+    training: Training,
     *,
     parameters: float | None = None,
     payload: float | None = None,
@@ -121,10 +103,10 @@ def training_of(
     exchange: str | None = None,
     hidden: float | None = None,
 ) -> Training:
-    """Return what is trained; options go before what the file of the given point says.
+    """Return a training as options describe it; they go before what a file says.
 
     Args:
-        given: the given point.
+        training: the training.
         parameters: number of trained parameters.
         payload: bytes of a gradient, in place of the parameters.
         precision: such as `fp32`, `amp` or `fp16/amp`. Default: 4 bytes.
@@ -132,19 +114,20 @@ def training_of(
         hidden: the share of the shorter of computing and sending that is hidden, if known.
 
     Raises:
-        UserError: a value is not allowed, or no size of the gradient is known.
+        UserError: a value is not allowed.
     """
     check_amount("parameters", parameters)
     check_amount("payload", payload)
     if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
     each, traffic = _named("precision", precision or "fp32"), _named("exchange", exchange or "ring")
-    if payload:
-        parameters, each = payload / 4, [4.0]
-    parameters = parameters or given.parameters
-    if parameters is None:
-        raise UserError("needs --parameters or --payload, the size of a gradient")
-    return Training(parameters, tuple(each), given.batch, traffic, hidden)
+    return replace(
+        training,
+        parameters=payload / 4 if payload else parameters or training.parameters,
+        bytes_each=(4.0,) if payload else tuple(each),
+        traffic=traffic,
+        hidden=hidden,
+    )
 
 
 def _named(option: str, text: str) -> Any:  # noqa: ANN401
@@ -206,7 +189,6 @@ def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
 def forecast(
     cluster: Cluster,
     training: Training,
-    given: Given,
     devices: Sequence[int],
     job: Job,
     *,
@@ -220,8 +202,7 @@ def forecast(
 
     Args:
         cluster: the nodes.
-        training: what is trained.
-        given: the measured points.
+        training: what is trained and measured.
         devices: the numbers of devices.
         job: the job.
         global_batch: examples per step of all devices. Default: the batch of a device is fixed.
@@ -234,36 +215,30 @@ def forecast(
         raise UserError("--batches and --global-batch: give one of them")
     if (job.steps or global_batch) and training.batch is None:
         raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
-    counts = np.unique([1, *given.throughputs, *devices])
+    counts = np.unique([1, *training.measured, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
-    of_given = training.batch or 1.0
-    asked = [np.full(len(counts), batch) for batch in batches or (of_given,)]
-    measured = np.array([given.throughputs.get(n, np.nan) for n in counts.tolist()])
+    known, size = np.isin(counts, [*training.measured]), training.batch or 1.0
+    unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
     candidates = []
-    for batch in [global_batch / counts] if global_batch else asked:
-        found = forecast_throughputs(
-            cluster,
-            training,
-            given.throughputs,
-            counts.tolist(),
-            batches=(batch / of_given).tolist(),
-        )
-        off = given.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1))
-        found[1:] *= np.exp(off)
-        known = np.isfinite(measured) & np.isclose(batch, of_given) & (given.scatter == 0)
-        unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
+    for asked in [global_batch / counts] if global_batch else batches or (size,):
+        batch = np.full(len(counts), asked)
+        relative = (batch / size).tolist()
+        rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
         candidates.append(
             Answers(
                 job=replace(job, unknown=unknown),
                 nodes=counts.astype(float),
                 batch=batch,
-                step_s=counts * batch / np.where(known, measured, found),
+                step_s=counts * batch / rates,
                 kind=np.select(
-                    [counts > constants()["checked_devices"], known],
+                    [
+                        counts > constants()["checked_devices"],
+                        known & np.isclose(batch, size) & (training.scatter == 0),
+                    ],
                     ["extrapolated", "measured"],
                     "forecast",
                 ),
-                most_measured=max(given.throughputs),
+                most_measured=max(training.measured),
             )
         )
     return with_best_batch(candidates)

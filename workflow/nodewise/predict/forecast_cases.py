@@ -10,7 +10,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
-from nodewise.predict.forecast import MOST_DEVICES, Given, cluster_of, training_of
+from nodewise.predict.forecast import MOST_DEVICES, cluster_of, with_options
 from nodewise.predict.published_convergence import law_of
 from nodewise.results.csv_file import read_table
 
@@ -54,15 +54,13 @@ class Case(BaseModel):
         Raises:
             UserError: a name is not known, or something is missing.
         """
-        cluster, training, given = self.setup()
+        cluster, training = self.setup()
         asked, relative = self.global_batch_asked, 1.0
         if asked is not None:
             if self.batch is None:
                 raise UserError("global_batch: missing beside global_batch_asked")
             relative = asked / self.n_devices / self.batch
-        rates = forecast_throughputs(
-            cluster, training, given.throughputs, [self.n_devices], batches=[relative]
-        )[:, 0]
+        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])[:, 0]
         values, found = {"value": rates}, dict[str, float]()
         counted = self.global_batch or 0.0, self.samples_to_target or 0.0
         counts = (counted,) if all(counted) else ()
@@ -75,21 +73,17 @@ class Case(BaseModel):
             found |= {name: float(drawn[0]), f"{start}low": low, f"{start}high": high}
         return found
 
-    def setup(self) -> tuple[Cluster, Training, Given]:
-        """Return the cluster, the training and the given point.
+    def setup(self) -> tuple[Cluster, Training]:
+        """Return the cluster, and the training with the measured point.
 
         Raises:
             UserError: a name is not known.
         """
-        given = Given(
-            {self.baseline_devices: self.throughput_samples_per_s},
-            self.batch,
-            self.parameters,
-        )
         rate = f"{self.between_gbit:.9g}gbit-{self.transport}" if self.between_gbit else ""
         cluster = cluster_of(self.devices_per_node, self.within_kind, rate.removesuffix("-"))
-        training = training_of(given, precision=self.precision, exchange=self.exchange)
-        return cluster, training, given
+        measured = {self.baseline_devices: self.throughput_samples_per_s}
+        training = Training(self.parameters, batch=self.batch, measured=measured)
+        return cluster, with_options(training, precision=self.precision, exchange=self.exchange)
 
 
 def read_cases(path: Path) -> list[dict[str, str]]:

@@ -20,7 +20,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_steps import Training
-from nodewise.predict.forecast import Given, cluster_of, forecast, forecast_rows
+from nodewise.predict.forecast import cluster_of, forecast, forecast_rows
 from nodewise.results.csv_file import read_table
 from nodewise.results.published import forecast_cases
 
@@ -34,7 +34,7 @@ class Machine(BaseModel):
 
     Attributes:
         name: its name.
-        price: what an hour of a machine costs.
+        price: what an hour of a machine costs, in `currency`.
         devices: devices in a machine.
         within, between: links, as for `nodewise forecast`.
         device: the name of its devices, such as V100.
@@ -45,6 +45,7 @@ class Machine(BaseModel):
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     price: Annotated[float, Field(gt=0, le=1e9)]
+    currency: Annotated[str, Field(max_length=20)] = "currency"
     devices: Annotated[int, Field(ge=1, le=10_000)] = 1
     within: str | None = None
     between: str | None = None
@@ -53,25 +54,28 @@ class Machine(BaseModel):
 
 
 def read_machines(path: Path) -> list[Machine]:
-    """Read a CSV file of machines.
+    """Read a CSV file of machines. A price may name its currency, as in `2.5 EUR`.
 
     Raises:
-        UserError: the file cannot be read, or a row is wrong.
+        UserError: the file cannot be read, a row is wrong, or currencies differ.
     """
     header, rows = read_table(path)
     machines = []
     for number, values in rows:
-        given = {name: text for name, text in zip(header, values, strict=False) if text}
+        row = {name: text for name, text in zip(header, values, strict=False) if text}
+        price, _, currency = row.get("price", "").partition(" ")
+        row |= ({"price": price} if price else {}) | ({"currency": currency} if currency else {})
         try:
-            machines.append(Machine.model_validate(given))
+            machines.append(Machine.model_validate(row))
         except ValidationError as error:
             raise UserError(f"{path}: row {number}: {first_error(error)}") from None
+    if len(currencies := {machine.currency for machine in machines}) > 1:
+        raise UserError(f"{path}: prices must have one currency, not {', '.join(currencies)}")
     return machines
 
 
 def compare_machines(
     machines: Sequence[Machine],
-    given: Given,
     training: Training,
     nodes: Sequence[int],
     *,
@@ -87,8 +91,7 @@ def compare_machines(
 
     Args:
         machines: the kinds of machines.
-        given: the measured point.
-        training: what is trained.
+        training: what is trained and measured.
         nodes: numbers of machines.
         job: the job; its price is replaced.
         device: the name of the measured device.
@@ -99,24 +102,25 @@ def compare_machines(
     """
     rows: list[dict[str, Any]] = []
     for machine in machines:
+        speed, deviation = machine.speed or 1.0, 0.0
         try:
             cluster = cluster_of(machine.devices, machine.within, machine.between)
+            if machine.speed is None and machine.device is not None:
+                speed, deviation = device_speed(machine.device, device)
         except UserError as error:
             raise UserError(f"machine {machine.name}: {str(error).removeprefix('--')}") from None
-        speed, deviation = _speed(machine, device)
         scaled = replace(
-            given,
-            throughputs={n: rate * speed for n, rate in given.throughputs.items()},
-            scatter=float(np.hypot(given.scatter, deviation)),
+            training,
+            measured={n: rate * speed for n, rate in training.measured.items()},
+            scatter=float(np.hypot(training.scatter, deviation)),
         )
         counts = [n * machine.devices for n in nodes]
-        priced = replace(job, price=machine.price / machine.devices)
-        about = {"machine": machine.name, "speed": speed, "best": False}
+        priced = replace(job, price=machine.price / machine.devices, currency=machine.currency)
+        answers = forecast(cluster, scaled, counts, priced, **asked)
+        about = {"machine": machine.name, "currency": machine.currency, "speed": speed}
         rows += [
-            row | about | {"machines": row["nodes"]}
-            for row in forecast_rows(
-                forecast(cluster, training, scaled, counts, priced, **asked), machine.devices
-            )
+            row | about | {"machines": row["nodes"], "best": False}
+            for row in forecast_rows(answers, machine.devices)
             if row["devices"] in counts
         ]
     deadline, budget = job.deadline_s or np.inf, job.budget or np.inf
@@ -127,27 +131,22 @@ def compare_machines(
     return sorted(rows, key=itemgetter("cost"))
 
 
-def _speed(machine: Machine, device: str | None) -> tuple[float, float]:
-    """Return the speed of a machine's device against the measured one, and its deviation."""
-    if machine.speed is not None or machine.device is None:
-        return machine.speed or 1.0, 0.0
-    if device is None:
-        raise UserError(f"machine {machine.name}: needs --device, the measured device")
-    same = device_family(device) == device_family(machine.device)
-    return (1.0, 0.0) if same else published_speed(machine.device, device)
-
-
-def published_speed(device: str, other: str) -> tuple[float, float]:
+def device_speed(device: str, other: str | None) -> tuple[float, float]:
     """Return how fast a device is against another in published trainings of the same models.
 
     Returns:
         The median of the ratios of their throughputs, and the deviation of its logarithm.
 
     Raises:
-        UserError: no model was published for both.
+        UserError: the other device is unknown, or no model was published for both.
     """
+    if other is None:
+        raise UserError("needs --device, the measured device")
+    families = [device_family(device), device_family(other)]
+    if families[0] == families[1]:
+        return 1.0, 0.0
     table = _one_device()
-    ratios = table.reindex(columns=[device_family(device), device_family(other)]).dropna()
+    ratios = table.reindex(columns=families).dropna()
     if ratios.empty:
         raise UserError(
             f"no published model trained on both {device} and {other}; known devices: "

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
-from nodewise.predict.forecast import Given, given_by_file
+from nodewise.predict.cluster_steps import Training
+from nodewise.predict.forecast import read_training
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
@@ -94,15 +95,15 @@ def read_numbers(
     return (*sorted(posted), read_number("--many", many, devices))
 
 
-def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Given]:
+def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Training]:
     """Return the throughputs of records, tables and logs of one training, and what else they say.
 
     Raises:
         UserError: a file cannot be read, batches differ, or there is one number of devices.
     """
-    givens = [given_by_file(path) for path in paths]
-    throughputs = {count: value for given in givens for count, value in given.throughputs.items()}
-    if len(throughputs) == 1 or len({given.batch for given in givens}) > 1:
+    runs = [read_training(path) for path in paths]
+    throughputs = {count: value for run in runs for count, value in run.measured.items()}
+    if len(throughputs) == 1 or len({run.batch for run in runs}) > 1:
         raise UserError(f"{paths[0]}: needs two numbers of devices with the same batch per device")
     posted = (Posted(count, "samples_per_s", throughputs[count]) for count in sorted(throughputs))
-    return tuple(posted), givens[0]
+    return tuple(posted), runs[0]

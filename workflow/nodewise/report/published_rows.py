@@ -129,9 +129,9 @@ def _slow_forecasts() -> Iterator[dict[str, Any]]:
     cluster = Cluster(1, None, read_link("between", "10gbit-tcp"))
     for row in read_cases(studies.FOLDER / "forecast/cases.csv"):
         if row["n_devices"] == "1" and "V100" in row["device"] and _FAMILY.match(row["model"]):
-            _, training, given = case_of(row).setup()
-            drawn = forecast_throughputs(cluster, training, given.throughputs, _SLOW_DEVICES)
+            _, training = case_of(row).setup()
+            drawn = forecast_throughputs(cluster, training, _SLOW_DEVICES)
             ends = zip(_SLOW_DEVICES, drawn[0], *interval_of(drawn[1:]), strict=True)
             names = ("devices", "predicted", "low", "high")
-            about = {"model": row["model"], "link": SLOW, "given_value": given.throughputs[1]}
+            about = {"model": row["model"], "link": SLOW, "given_value": training.measured[1]}
             yield from (about | dict(zip(names, values, strict=True)) for values in ends)

@@ -1,13 +1,14 @@
 """Make the page Time to accuracy: how many more examples a larger global batch needs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from nodewise.core.units import write_percent, write_plain
 from nodewise.predict.answers import Job
-from nodewise.predict.forecast import Given, forecast, forecast_rows
+from nodewise.predict.forecast import forecast, forecast_rows
 from nodewise.predict.forecast_cases import case_of, read_cases
 from nodewise.predict.published_convergence import (
     published_laws,
@@ -88,10 +89,10 @@ def _example() -> dict[str, Any]:
     """Return time and cost to the target of a published cluster on more and more devices."""
     cases = read_cases(studies.FOLDER / "forecast/cases.csv")
     rows = [row for row in cases if row["case"] == _CASE]
-    cluster, training, given = case_of(rows[0]).setup()
+    cluster, training = case_of(rows[0]).setup()
     points = {int(row["n_devices"]): float(row["throughput_samples_per_s"]) for row in rows}
     job = Job(price=_PRICE, currency="$", steps=published_laws()[_BENCHMARK], node="device")
-    answers = forecast(cluster, training, Given(points, given.batch), _DEVICES, job)
+    answers = forecast(cluster, replace(training, measured=points), _DEVICES, job)
     found = pd.DataFrame(forecast_rows(answers, cluster.devices_per_node))
     found = found[found["devices"].isin(_DEVICES)]
     hours = {f"hours{end}": found[f"time{end}"] / 3600 for end in ("", "_low", "_high")}
@@ -102,7 +103,7 @@ def _example() -> dict[str, Any]:
         "price": _PRICE,
         "cluster": cluster,
         "most": max(points),
-        "batch": given.batch,
+        "batch": training.batch,
         **{name: rows[0][name] for name in ("device", "source")},
     }
 

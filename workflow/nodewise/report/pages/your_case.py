@@ -11,7 +11,8 @@ from nodewise.models.registry import registry, title_of
 from nodewise.predict import cluster_links
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import Level, link_name, read_link
-from nodewise.predict.forecast import Given, cluster_of, devices_of, forecast, training_of
+from nodewise.predict.cluster_steps import Training
+from nodewise.predict.forecast import cluster_of, devices_of, forecast
 from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
@@ -184,11 +185,12 @@ def _first_answer(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer for the first case: its best row and the table."""
     case = next(one for one in data["presets"].values() if one["title"].startswith(FIRST))
     inside, batch = int(case["inside"]), float(case["batch"])
-    given = Given({1: float(case["speed"])}, batch, 1e6 * float(case["parameters"]))
+    measured = {1: float(case["speed"])}
+    training = Training(1e6 * float(case["parameters"]), batch=batch, measured=measured)
     cluster = cluster_of(inside, case["within"], case["between"])
     devices = devices_of(JOB["machines"], inside)
     job = Job(examples=JOB["examples"], price=JOB["price"])
-    answers = forecast(cluster, training_of(given), given, devices, job)
+    answers = forecast(cluster, training, devices, job)
     rows = answers.table
     between, within = (1 + data[one][case[one]]["off"] for one in ("between", "within"))
     off = np.where(rows["nodes"] > inside, between, within)
