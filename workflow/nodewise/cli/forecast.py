@@ -131,7 +131,7 @@ def forecast_nodes(
         if as_json:
             options.print_json(rows)
         else:
-            typer.echo(predict_tables.best_machines(rows))
+            typer.echo(predict_tables.best_machines(rows, job))
             options.print_table(predict_tables.machines_rows(rows, job))
     else:
         if device:
