@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.published_efficiency import Standing
 
 Row = dict[str, str]
 
@@ -110,9 +110,8 @@ def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
             }
 
 
-def published_rows(found: Standing) -> Iterator[Row]:
+def published_rows(rows: pd.DataFrame) -> Iterator[Row]:
     """Yield some of the published curves to compare with, from the lowest to the highest."""
-    rows = found.curves
     some = np.unique(np.linspace(0, len(rows) - 1, min(_LISTED, len(rows))).round().astype(int))
     for row in rows.iloc[some].to_dict("records"):
         yield {
