@@ -11,10 +11,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
-import make_architectures
-import make_calibration
 import make_records as make
-from nodewise.core.schema import json_text
 from nodewise.report import evidence, theme
 from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext, read_context
@@ -31,10 +28,7 @@ from rendering import CONFIG
 def study(tmp_path_factory) -> ReportContext:
     folder = tmp_path_factory.mktemp("study")
     make.write_study(folder, make.grid(repeats=3), make.published())
-    calibration = folder / "calibration.json"
-    calibration.write_text(json_text(make_calibration.calibration(noise=0.02)))
-    models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
-    return read_context(CONFIG, folder, calibration_paths=[calibration], models_dir=models)
+    return read_context(CONFIG, folder)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +37,7 @@ def drawn(study) -> list[Chart]:
 
 
 def crowded(folder: Path) -> ReportContext:
-    """Return a study of more lines than fit a plot: strategies, batches, nodes and payloads."""
+    """Return a study of more lines than fit a plot: strategies, batches and nodes."""
     cells = [
         make.cell(
             n=n, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS, repeat=repeat
@@ -53,10 +47,7 @@ def crowded(folder: Path) -> ReportContext:
     many = (8, 16, 32, 64, 128, 256, 512, 1024)
     cells += [make.cell(experiment="many", batch=batch, n=n) for batch in many for n in (1, 2, 3)]
     make.write_study(folder, [make.record(cell) for cell in cells], make.published())
-    payloads = tuple(4 * 10**power for power in range(8))
-    calibration = folder / "calibration.json"
-    calibration.write_text(json_text(make_calibration.calibration(payloads=payloads)))
-    return read_context(CONFIG, folder, calibration_paths=[calibration])
+    return read_context(CONFIG, folder)
 
 
 @pytest.fixture(scope="module")
@@ -374,7 +365,7 @@ def test_generated_data_shows_in_kinds_and_words(study, tmp_path):
     records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
     tables = build_tables(make.write(records, tmp_path), None)
     empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
-    poor = replace(study, tables=tables, overhead=empty, calibrations=[], architectures={})
+    poor = replace(study, tables=tables, overhead=empty)
     charts = poor.pick("time", "speedup", "accuracy", "epochs", "parts")
     assert charts
     for chart in charts:

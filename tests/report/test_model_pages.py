@@ -50,7 +50,6 @@ def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path
     path = make.write([described], tmp_path / "own") / "own_mine_12345678.json"
     given = {"models_dir": tmp_path / "models", "own_models": {"mine": path}}
     docs = rendering.render(tmp_path, **given)
-    assert (docs / "charts/models.csv").is_file()
     page = (docs / "models/mine.md").read_text()
     assert "The model of mine.py:build." in unescape(page)
     assert "<dd>Own data, mine.py:load</dd>" in unescape(page)

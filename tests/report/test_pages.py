@@ -112,13 +112,14 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
     assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} - known == set()
 
 
-def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
+def test_every_cell_has_a_page_of_its_curve_and_its_record_is_listed(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
+    listed = (study / "docs/records.md").read_text()
     for cell_id in cells["cell_id"]:
         record = json.loads((study / "docs" / "records" / f"{cell_id}.json").read_text())["cell"]
-        page = study / "docs" / curve_page(record["model"], record["strategy"])
-        link = f'href="../../records/{cell_id}.json"'
-        assert link in page.with_suffix(".md").read_text()
+        page = curve_page(record["model"], record["strategy"])
+        assert (study / "docs" / page).with_suffix(".md").is_file()
+        assert f'href="{page}"' in listed and f'href="records/{cell_id}.json"' in listed
         assert record["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
 
 

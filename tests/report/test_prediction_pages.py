@@ -9,11 +9,9 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.study import read_overhead
-from nodewise.report.fitted_curves import answers, coefficients_of
+from nodewise.report.fitted_curves import answers
 from nodewise.results.importers import import_for_study
 from rendering import Texts
-
-ERRORS = ["median_error", "worst_error", "covered"]
 
 
 def text_of(study, page):
@@ -61,15 +59,6 @@ def test_speed_up_price_and_time_to_accuracy_are_those_on_the_most_measured_node
     assert (answer["run"], answer["run_one"], answer["run_fastest"]) == (40, 30, 1)
 
 
-def test_the_page_begins_with_the_errors_of_held_out_points(study):
-    page = text_of(study, "predictions.md")
-    judged = judge(read_overhead(study / "overhead")["trials"])
-    first = judged[judged["own"] & (judged["scenario"] == EACH)].iloc[0]
-    errors = [write_percent(first[name]).replace("\u00a0", " ") for name in ERRORS]
-    at = [page.index(error) for error in errors]
-    assert f"({first['points']} tests" in page and max(at) < page.index("Published results")
-
-
 def test_every_source_has_its_curves_with_links_and_the_errors_of_the_formulas(study):
     tables = read_overhead(study / "overhead")
     html = (study / "docs/predictions.md").read_text()
@@ -77,36 +66,14 @@ def test_every_source_has_its_curves_with_links_and_the_errors_of_the_formulas(s
     assert linked and all((study / "docs" / f"{page}.md").is_file() for page in linked)
     for source in tables["predictions"]["source"].unique():
         assert f"{{ #{source} }}" in html
-    judged = judge(tables["trials"]).query("own")["median_error"]
-    assert len(judged) and all(f'<data value="{error:.6g}"' in html for error in judged)
-
-
-def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
-    """A link has a separate fit for each set of settings of a law."""
-    fits = pd.DataFrame(
-        [
-            ("a", "lan", "gpipe", "1", "compute_fixed_s"),
-            ("", "lan", "gpipe", "1", "latency_s"),
-            ("", "lan", "gpipe", "2", "latency_s"),
-            ("b", "lan", "gpipe", "2", "compute_fixed_s"),
-            ("", "wan", "gpipe", "1", "latency_s"),
-            ("", "lan", "ring", "1", "latency_s"),
-        ],
-        columns=["curve", "link", "law", "settings", "parameter"],
-    )
-    found = {name: coefficients_of(fits, name).index.tolist() for name in ("a", "b")}
-    assert found == {"a": [0, 1], "b": [2, 3]}
-
-
-def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
-    fits = read_overhead(study / "overhead")["fits"]
-    page = text_of(study, "curves/fashion-cnn/multi-worker-mirrored.md")
-    assert "β: inverse bandwidth" in page and "per MB" in page
-    own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
-    html = (study / "docs/curves/fashion-cnn/multi-worker-mirrored.md").read_text()
-    for value in own.loc[own["unit"] == "s", "value"]:
-        assert f'<data value="{value:.6g}">' in html
-    assert "bandwidth-bound" in page and "compute-bound" in page
+    judged = judge(tables["trials"]).query("own")
+    errors = judged["median_error"]
+    assert len(judged) and all(f'<data value="{error:.6g}"' in html for error in errors)
+    first = judged[judged["scenario"] == EACH].iloc[0]
+    shown = text_of(study, "predictions.md").partition("How wrong were the formulas?")[2]
+    assert f"({first['points']} tests" in shown
+    for name in ("median_error", "worst_error", "covered"):
+        assert write_percent(first[name]).replace("\u00a0", " ") in shown
 
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
@@ -115,7 +82,7 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
     assert "Their cluster · imported" in text_of(study, "predictions.md")
-    assert "per gradient" in text_of(study, "curves/their-cluster/imported.md")
+    assert "As imported: " in text_of(study, "curves/their-cluster/imported.md")
     assert re.search(r"\d+\s% on \d+ nodes is \w+", text_of(study, "predictions.md"))
 
 

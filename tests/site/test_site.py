@@ -31,7 +31,6 @@ WITH_FIGURES = [
     RESULTS,
     "predictions.html",
     "studies/ntua.html",
-    "calibration.html",
 ]
 WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
@@ -259,16 +258,18 @@ def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     assert batches == ["all", "32", "64", "128", "256", "512"]  # sorted as numbers, not as text
 
 
-def test_a_curve_has_the_records_of_its_launches(watched, site):
+def test_a_curve_leads_to_the_records_of_its_launches(watched, site):
     page = watched.open(CURVE)
-    page.locator("summary", has_text="Records of all launches").first.click()
-    link = page.get_by_role("link", name="JSON", exact=True).first
-    assert link.is_visible()
-    target = (site / CURVE).parent / unquote(link.get_attribute("href"))
-    assert json.loads(target.read_text())["cell"]["model"] == "fashion_cnn"
-    page.locator("summary", has_text="how to repeat it").first.click()
-    command = page.locator("details", has_text="how to repeat it").first.locator("pre code")
-    assert command.inner_text().startswith("snakemake --cores all --force")
+    fold = page.locator("details", has_text="How to repeat it").first
+    fold.locator("summary").click()
+    assert fold.locator("pre code").inner_text().startswith("snakemake --cores all --force")
+    link = fold.get_by_role("link")
+    records = int(link.inner_text().split()[1])
+    link.click()
+    page.wait_for_url("**/records.html?*")
+    assert page.locator("tr[data-cell]:visible").count() == records
+    target = page.locator("tr[data-cell]:visible a", has_text="JSON").first.get_attribute("href")
+    assert json.loads((site / unquote(target)).read_text())["cell"]["model"] == "fashion_cnn"
 
 
 # --- links ---

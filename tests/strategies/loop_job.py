@@ -19,6 +19,7 @@ from pathlib import Path
 from training_job import Case
 
 from local_job import make_strategy, run_workers
+from nodewise.cluster.channel import Channel
 from nodewise.cluster.local import Local
 
 NODES, STEPS, BATCH = 2, 120, 8
@@ -31,7 +32,7 @@ def main(out: Path) -> None:
         run_workers(cluster, NODES, partial(train, out=out), out)
 
 
-def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
+def train(rank: int, addresses: tuple[str, ...], _: Channel, *, out: Path) -> None:
     import numpy as np
     import small_models
     import tensorflow as tf

@@ -239,9 +239,3 @@ def test_the_complete_example_is_valid(tmp_path):
 def test_the_table_of_studies_names_all_of_them():
     named = re.findall(r"^\| \[(\w+\.yaml)\]", CONFIG.read_text(), re.MULTILINE)
     assert sorted(named) == sorted(path.name for path in Path("config").glob("*.yaml"))
-
-
-def test_the_strategies_that_need_sharded_input_are_named():
-    (said,) = re.findall(r"the whole batch \((.+?)\)", CONFIG.read_text().replace("\n", " "))
-    whole = {name for name, entry in STRATEGIES.items() if entry.whole_batches}
-    assert set(code(said)) == whole

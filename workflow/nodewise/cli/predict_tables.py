@@ -78,18 +78,14 @@ def _answer(row: Mapping[str, Any], job: Job) -> Row:
     }
 
 
-def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
+def best_machines(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return what is best in the rows of `compare_machines`, in one sentence."""
-    limits = {"deadline": job.deadline_s, "budget": job.budget}
-    kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
     row = next((row for row in rows if row["best"]), None)
     if row is None:
-        return f"None of these machines keeps the {kept}."
-    goal = "fastest" if kept == "budget" else "cheapest"
-    sure = f", chance {write_chance(row['chance'])}" if kept else ""
-    within = f" that keeps the {kept}" if kept else ""
-    told = f"{write_duration(row['time'])}, {write_plain(row['cost'])} {row['currency']}"
-    return f"{row['machines']} × {row['machine']} is the {goal}{within}: {told}{sure}."
+        return "None of these machines keeps the deadline and the budget."
+    cost = f"{write_plain(row['cost'])} {row['currency']}"
+    told = f"{write_duration(row['time'])}, {cost}, chance {write_chance(row['chance'])}"
+    return f"Best: {row['machines']} × {row['machine']} ({told})."
 
 
 def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:

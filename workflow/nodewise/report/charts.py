@@ -15,7 +15,7 @@ import vl_convert
 
 from nodewise.core.units import KINDS, base_kind, write_number
 from nodewise.report import theme
-from nodewise.report.drawing import VEGA_LITE, at_width, draw
+from nodewise.report.drawing import ROLES, VEGA_LITE, at_width, draw
 from nodewise.report.figure import Figure
 from nodewise.report.html import script_json
 from nodewise.report.tables import Column, Table, table
@@ -27,6 +27,12 @@ _CELLS = {
     "batch": "batch_per_worker",
 }
 _OURS = {"measured", "emulated", "emulated soft"}  # the kinds of numbers that come from our cells
+# parts of a picture that say nothing: pages load pictures by <img>, whose description is its `alt`
+_UNUSED = [
+    r' (?:aria-[a-z]+|role|pointer-events)="[^"]*"',
+    r'<path class="(?:back|fore)ground"(?: d="(?:M0,0h0v0h0Z)?")?(?: display="none")?/>',
+    r"(?<=\.\d\d)\d+(?=[^<>]*>)",  # digits of places
+]
 _UNNAMED = {"curve", "dataset", "kind", "source"}  # what differs only if the names do not suffice
 
 
@@ -81,7 +87,7 @@ class Chart:
         if self.declared.interval:
             known = data[data[self.declared.interval[0]].notna()]
             roles = known.get("role", pd.Series("", known.index))
-            lines = roles.isin(["fitted", "predicted"])
+            lines = roles.isin(ROLES)
             if not lines.all():
                 yield f"{'Thin lines' if bars else 'Bars'}: {self.declared.interval_is}."
             if lines.any():
@@ -126,6 +132,8 @@ class Chart:
         """A picture of it, `theme.WIDTH` pixels wide on a white background."""
         spec = json.dumps(at_width(self.spec, theme.WIDTH))
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        for unused in _UNUSED:
+            svg = re.sub(unused, "", svg)
         return svg
 
     @cached_property
@@ -136,10 +144,12 @@ class Chart:
 
     @property
     def table(self) -> Table:
-        """Its data as a table, without cell ids and what only the chart's words state."""
+        """Its points as a table, without cell ids and what only the chart's words state."""
         hidden = {"cell_id", "lacks", *self.of, *self.declared.units}
         columns = [name for name in map(str, self.titled) if name not in hidden]
-        return table(self.titled, [Column(name, title_of_column(name)) for name in columns])
+        rows = self.titled
+        rows = rows[~rows["role"].isin(ROLES)] if "role" in rows else rows
+        return table(rows, [Column(name, title_of_column(name)) for name in columns])
 
     def files(self) -> dict[str, str]:
         """Return its files, by name: specification, data, picture, and script for pages."""

@@ -17,6 +17,8 @@ MOST_LINES = 6
 """Most lines of a plot."""
 NOT_FROM_ZERO = ", not from 0"
 """Ending of the title of a value axis that is linear and does not begin at 0."""
+ROLES = {"fitted": [1, 0], "predicted": [5, 4]}
+"""The roles of rows that are lines, with their dashes."""
 LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
 _GAP = 12  # pixels between panels, as in charts.js
 
@@ -24,8 +26,7 @@ Spec = dict[str, Any]
 _NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
 _FEW_TICKS = 8  # most numbers of nodes that are all written at their axis
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
-_ROLES = {"fitted": [1, 0], "predicted": [5, 4]}  # of lines, with their dashes
-_IS_LINE = f"indexof({[*_ROLES]}, datum.role) >= 0"
+_IS_LINE = f"indexof({[*ROLES]}, datum.role) >= 0"
 _FORMATS = {"": "~s", "share": ".0%", "/s": "~s", "B": "~s", "FLOP": "~s", "FLOP/B": "~s"}
 # points that differ in one of these are not joined
 _APART = ["kind", "experiment", "cluster", "machine", "line", "strategy", "role"]
@@ -113,7 +114,7 @@ def at_width(spec: Spec, width: int) -> Spec:
 def _lines(figure: Figure, data: pd.DataFrame, colour: str) -> list[Spec]:
     """Return the layers of a figure of lines or points, the points uppermost."""
     has_lines = "role" in data
-    is_line = data["role"].isin(_ROLES) if has_lines else pd.Series(False, data.index)
+    is_line = data["role"].isin(ROLES) if has_lines else pd.Series(False, data.index)
     of_lines, of_points = ([_IS_LINE], [f"!({_IS_LINE})"]) if has_lines else ([], [])
     places, tooltip = _places(figure, data), {"tooltip": _tooltip(figure, data)}
     coloured = _coloured(data, colour, "color")
@@ -258,8 +259,8 @@ def _coloured(data: pd.DataFrame, colour: str, *channels: str) -> Spec:
 
 def _dashes(data: pd.DataFrame) -> Spec:
     """Return the dashes of lines by role."""
-    roles = [role for role in _ROLES if (data["role"] == role).any()]
-    scale = {"domain": roles, "range": [_ROLES[role] for role in roles]}
+    roles = [role for role in ROLES if (data["role"] == role).any()]
+    scale = {"domain": roles, "range": [ROLES[role] for role in roles]}
     legend = {"symbolType": "stroke", "symbolSize": 600}
     return {"strokeDash": _name("role") | {"title": None, "scale": scale, "legend": legend}}
 

@@ -168,4 +168,4 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
 
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Return which rows are emulated steps shorter than `SHORT_S`."""
-    return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
+    return (rows["kind"] != "measured") & (rows["step_time_s"] < SHORT_S)

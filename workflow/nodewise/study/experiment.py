@@ -141,6 +141,10 @@ class Experiment(Feeding):
             raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
         if not self.models and not self.own_models:
             raise ValueError("models: name at least one, or give own_models")
+        if self.input == "own" and not all(one.load for one in self.trained()):
+            raise ValueError(
+                "input: own needs own_models, each with data of its own (path/file.py:f)"
+            )
 
     def _check_strategy(self, variant: str) -> None:
         axes, name = self.strategies[variant], self.strategy_of(variant)
@@ -150,11 +154,10 @@ class Experiment(Feeding):
         if name != variant and variant in STRATEGIES:
             raise ValueError(f"strategies.{variant}: is the name of another strategy than {name}")
         strategy = STRATEGIES[name]
-        if self.input != "sharded" and strategy.whole_batches:
-            raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
         for nodes in axes.nodes:
             try:
                 options = strategy.checked(axes.options, nodes)
+                strategy.fields(options, self.input)
                 options.check_extent(self.extent)
                 for batch, model in itertools.product(self.batches, [None, *self.models]):
                     options.check_training(nodes, batch, model)

@@ -1,9 +1,8 @@
-"""Figures of formulas that were fitted to curves and to all-reduces, and of models."""
+"""The figure of a fitted curve."""
 
 import pandas as pd
 
-from nodewise.core.units import kind_label, write_number
-from nodewise.predict import calibration
+from nodewise.core.units import kind_label
 from nodewise.predict.fit_curves import CURVE, LINE
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
@@ -75,73 +74,3 @@ def _with_launches(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     at = ["source", "study", "experiment", "model", "strategy", *POINT]
     rows = points.merge(lines.drop_duplicates(at)[[*at, *LAUNCHES]], "left", at)
     return rows.fillna({"flags": "", "cell_id": ""})
-
-
-@figure(
-    "all_reduces",
-    each=["study", "machine", "collective"],
-    plots="Time of an all-reduce by payload and nodes",
-    x=Axis("nodes", "Nodes"),
-    y=Axis("seconds", "Time of one all-reduce (s)", "log", unit="s"),
-    interval=("low", "high"),
-    colour="payload",
-    title=[
-        "An all-reduce of {payload} takes {seconds} on {nodes} nodes, {seconds_first} on "
-        "{nodes_first}",
-    ],
-    told="role == 'observed' and payload_bytes == payload_bytes.max()",
-    rank=["payload_bytes", "nodes"],
-    caption="Line: the fitted formula.",
-    reading=(
-        "In the node's own time. Points are the median over launches. Lines are the formula fitted "
-        "to all points."
-    ),
-)
-def all_reduces(study: ReportContext) -> pd.DataFrame:
-    """Return the times of all-reduces in calibrations, as measured and by the formula."""
-    parts: list[pd.DataFrame] = []
-    for one in study.calibrations:
-        for name, found in calibration.all_reduces(one).items():
-            of = {"study": one.study, "machine": one.provenance.cpu, "collective": name}
-            law = found.times[["nodes", "payload_bytes"]].assign(seconds=found.times["fitted"])
-            parts += [
-                found.times.assign(**of, kind=one.kind, role="observed"),
-                law.assign(**of, kind="fitted", role="fitted"),
-            ]
-    if not parts:
-        return pd.DataFrame()
-    rows = pd.concat(parts, ignore_index=True).sort_values(["payload_bytes", "nodes"])
-    rows["payload"] = [write_number(size, "B") for size in rows["payload_bytes"]]
-    each = ["study", "machine", "collective"]
-    shown = ["kind", "role", "payload", "payload_bytes", "nodes", "seconds", "low", "high"]
-    return rows[[*each, *shown, "launches"]].astype({"launches": "Int64"})
-
-
-@figure(
-    "models",
-    each=[],
-    plots="What a model computes for each byte that it sends",
-    mark="point",
-    x=Axis("flops_per_byte", "FLOP per byte of a gradient, at a batch of one", "log", "FLOP/B"),
-    y=Axis("model", "", "names"),
-    title=["{model} computes {flops_per_byte}, {model_first} {flops_per_byte_first}"],
-    rank=["flops_per_byte"],
-    caption="A batch of b examples raises every model by the factor b.",
-    reading=(
-        "Operations of training one example, for each byte of a gradient. The more a model "
-        "computes for each byte, the less communication weighs."
-    ),
-)
-def models(study: ReportContext) -> pd.DataFrame:
-    """Return what each model computes and communicates, from its description."""
-    rows = pd.DataFrame(
-        {
-            "model": name,
-            "kind": "counted",
-            "payload_bytes": one.payload_bytes,
-            "training_flops": one.training_flops_per_example,
-            "flops_per_byte": one.flops_per_payload_byte,
-        }
-        for name, one in study.architectures.items()
-    )
-    return rows if rows.empty else rows.sort_values("flops_per_byte", ascending=False)

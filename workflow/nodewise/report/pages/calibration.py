@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 from sympy import Symbol
 
 from nodewise.core.units import write_number, write_percent
@@ -15,7 +16,7 @@ from nodewise.report.formulas import equation
 from nodewise.report.page import Page, calibration_file
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, NODE, Column, table
-from nodewise.results.calibration import COLLECTIVES, Calibration
+from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import PARTS_AGREE
 
 LARGE_BYTES = 1_000_000
@@ -29,7 +30,9 @@ _MEASURED = [
     Column("highest", "Highest", "share", kind_from="kind"),
     Column("achieved_bit_s", "Payload received over a link", "bit/s", kind_from="kind"),
     Column("round_trip_s", "Round trip of a byte (wall time)", "s", kind_from="kind"),
+    Column("restless", "Launches not at rest"),
     Column("kind", "Kind"),
+    Column("file", "Every launch"),
 ]
 
 
@@ -37,14 +40,14 @@ _MEASURED = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the calibration page, even if the study has no calibrations."""
     done = [one for one in study.calibrations if one.status == "ok"]
-    emulated = study.cells[study.cells["kind"].str.startswith("emulated")]
+    emulated = study.cells[study.cells["kind"] != "measured"]
     known = {(one.cluster.label, one.provenance.cpu) for one in done}
     nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
     split = study.cells.dropna(subset="split_step_s")
     timed = split["split_timed"].dropna()
     context = {
         "verdict": verdict([one for one in done if isfinite(one.cluster.link_bit_s)]),
-        "calibrations": [(one, calibration_file(one), _charts(study, one)) for one in done],
+        "calibrations": [(one, calibration_file(one)) for one in done],
         "failed": [(one, calibration_file(one)) for one in study.calibrations if one not in done],
         "measured": table([_measured(one) for one in done], _MEASURED),
         "law": equation(Symbol("T"), ConsecutiveAllReduces.step),
@@ -62,17 +65,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "emulated": len(emulated),
         "like_these": sum(one in known for one in nodes),
     }
-    yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
-
-
-def _charts(study: ReportContext, made: Calibration) -> list[tuple[str, Any]]:
-    """Return the charts of the all-reduces of each collective, with its name in words."""
-    of = {"study": made.study, "machine": made.provenance.cpu}
-    return [
-        (words, chart)
-        for name, words in COLLECTIVES.items()
-        for chart in study.pick("all_reduces", collective=name, **of)
-    ]
+    yield Page("calibration.html", "calibration.md.j2", "Calibration", context)
 
 
 def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
@@ -153,5 +146,7 @@ def _measured(calibration: Calibration) -> dict[str, Any]:
         "lowest": min(shares),
         "highest": max(shares),
         **pd.DataFrame(streams, columns=columns, dtype=float).median(),
+        "restless": sum(bool(one.conditions.outside) for one in calibration.launches),
         "kind": calibration.kind,
+        "file": Markup('<a href="{}" download>JSON</a>').format(calibration_file(calibration)),
     }

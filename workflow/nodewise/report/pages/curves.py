@@ -1,17 +1,16 @@
-"""Make a page for each model and strategy, with all its points, launches and records."""
+"""Make a page for each model and strategy, with all its points."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves, fitted_curve
+from nodewise.report.fitted_curves import fitted_curves
 from nodewise.report.html import badge, slug
 from nodewise.report.page import Page, results_page, strategy_page
 from nodewise.report.pages import page
@@ -22,23 +21,18 @@ from nodewise.report.tables import (
     EXAMPLES,
     FLAGS,
     KIND,
-    LAUNCH,
     LAUNCHES,
     NODES,
     SPEEDUP,
     STEP_TIME,
     Column,
     Row,
-    Table,
     table,
 )
 from nodewise.results.columns import PARTS
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
-from nodewise.results.record import Record
 from nodewise.strategies import STRATEGIES
-
-Facts = list[tuple[str, object]]
 
 _SECTION = ["experiment", "dataset", "cluster", "strategy"]
 _POINTS = [
@@ -54,18 +48,6 @@ _POINTS = [
     FLAGS,
 ]
 _AS = {"published": "As published", "imported": "As imported"}
-_RECORDS = [
-    BATCH,
-    NODES,
-    LAUNCH,
-    Column("step_time_s", "Step time", "s", kind_from="label"),
-    Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
-    KIND,
-    Column("accuracy_label", "Kind of accuracy"),
-    Column("started", "Started"),
-    FLAGS,
-    Column("record", "Record"),
-]
 
 
 @page("curves")
@@ -74,14 +56,17 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
     Each section of a page is about one experiment on one dataset and one kind of nodes.
     """
-    curves = Curves(study)
-    of_others = _of_others(curves)
+    curves = fitted_curves(study)
+    of_others: dict[str, list[dict[str, Any]]] = {}
+    for key, one in curves.items():
+        if one["source"] in _AS:
+            of_others.setdefault(one["page"], []).append(_of_others(key, one))
     for path, cells in study.cells.groupby("page"):
         first = cells.iloc[0]
         strategy = str(first["trained_with"])
         title = f"{study.model_title(first['model'])}, {STRATEGIES[strategy].short_title}"
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
-        sections = [_section(curves, str(path), one) for one in measured]
+        sections = [_section(study, curves, one) for one in measured]
         shown: set[str] = set()
         for one in sections:  # parts of the largest curve stand for all; a chart is shown once
             charts = [of for of in one["figures"] if not (shown and of.figure == "parts")]
@@ -116,15 +101,15 @@ def _on_one_node(study: ReportContext, path: object) -> Row | None:
     return points.nlargest(1, "examples_per_s").iloc[0].to_dict() if len(points) else None
 
 
-def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
+def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) -> dict[str, Any]:
     """Return the template variables of the cells of one section."""
-    study, first = curves.study, cells.iloc[0]
+    first = cells.iloc[0]
     record, name = study.records[first["cell_id"]], first["strategy"]
     points = with_labels(study.tables["curves"])
     alike = [*_SECTION, "model"]
     points = points[(points[alike] == first[alike]).all(axis=1)]
     points = points.sort_values(["batch_per_worker", "nodes"])
-    keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves.labels]
+    keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves]
     title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": name}
     charts = [one for key in keys for one in study.pick("fit", curve=key)]
@@ -138,36 +123,28 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, _POINTS) if len(points) else None,
         "figures": [*charts, *study.pick("parts", **of)],
-        "fitted": [fitted_curve(curves, key) for key in keys],
+        "fitted": [curves[key] for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
-        "records": _records(cells, path),
+        "launches": len(cells),
+        "records": {name: first[name] for name in ("experiment", "model", "strategy")},
         "command": record.provenance.command,
-        "origin": _origin(study, record),
     }
 
 
-def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
-    """Return the sections of published and imported curves, by the address of their page."""
-    study, found = curves.study, dict[str, list[dict[str, Any]]]()
-    predictions = study.overhead["predictions"]
-    predictions = predictions[predictions["source"].isin(_AS)].drop_duplicates("curve")
-    unknown = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"])
-    for row in predictions.to_dict("records"):
-        key, source = row["curve"], row["source"]
-        label = curves.labels[key].removesuffix(f" · {source}")
-        section = unknown | {
-            "model": row["model"],
-            "source": source,
-            "title": f"{_AS[source]}: {label}",
-            "anchor": slug(f"{source} {key}"),
-            "kinds": [badge(source)],
-            "figures": study.pick("fit", curve=key),
-            "fitted": [fitted_curve(curves, key)],
-            "lost": [],
-            "origin": [],
-        }
-        found.setdefault(curves.page(key), []).append(section)
-    return found
+def _of_others(key: str, curve: dict[str, Any]) -> dict[str, Any]:
+    """Return the template variables of a published or an imported curve."""
+    source = curve["source"]
+    label = curve["label"].removesuffix(f" · {source}")
+    return dict.fromkeys(["points", "records", "nodes"]) | {
+        "model": curve["model"],
+        "source": source,
+        "title": f"{_AS[source]}: {label}",
+        "anchor": slug(f"{source} {key}"),
+        "kinds": [badge(source)],
+        "figures": curve["figures"],
+        "fitted": [curve],
+        "lost": [],
+    }
 
 
 def _nodes(cell: Cell) -> str:
@@ -185,34 +162,3 @@ def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
         "rank": failure.rank if failure else None,
         "log_tail": failure.log_tail if failure else [],
     }
-
-
-def _records(cells: pd.DataFrame, path: str) -> Table:
-    up = "../" * path.count("/")
-    link = Markup('<a href="{}" download>JSON</a>')
-    rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
-    rows = rows.assign(
-        started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
-        record=[link.format(up + record) for record in rows["record"]],
-    )
-    return table(rows, _RECORDS)
-
-
-def _origin(study: ReportContext, record: Record) -> Facts:
-    """Return the facts about where measurements come from; the file of a record has all."""
-    made, data = record.provenance, record.data
-    facts: Facts = []
-    if data is not None:
-        note = f"; {data.note}" if data.note else ""
-        facts.append(("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}{note}"))
-    if record.weights is not None:
-        facts.append(("Starts from", f"{record.weights.name}, {record.weights.origin}"))
-    dirty = " and changes that were not committed" if made.dirty else ""
-    versions = ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))
-    return [
-        *facts,
-        ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),
-        ("Processor", f"{made.cpu}, {made.cores} cores"),
-        ("Network", made.network),
-        ("Versions", versions),
-    ]

@@ -67,9 +67,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "smallest": described[0] if described else None,
         "largest": described[-1] if described else None,
         "table": _compared(study) if described else None,
-        "figures": study.pick("models"),
     }
-    yield Page("models/index.html", "models/index.md.j2", "Models", context, True, contents=False)
+    yield Page("models/index.html", "models/index.md.j2", "Models", context, contents=False)
 
 
 def _compared(study: ReportContext) -> Table:

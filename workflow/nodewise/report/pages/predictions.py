@@ -11,7 +11,7 @@ from nodewise.predict.judge import EACH, judge
 from nodewise.predict.law import LAWS
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves, fitted_curve
+from nodewise.report.fitted_curves import fitted_curves
 from nodewise.report.html import slug, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -52,10 +52,10 @@ _JUDGED = [
 
 @page("predictions")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page: errors of all formulas first, then the answers for each source of points."""
-    curves, predictions = Curves(study), study.overhead["predictions"]
+    """Yield the page: the answers for each source of points, then the errors of all formulas."""
+    curves, predictions = fitted_curves(study), study.overhead["predictions"]
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
-    sources = [_source(curves, name, rows) for name, rows in of.items() if len(rows)]
+    sources = [_source(study, curves, name, rows) for name, rows in of.items() if len(rows)]
     judged = judge(study.overhead["trials"])  # without trials that the pages leave out
     own, others = (
         judged[judged["own"]],
@@ -67,7 +67,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     errors = errors.replace({"source": _TITLES})
     context = {
         "percent": write_percent,
-        "tested": study.pick("trials")[:1],
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),
         "answers": [answer for source in sources for answer in source["all"]],
         "sources": sources,
@@ -79,10 +78,12 @@ def pages(study: ReportContext) -> Iterator[Page]:
     )
 
 
-def _source(curves: Curves, source: str, predictions: pd.DataFrame) -> dict[str, Any]:
+def _source(
+    study: ReportContext, curves: dict[str, Any], source: str, predictions: pd.DataFrame
+) -> dict[str, Any]:
     """Return the answers of all curves of a source, and the curve with the most points."""
     points = predictions.groupby("curve", sort=False)["observed_s"].count()
-    fitted = {str(key): fitted_curve(curves, str(key)) for key in points.index}
+    fitted = {str(key): curves[key] for key in points.index}
     link = Markup('<a href="{}">{}</a>')
     links = {key: link.format(one["page"], text(one["label"])) for key, one in fitted.items()}
     rows = [answer | {"link": links[key]} for key, of in fitted.items() for answer in of["answers"]]
@@ -93,7 +94,7 @@ def _source(curves: Curves, source: str, predictions: pd.DataFrame) -> dict[str,
         "links": list(links.values()),
         "all": rows,
         "answers": table([_row(row) for row in rows], _ANSWERS) if rows else None,
-        "standings": list(_standings(curves, [*links])) if source == "imported" else [],
+        "standings": list(_standings(study, fitted)) if source == "imported" else [],
     }
 
 
@@ -104,8 +105,8 @@ def _row(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | never | {"possible": " to ".join(str(end) for end in ends)}
 
 
-def _standings(curves: Curves, keys: list[str]) -> Iterator[tuple[str, str]]:
+def _standings(study: ReportContext, curves: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the labels of curves, and where they stand among published ones of the same kind."""
-    for curve in curves.study.fits.curves:
-        if curve.name in keys and (found := standing_of_curve(curve)):
-            yield curves.labels[curve.name], found.sentence
+    for curve in study.fits.curves:
+        if curve.name in curves and (found := standing_of_curve(curve)):
+            yield curves[curve.name]["label"], found.sentence

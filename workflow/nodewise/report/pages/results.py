@@ -10,27 +10,8 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import _scaling, page
-from nodewise.report.tables import (
-    AGAINST_ONE,
-    BATCH,
-    EXAMPLES,
-    EXPERIMENT,
-    FLAGS,
-    KIND,
-    LAUNCHES,
-    MACHINE,
-    NODE,
-    NODES,
-    SPEEDUP,
-    STEP_TIME,
-    STRATEGY,
-    Table,
-    table,
-)
-from nodewise.results.queries import with_labels
+from nodewise.report.tables import AGAINST_ONE, BATCH, KIND, NODE, NODES, STRATEGY, Table, table
 
-_CURVES = [STRATEGY, EXPERIMENT, BATCH, NODES, NODE, MACHINE, KIND, LAUNCHES, STEP_TIME]
-_CURVES += [EXAMPLES, SPEEDUP, FLAGS]
 _BEST = [STRATEGY, AGAINST_ONE, NODES, BATCH, NODE, KIND]
 
 
@@ -55,7 +36,6 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     rows = rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
     ends = _scaling.largest_and_smallest_batch(rows)
     main = own | ({name: ends[0][name] for name in ("experiment", "line")} if ends else {})
-    curves = with_labels(study.tables["curves"]).query("model == @model and dataset == @dataset")
     done = cells[cells["status"] == "ok"]
     figures = [
         *_scaling.first_figure(study, "speedup", "time", **main),
@@ -65,7 +45,6 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         ),
         *_scaling.first_figure(study, "accuracy", **own),
     ]
-    titled = study.with_titles(curves)
     return {
         "ends": ends,
         "run": _scaling.time_to_accuracy(study, ends[0]) if ends else None,
@@ -76,7 +55,6 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         "gaps": study.with_titles(cells[cells["status"] != "ok"]).to_dict("records"),
         "figures": figures,
         "strategies": _best(study, rows, cells),
-        "curves": table(titled, _CURVES) if len(curves) else None,
     }
 
 
