@@ -131,7 +131,7 @@ def forecast_nodes(
         if as_json:
             options.print_json(rows)
         else:
-            typer.echo(predict_tables.best_machines(rows))
+            typer.echo(predict_tables.best_machines(rows, job))
             options.print_table(predict_tables.machines_rows(rows, job))
     else:
         if device:
@@ -151,8 +151,8 @@ def forecast_nodes(
             options.print_table(predict_tables.answers_rows(answers, marks=True))
             most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
             if found := standing(share, most, within, between, most > per_node, node=job.node):
-                typer.echo(found.sentence)
-                options.print_table(predict_tables.published_rows(found))
+                typer.echo(found[0])
+                options.print_table(predict_tables.published_rows(found[1]))
             options.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)

@@ -73,7 +73,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     return Training(
         curve.payload_bytes / 4 if curve.payload_bytes else None,
         batch=chosen if curve.batch_known else None,
-        measured={point.nodes: point.nodes * chosen / point.step_time for point in points},
+        measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
     )
 
@@ -207,10 +207,15 @@ def forecast(
                 nodes=counts.astype(float),
                 batch=batch,
                 step_s=counts * batch / rates,
-                measured=known & np.isclose(batch, size) & (training.scatter == 0),
-                far=counts > constants()["checked_devices"],
+                kind=np.select(
+                    [
+                        counts > constants()["checked_devices"],
+                        known & np.isclose(batch, size) & (training.scatter == 0),
+                    ],
+                    ["extrapolated", "measured"],
+                    "forecast",
+                ),
                 most_measured=max(training.measured),
-                kinds=("measured", "forecast"),
             )
         )
     return with_best_batch(candidates)
