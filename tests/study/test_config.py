@@ -147,7 +147,7 @@ EMULATED = {"kind": "emulated"}
         (
             f"{STEPS}.own_models",
             {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
-            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name, path/",
+            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name or path",
         ),
         (
             f"{STEPS}.own_models",

@@ -194,6 +194,10 @@ Spec = Annotated[str, StringConstraints(pattern=rf"^{_FUNCTION}$", max_length=20
 ModelSpec = Annotated[
     str, StringConstraints(pattern=rf"^({_FUNCTION}|{_PATH}\{SAVED_MODEL})$", max_length=200)
 ]
+# The name of a dataset of this project, or a function that returns a user's own data.
+DatasetSpec = Annotated[
+    str, StringConstraints(pattern=rf"^([a-z][a-z0-9_]*|{_FUNCTION})$", max_length=200)
+]
 
 
 class Feeding(Frozen):

@@ -4,13 +4,14 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from nodewise.core.cell import (
     MAX_BATCH,
     MAX_NODES,
     Cell,
     Cluster,
+    DatasetSpec,
     Extent,
     Feeding,
     Frozen,
@@ -19,7 +20,6 @@ from nodewise.core.cell import (
     ModelSpec,
     Name,
     Option,
-    Spec,
 )
 from nodewise.core.user_function import own_dataset_name, relative_spec
 from nodewise.models.registry import registry
@@ -56,20 +56,6 @@ class StrategyAxes(Frozen):
     options: dict[Name, Option] = Field(default_factory=dict)
 
 
-def _names_a_dataset(text: str) -> str:
-    try:
-        _DATASET.validate_python(text)
-    except ValidationError:
-        raise ValueError(
-            f"{text!r:.80} is not allowed, must be a dataset's name, path/file.py:function or "
-            "package.module:function"
-        ) from None
-    return text
-
-
-_DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
-
-
 class OwnModel(Frozen):
     """A user's own model and its dataset.
 
@@ -80,7 +66,7 @@ class OwnModel(Frozen):
     """
 
     build: ModelSpec
-    dataset: Annotated[str, AfterValidator(_names_a_dataset)]
+    dataset: DatasetSpec
 
 
 class Trained(NamedTuple):
