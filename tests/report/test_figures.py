@@ -199,7 +199,7 @@ def test_intervals_that_a_chart_has_are_drawn(every):
             assert interval[1] in fields, chart.name
             assert chart.declared.interval_is in chart.caption
             drawn.add(chart.figure)
-    assert {"time", "speedup", "strategies", "fit", "accuracy", "parts"} <= drawn
+    assert {"time", "speedup", "strategies", "fit", "parts"} <= drawn
 
 
 def test_a_point_with_a_caution_is_hollow_and_one_launched_once_is_pale():
