@@ -49,6 +49,7 @@ rule all:
 
 onstart:
     if CELLS:
+        name_other_backend()
         shell("nodewise plan --config {CONFIG:q}")
         advise_on_large_study()
 

@@ -1,5 +1,9 @@
-"""Start the workers of a job on nodes of this machine, in the way those of a cell are started."""
+"""Train with strategies on nodes of this machine; workers start as those of a cell do."""
 
+import json
+import os
+import signal
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,28 +15,64 @@ from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 
-Train = Callable[[int, tuple[str, ...]], Any]
+Train = Callable[[int, tuple[str, ...], Channel], Any]
 
 
 def train_cases(
-    out: Path, cases: dict[str, Any], train: Callable[..., None], cluster: api.Cluster | None = None
+    out: Path, cases: dict[str, Any], train: Callable[..., Any], cluster: api.Cluster | None = None
 ) -> None:
-    """Train each case in new workers, by `train(rank, addresses, case=case, out=OUT/NAME)`.
+    """Train each case in new processes, by `train(rank, addresses, channel, case=…, out=OUT/NAME)`.
 
-    A case has a `strategy`, its `options` and `nodes`. If it fails, OUT/NAME/failure.txt says why.
+    A case has a `strategy`, its `options` and `nodes`. Servers come after the workers. If a case
+    has a `hit`, that rank is killed when all have met to `go`. OUT/NAME/results.json has what the
+    workers returned; if the case failed, OUT/NAME/failure.json has the reason and the seconds
+    since the meeting.
     """
-    cluster = cluster or Local(max(case.nodes for case in cases.values()))
+    sizes = {name: _workers(case) + servers(case) for name, case in cases.items()}
+    cluster = cluster or Local(max(sizes.values()))
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir(parents=True)
-            workers = 1 if STRATEGIES[case.strategy].one_process else case.nodes
+            began = [time.monotonic()]
+
+            def go(pids: list[int], case: Any = case, began: list[float] = began) -> None:
+                began[0] = time.monotonic()
+                if getattr(case, "hit", None) is not None:
+                    os.kill(pids[case.hit], signal.SIGKILL)
+
+            work = partial(train, case=case, out=out / name)
             try:
-                run_workers(cluster, workers, partial(train, case=case, out=out / name), out / name)
+                results = run_workers(cluster, _workers(case), work, out / name, servers(case), go)
+                told: Any = results[: _workers(case)]
+                (out / name / "results.json").write_text(json.dumps(told))
             except (process.WorkerError, RefusedError) as error:
-                (out / name / "failure.txt").write_text(str(error))
+                told = {"error": str(error), "seconds": time.monotonic() - began[0]}
+                (out / name / "failure.json").write_text(json.dumps(told))
 
 
-def make_strategy(
+def results(folder: Path) -> list[Message]:
+    """Return what the workers of a case returned, by rank."""
+    assert not failure(folder), failure(folder)
+    found: list[Message] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+def failure(folder: Path) -> Message:
+    """Return the `error` of a case and after how many `seconds` it came; empty if it succeeded."""
+    told = folder / "failure.json"
+    return json.loads(told.read_text()) if told.exists() else {}
+
+
+def servers(case: Any) -> int:
+    """Return how many servers a case has."""
+    return STRATEGIES[case.strategy].options.model_validate(dict(case.options)).server_nodes
+
+
+def _workers(case: Any) -> int:
+    return 1 if STRATEGIES[case.strategy].one_process else case.nodes
+
+
+def make_job(
     case: Any,
     rank: int,
     addresses: tuple[str, ...],
@@ -40,26 +80,40 @@ def make_strategy(
     global_batch: int,
     **more: Any,
 ) -> Any:
-    """Return the strategy of a case in one of its workers; `more` are further fields of its job."""
+    """Return the job of a case for one of its processes; `more` are further fields of it."""
     from nodewise.strategies.api import Job
 
-    entry = STRATEGIES[case.strategy]
-    options = entry.checked(case.options, case.nodes)
-    connected = addresses[: 1 if entry.one_process else case.nodes]
-    job = Job(rank, case.nodes, global_batch, 3, build, options, connected, **more)
-    return entry.worker().Strategy(job)
+    # Some cases have more servers than nodes, which the check of options would refuse.
+    options = STRATEGIES[case.strategy].options.model_validate(dict(case.options))
+    connected = addresses[: _workers(case) + options.server_nodes]
+    return Job(rank, case.nodes, global_batch, 3, build, options, connected, **more)
 
 
-def run_workers(cluster: api.Cluster, workers: int, train: Train, logs: Path) -> list[Message]:
-    """Call `train(rank, addresses)` in each worker inside its node, and return the results."""
+def make_strategy(case: Any, *about: Any, **more: Any) -> Any:
+    """Return the strategy of a case in one of its workers; see `make_job`."""
+    return STRATEGIES[case.strategy].worker().Strategy(make_job(case, *about, **more))
+
+
+def run_workers(
+    cluster: api.Cluster,
+    workers: int,
+    train: Train,
+    logs: Path,
+    servers: int = 0,
+    on_go: Callable[[list[int]], None] = lambda pids: None,
+) -> list[Message]:
+    """Call `train(rank, addresses, channel)` in each process in its node; return the results."""
 
     def met(name: str, pids: list[int]) -> None:
         if name == "placed":
             cluster.connect(pids)
+        elif name == "go":
+            on_go(pids)
 
     work = partial(_in_node, cluster=cluster, workers=workers, train=train)
     preload = ["nodewise.measure.worker"]
-    return run_job(workers, work, logs, time_limit_s=120, preload=preload, on_meeting=met)
+    size = workers + servers
+    return run_job(size, work, logs, time_limit_s=120, preload=preload, on_meeting=met)
 
 
 def run_job(
@@ -83,4 +137,4 @@ def _in_node(
     from nodewise.measure import node
 
     node.start_in_node(cluster, rank, channel, workers)
-    return train(rank, tuple(cluster.addresses())) or {}
+    return train(rank, tuple(cluster.addresses()), channel) or {}

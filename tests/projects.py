@@ -71,9 +71,9 @@ def finish(run: subprocess.Popen[str]) -> str:
         run.kill()
 
 
-def snakemake(project: Path, *arguments: str) -> str:
+def snakemake(project: Path, *arguments: str, **variables: str) -> str:
     """Run Snakemake in a copy, assert that it succeeded, and return what it printed."""
-    run = start_snakemake(project, *arguments)
+    run = start_snakemake(project, *arguments, **variables)
     said = finish(run)
     assert run.returncode == 0, said[-8000:]
     return said

@@ -4,17 +4,16 @@
 is sgd_momentum, adam or sgd_clipped. Every worker takes its `np.array_split` part of the same
 global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if
 the strategy does not split batches. Each worker saves its weights in OUT/CASE, as split~RANK.npz
-and fused~RANK.npz, and in barrier~RANK.json the times at which it reached and left a barrier. If a
-case fails, OUT/CASE/failure.txt says why.
+and fused~RANK.npz, and returns the times at which it reached and left a barrier.
 """
 
-import json
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import local_job
 from nodewise.cluster import api
+from nodewise.cluster.channel import Channel
 from nodewise.strategies import STRATEGIES
 
 STEPS = 10
@@ -36,7 +35,9 @@ def main(out: Path, cases: dict[str, Case], cluster: api.Cluster | None = None) 
     local_job.train_cases(out, cases, train, cluster)
 
 
-def train(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
+def train(
+    rank: int, addresses: tuple[str, ...], _: Channel, *, case: Case, out: Path
+) -> dict[str, float]:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -89,4 +90,4 @@ def train(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> No
     time.sleep(0 if rank else LATE_S)
     came = time.monotonic()
     trained.barrier()
-    (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
+    return {"came": came, "left": time.monotonic()}

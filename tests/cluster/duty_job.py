@@ -1,6 +1,6 @@
 """Run as a script: hold nodes to their share by a duty cycle; print observations as JSON lines.
 
-python duty_job.py WORK NODES SHARE SECONDS [--cores N] [--user ID] [--namespace]
+python duty_job.py WORK NODES SHARE SECONDS [--cores N]
 
 WORK is what each node does: `busy`, or `crowd` (with a hundred sleeping threads beside it). The
 first line names the processes. Then one line per second says which share each node got.
@@ -15,9 +15,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-import become
-
-from nodewise.cluster import duty_cycle, namespace, process
+from nodewise.cluster import duty_cycle, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.errors import RefusedError
 
@@ -84,25 +82,15 @@ def busy() -> None:
         pass
 
 
-def parse() -> argparse.Namespace:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("work", choices=("busy", "crowd"))
     parser.add_argument("nodes", type=int)
     parser.add_argument("share", type=float)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--cores", type=int)
-    parser.add_argument("--user", type=int)
-    parser.add_argument("--namespace", action="store_true")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    arguments = parse()
+    arguments = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
-    if arguments.user is not None:
-        become.ordinary_user(arguments.user)
-    if arguments.namespace:
-        namespace.enter_private_network()
     try:
         job = Job(arguments)
         with job.cycle.held():

@@ -7,30 +7,27 @@ import sys
 import time
 
 import psutil
-import pytest
 
 from traces import runs
 
-pytestmark = pytest.mark.alone
-
 HOLD = """
 import os, sys, time
-from nodewise.cluster.lock import exclusive_machine
-with exclusive_machine() as waited:
+from nodewise.cluster import lock
+lock._ADDRESS = "\\0" + sys.argv[1]  # not that of the cells of other tests
+with lock.exclusive_machine() as waited:
     print(f"mine after {waited:.1f}", flush=True)
     if "fork" in sys.argv and (child := os.fork()):
         print(child, flush=True)
         os._exit(0)
     time.sleep(60)
 """
-
-
+COMMAND = [sys.executable, "-c", HOLD, f"{__name__} {os.getpid()}"]
 WAITING = "another cell is being measured on this machine; waiting for it\n"
 
 
 def start(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", HOLD, *arguments],
+        [*COMMAND, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -40,18 +37,6 @@ def start(*arguments):
 def waited(process):
     """Return how many seconds a process waited, by its own words, once it has the machine."""
     return float(process.stdout.readline().removeprefix("mine after "))
-
-
-def test_the_second_waits_until_the_first_is_gone_however_it_went():
-    with start() as first, start() as second:
-        told = {first: first.stdout.readline(), second: second.stdout.readline()}
-        assert {*told.values()} == {"mine after 0.0\n", WAITING}
-        holder = next(process for process, line in told.items() if line.startswith("mine"))
-        waiter = second if holder is first else first
-        time.sleep(0.5)
-        holder.kill()
-        assert waited(waiter) >= 0.4
-        waiter.kill()
 
 
 def test_workers_that_outlive_their_launcher_still_hold_the_machine():
@@ -69,9 +54,7 @@ def test_workers_that_outlive_their_launcher_still_hold_the_machine():
 
 def test_one_that_waits_ends_with_its_parent():
     """A waiting process whose parent is gone ends: nobody needs its record any more."""
-    parent_code = (
-        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}]).wait()"
-    )
+    parent_code = f"import subprocess; subprocess.Popen({COMMAND!r}).wait()"
     with start() as holder:
         assert holder.stdout.readline() == "mine after 0.0\n"
         with subprocess.Popen(

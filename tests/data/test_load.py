@@ -8,7 +8,7 @@ import pytest
 import make_datasets
 import projects
 from mistakes import user_error
-from nodewise.data import check_arrays, load
+from nodewise.data import load
 
 
 @pytest.fixture(scope="module")
@@ -78,19 +78,6 @@ def cut(at):
 def test_a_manifest_and_arrays_that_do_not_fit_each_other(manifest, damage, told):
     damage(manifest)
     assert told in user_error(load, manifest)
-
-
-def test_bytes_that_changed_since_they_were_prepared_are_found(manifest):
-    assert check_arrays(manifest) == load(manifest).manifest
-    path = manifest.with_name("train_0.npy")
-    content = bytearray(path.read_bytes())
-    content[-500:] = bytes(byte ^ 1 for byte in content[-500:])
-    path.write_bytes(content)
-    line = user_error(check_arrays, manifest)
-    assert line == (
-        f"{path}: changed since it was prepared; prepare it again: "
-        f"nodewise prepare sample --out {path.parent}"
-    )
 
 
 def test_importing_the_package_stays_light():

@@ -90,14 +90,6 @@ def test_official_forbids_synthetic_data(sample):
     assert "NODEWISE_DATASETS=DIR" in line
 
 
-def test_a_corrupt_file_is_never_replaced_by_synthetic_data(sample):
-    path = mirrored(sample, "train_labels")
-    path.write_bytes(b"x")
-    line = sample.refused()
-    assert str(path) in line
-    assert "fix or remove" in line
-
-
 def test_a_dataset_without_synthetic_data(tmp_path):
     entry, files = make_datasets.idx()
     sample = Sample(tmp_path, entry | {"synthetic": False}, files)

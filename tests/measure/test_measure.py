@@ -53,8 +53,8 @@ def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
     run = projects.start(project, "nodewise", "describe-model", MODEL, "--dataset", DATA)
     said = projects.finish(run)
     assert run.returncode == 0, said
-    assert "for each example" in said
     described = read_facts(path.parent, path.stem)
+    assert f"{described.total:,} parameters" in said
     assert described.trainable > 0
     too_large = described.memory.model_copy(update={"bytes_per_example": 10**12})
     write_text(path, json_text(described.model_copy(update={"memory": too_large})))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kinds as kind_table
-from local_job import run_job
+import local_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -71,7 +71,7 @@ def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
     if isinstance(case, Case):
         entry = STRATEGIES[case.strategy]
         workers = 1 if entry.one_process else case.nodes
-        servers = entry.checked(dict(case.options), case.nodes).server_nodes
+        servers = local_job.servers(case)
         at_once = 1 if servers else len(kinds)
     cluster = Local(workers + servers)
     with cluster.open():
@@ -104,7 +104,7 @@ def _launch(
             replicas.clear()
 
     try:
-        run_job(
+        local_job.run_job(
             size,
             partial(train, cluster=cluster, kinds=kinds, case=case, out=out),
             out / kinds[0],
@@ -323,17 +323,9 @@ def by(
             ),
             examples(kind),
         )
-    options = entry.checked(dict(case.options), case.nodes)
-    job = api.Job(
-        rank,
-        case.nodes,
-        GLOBAL_BATCH,
-        SEED,
-        building(kind, GLOBAL_BATCH // nodes),
-        options=options,
-        addresses=tuple(cluster.addresses()),
-        batch=spec,
-    )
+    build = building(kind, GLOBAL_BATCH // nodes)
+    addresses = tuple(cluster.addresses())
+    job = local_job.make_job(case, rank, addresses, build, GLOBAL_BATCH, batch=spec)
     if rank >= case.nodes:
         entry.worker().Server(job)
         channel.meet("trained")

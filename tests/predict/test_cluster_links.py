@@ -94,5 +94,5 @@ def test_a_log_that_says_too_little_is_refused(tmp_path, text, said):
 
 @pytest.mark.parametrize("text", ["wifi", "0gbit", "0x100gbit", "1e3gbit", "9999999999gbit"])
 def test_an_unknown_link_is_answered_by_what_is_allowed(text):
-    with pytest.raises(UserError, match=f"--between {text}: must be "):
+    with pytest.raises(UserError, match=f"link {text}: must be "):
         read_link("between", text)

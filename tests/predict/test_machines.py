@@ -51,7 +51,7 @@ def test_costs_are_in_the_currency_of_the_prices(tmp_path):
     assert set(compare(tmp_path, machines=euros)["currency"]) == {"EUR"}
     shown = compare(tmp_path, machines=euros, read=str)
     assert "Cost [EUR]" in shown
-    assert re.search(r"cheapest: .*, [\d.,]+ EUR", shown)
+    assert re.search(r"1 × a is the cheapest: .*, [\d.,]+ EUR", shown)
 
 
 def test_at_a_fixed_global_batch_a_device_has_fewer_examples_on_more_machines(tmp_path):
@@ -85,7 +85,7 @@ def test_the_cheapest_in_time_is_best(tmp_path):
         ("name,price,colour\na,1,red\n", "row 2: "),
         ("name,price,device\na,1,Abacus\n", "Abacus"),
         ("name,price\na,1 EUR\nb,1 USD\n", "one currency"),
-        ("name,price,devices,within\na,1,8,string\n", "machine a: within string: must be"),
+        ("name,price,devices,within\na,1,8,string\n", "machine a: link string: must be"),
     ],
 )
 def test_a_wrong_table_is_one_line(tmp_path, machines, said):

@@ -29,9 +29,7 @@ CURVE = Curve(
     name="a",
     clock="step_time_s",
     payload_bytes=PAYLOAD,
-    measured=tuple(
-        Measured(nodes=n, batch_per_worker=b, step_time=1.0, repeats=1) for n, b in MEASURED
-    ),
+    measured=tuple(Measured(nodes=n, batch_per_worker=b, step_time_s=1.0) for n, b in MEASURED),
 )
 
 
@@ -157,8 +155,7 @@ def synthetic(speedup, nodes=(1, 2, 4, 8, 16), measured=8, **job):
         counts,
         np.ones(len(counts)),
         np.tile(times * counts, (3, 1)),
-        counts <= measured,
-        counts > 2 * measured,
+        np.select([counts <= measured], ["fitted"], "predicted"),
         measured,
     )
 

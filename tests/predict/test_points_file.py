@@ -156,7 +156,7 @@ def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_
     rows = [row("a", n, "throughput", unit, rate, batch_per_device=64) for n, rate in rates.items()]
     (curve,) = curves_of(tmp_path / "curves.csv", rows)
     for point in curve.measured:
-        assert point.step_time == pytest.approx(64 / rates[point.nodes])
+        assert point.step_time_s == pytest.approx(64 / rates[point.nodes])
     (found,) = answers(tmp_path, rows, "curve,n_devices\na,8\n")
     assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
 

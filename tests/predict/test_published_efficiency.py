@@ -10,22 +10,22 @@ from nodewise.predict.published_efficiency import standing
 
 
 def test_published_ones_have_the_link_and_about_the_number_of_devices():
-    found = standing(0.8, 16, between="100gbit-rdma", across=True)
-    assert found.curves["efficiency"].between(0, 1.2).all()
-    assert set(found.curves["between"]) == {"100gbit-rdma"}
-    assert found.curves["devices"].between(16 / 1.5, 16 * 1.5).all()
-    assert found.curves["efficiency"].is_monotonic_increasing
-    inside = standing(0.8, 8, within="nvlink-bridge", across=False)
-    assert set(inside.curves["within"]) == {"nvlink-bridge"}
-    assert inside.curves["efficiency"].median() > found.curves["efficiency"].median()
+    _, found = standing(0.8, 16, between="100gbit-rdma", across=True)
+    assert found["efficiency"].between(0, 1.2).all()
+    assert set(found["between"]) == {"100gbit-rdma"}
+    assert found["devices"].between(16 / 1.5, 16 * 1.5).all()
+    assert found["efficiency"].is_monotonic_increasing
+    _, inside = standing(0.8, 8, within="nvlink-bridge", across=False)
+    assert set(inside["within"]) == {"nvlink-bridge"}
+    assert inside["efficiency"].median() > found["efficiency"].median()
 
 
 def test_links_are_named_as_users_write_them():
     for across, options in ((False, ("pcie4-no-p2p", None)), (True, (None, "50gbit-tcp"))):
         within, between = options
-        found = standing(0.8, 4, within=within, between=between, across=across)
-        assert set(found.curves["link"]) == {within or between}
-    links = set(standing(0.8, 8).curves["link"])
+        _, found = standing(0.8, 4, within=within, between=between, across=across)
+        assert set(found["link"]) == {within or between}
+    links = set(standing(0.8, 8)[1]["link"])
     for link in links - {""}:
         assert read_link("within" if link in constants()["within"] else "between", link)
 

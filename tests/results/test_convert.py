@@ -125,7 +125,7 @@ def test_words_without_a_number_do_not_tell_ranks_apart(tmp_path, convert):
     for which, repeats in (("train ", 3), ("", 7)):
         pattern = which + r"iter \d+: time (?P<step_ms>\d+)"
         (point,) = convert(path, "--pattern", pattern, *given)[0].measured
-        assert (point.step_time, point.repeats) == (pytest.approx(0.009), repeats)
+        assert (point.step_time_s, point.repeats) == (pytest.approx(0.009), repeats)
 
 
 @pytest.mark.parametrize("tag", ["0: ", "(W pid=71, ip=192.0.2.7) ", "[rank{}]:"])
@@ -135,7 +135,7 @@ def test_repeated_lines_of_ranks_count_once_with_a_pattern(tmp_path, convert, ta
     path.write_text("".join(tag.format(rank) + line for line in lines for rank in (1, 0)))
     given = ("--pattern", r"iter \d+: time (?P<step_ms>\d+)", "--devices", 2, "--batch", 8)
     (point,) = convert(path, *given)[0].measured
-    assert point.step_time == pytest.approx(0.202)
+    assert point.step_time_s == pytest.approx(0.202)
     assert point.repeats == (3 if "{}" in tag else 7)
 
 
@@ -160,7 +160,7 @@ def test_a_rate_of_one_device_needs_their_number_from_the_log_or_an_option(tmp_p
     lines = (FILES / "horovod.txt").read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if line.startswith("Iter")))
     (point,) = convert(path, "--devices", 4, "--batch", 32)[0].measured
-    assert point.step_time == pytest.approx(32 / 145)
+    assert point.step_time_s == pytest.approx(32 / 145)
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path, refusal):

@@ -51,14 +51,14 @@ def test_every_clock_gives_the_time_of_a_step_and_the_first_counts(tmp_path, clo
     header = HEADER.replace("step_time_s", clock)
     (curve,) = read(tmp_path, csv_of(f"a,2,64,{values}", header=header)).curves
     expected = 0.5 if curve.in_seconds else 0.5 * 128
-    assert curve.measured[0].step_time == pytest.approx(expected)
+    assert curve.measured[0].step_time_s == pytest.approx(expected)
 
 
 def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
     rows = [f"a,1,64,{t},{r}" for r, t in enumerate((0.10, 0.30, 0.12))]
     curve = read(tmp_path, csv_of(*rows, "a,2,64,0.2,0", header=f"{HEADER},repeat")).curves[0]
     one, two = curve.measured
-    assert (one.nodes, one.step_time, one.repeats) == (1, pytest.approx(0.12), 3)
+    assert (one.nodes, one.step_time_s, one.repeats) == (1, pytest.approx(0.12), 3)
     spread = np.std(np.log([0.10, 0.30, 0.12]), ddof=1)
     assert one.noise == pytest.approx(spread * np.sqrt(np.pi / (6 + np.pi - 2)))
     assert (two.repeats, two.noise) == (1, None)
@@ -81,7 +81,7 @@ def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
 def test_spreadsheets_write_in_many_ways(tmp_path, text):
     (curve,) = read(tmp_path, text).curves
     (point,) = curve.measured
-    assert (curve.name, point.nodes, point.batch_per_worker, point.step_time) == ("a", 1, 64, 0.5)
+    assert (curve.name, point.nodes, point.batch_per_worker, point.step_time_s) == ("a", 1, 64, 0.5)
 
 
 def test_columns_that_are_not_used_do_not_change_values(tmp_path):
@@ -89,10 +89,10 @@ def test_columns_that_are_not_used_do_not_change_values(tmp_path):
     found = read(tmp_path, csv_of("a,1,64,0.5,7,60,x", header=header))
     (curve,) = found.curves
     assert found.notes == ("columns not used: samples_per_s_per_device, unit_value, gpu",)
-    assert (curve.measured[0].step_time, curve.unit_value) == (0.5, 1.0)
+    assert (curve.measured[0].step_time_s, curve.unit_value) == (0.5, 1.0)
     rates = header.replace("step_time_s", "samples_per_s")
     (curve,) = read(tmp_path, csv_of("a,1,64,128,7,60,x", header=rates)).curves
-    assert curve.measured[0].step_time == 0.5
+    assert curve.measured[0].step_time_s == 0.5
 
 
 @pytest.mark.parametrize(
@@ -244,5 +244,5 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
 def test_parts_that_overlap_are_not_added_up(tmp_path):
     text = csv_of("a,1,64,1,1,0", "a,2,64,1.1,1,0.5", header=f"{HEADER},compute_s,communicate_s")
     (curve,) = read(tmp_path, text).curves
-    assert all(point.compute is None for point in curve.measured)
+    assert all(point.compute_s is None for point in curve.measured)
     assert any("parts add up to more" in note for note in curve.notes)

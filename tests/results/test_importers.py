@@ -52,7 +52,7 @@ def test_a_log_becomes_a_point_of_a_curve(file, curve, nodes, batch, step_s):
     (point,) = found.measured
     assert found.name == ("mine" if curve else "files")
     assert (point.nodes, point.batch_per_worker) == (nodes or 8, batch or 16)
-    assert point.step_time == pytest.approx(step_s, rel=0.01)
+    assert point.step_time_s == pytest.approx(step_s, rel=0.01)
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
@@ -120,7 +120,7 @@ def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
     done = fit()
     assert done.returncode == 0, done.stderr
     (curve,) = read_fit(tmp_path / "fit.json").curves
-    assert [point.step_time for point in curve.measured] == [0.2, 0.3, 0.4]
+    assert [point.step_time_s for point in curve.measured] == [0.2, 0.3, 0.4]
     log.write_text("1 nodes x 64: 0.2 s\nnonsense\n")
     assert (done := fit()).returncode == 2
     assert f"{log}:2: must be like" in done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """Train with a custom loop on two workers and save the results.
 
 The workers train STEPS steps one by one and then, from the same initial state, in the loop. Worker
-RANK saves OUT/loop~RANK.npz:
+RANK saves OUT/loop/RANK.npz:
 
     one_by_one, looped     weights and moving statistics after each of the two
     loss_one_by_one, loss_looped
@@ -18,20 +18,18 @@ from pathlib import Path
 
 from training_job import Case
 
-from local_job import make_strategy, run_workers
-from nodewise.cluster.local import Local
+import local_job
+from nodewise.cluster.channel import Channel
 
 NODES, STEPS, BATCH = 2, 120, 8
 SLOW_S, SLOW_STEPS = 0.1, 10
 
 
 def main(out: Path) -> None:
-    cluster = Local(NODES)
-    with cluster.open():
-        run_workers(cluster, NODES, partial(train, out=out), out)
+    local_job.train_cases(out, {"loop": Case("custom_loop", NODES, "normalised")}, train)
 
 
-def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
+def train(rank: int, addresses: tuple[str, ...], _: Channel, *, case: Case, out: Path) -> None:
     import numpy as np
     import small_models
     import tensorflow as tf
@@ -56,8 +54,7 @@ def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
         return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
 
     build = partial(small_models.compiled, "normalised", "sgd")
-    case = Case("custom_loop", NODES, "normalised")
-    strategy = make_strategy(case, rank, addresses, build, NODES * BATCH)
+    strategy = local_job.make_strategy(case, rank, addresses, build, NODES * BATCH)
     initial = strategy.state()
     stream = pipeline(rank, 0)
     for _ in range(STEPS):
@@ -78,4 +75,4 @@ def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
     for name in ("input_s", "step_s"):
         saved[name] = np.concatenate([getattr(some, name) for some in done])
         saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
-    np.savez(out / f"loop~{rank}.npz", **saved)
+    np.savez(out / f"{rank}.npz", **saved)

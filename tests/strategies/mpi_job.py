@@ -17,6 +17,7 @@ from typing import Any
 from training_job import Case
 
 import local_job
+from nodewise.cluster.channel import Channel
 from nodewise.cluster.local import Local
 
 NODES = 3
@@ -31,7 +32,7 @@ def main(logs: Path) -> None:
         print(json.dumps(local_job.run_workers(cluster, NODES, train, logs)))
 
 
-def train(rank: int, addresses: tuple[str, ...]) -> dict[str, Any]:
+def train(rank: int, addresses: tuple[str, ...], _: Channel) -> dict[str, Any]:
     import psutil
     import small_models
     import tensorflow as tf

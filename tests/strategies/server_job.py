@@ -1,40 +1,26 @@
-"""Run asynchronous jobs, one after the other, on n workers and their servers.
-
-`main(out, jobs)` runs each job of the list `jobs`. It prints a JSON list with one entry per job:
-the observations of its workers, or the error with which it ended.
+"""Train with servers on n workers; see `local_job.train_cases`.
 
 The weights of the model `clock` tell their age: they begin at 0, and every update takes 1 from
 each. `net` is a small network with batch normalisation that trains on random examples, `wide` a
-larger one, and `words` one with an embedding. Jobs with these models also save weights and moving
-statistics as OUT/JOB~FORM~RANK.npz, where JOB counts from 0.
+larger one, and `words` one with an embedding. Cases with these models also save weights and moving
+statistics as OUT/CASE/FORM~RANK.npz.
 """
 
-import json
 import math
-import os
-import signal
 import time
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from local_job import run_job
-from nodewise.cluster import process
+import local_job
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.local import Local
-from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 
-PLACES = 6
 BATCH, FEATURES = 8, 5
 
 
-class Asked(NamedTuple):
-    """One job.
-
-    `sleep_s` is how long each worker sleeps before a step. `hit` is the rank that is killed.
-    """
+class Case(NamedTuple):
+    """What a job trains; `sleep_s` is how long each worker sleeps before a step."""
 
     nodes: int
     strategy: str = "async_sgd"
@@ -46,64 +32,18 @@ class Asked(NamedTuple):
     hit: int | None = None
 
 
-def run_all(run_job: Any, out: Path, jobs: Iterable[dict[str, Any]], **usual: Any) -> list[Any]:
-    """Run jobs, each given by the fields in which it differs from `usual`; return their results."""
-    results: list[Any] = json.loads(run_job(main, out, [Asked(**(usual | job)) for job in jobs]))
-    return results
+def run_all(run_job: Any, out: Path, cases: dict[str, dict[str, Any]], **usual: Any) -> None:
+    """Run cases, each given by the fields in which it differs from `usual`."""
+    run_job(main, out, {name: Case(**(usual | case)) for name, case in cases.items()})
 
 
-def main(out: Path, jobs: list[Asked]) -> None:
-    cluster = Local(PLACES)
-    with cluster.open():
-        print(json.dumps([run(cluster, job, out, number) for number, job in enumerate(jobs)]))
-
-
-def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
-    options = STRATEGIES[asked.strategy].options.model_validate(asked.options)
-    started = time.monotonic()
-
-    def met(name: str, pids: list[int]) -> bool:
-        nonlocal started
-        if name == "go":
-            started = time.monotonic()
-            if asked.hit is not None:
-                os.kill(pids[asked.hit], signal.SIGKILL)
-        return False
-
-    work = partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}")
-    how = {"time_limit_s": 60, "preload": ["nodewise.measure.worker"], "on_meeting": met}
-    try:
-        return run_job(asked.nodes + options.server_nodes, work, out, **how)[: asked.nodes]
-    except (process.WorkerError, RefusedError) as error:
-        return {"error": str(error), "seconds": time.monotonic() - started}
-
-
-def place(
-    rank: int, channel: Channel, *, cluster: Local, asked: Asked, options: Any, out: Path
-) -> Message:
-    import tensorflow as tf
-
-    from nodewise.measure import node
-    from nodewise.strategies.api import Job
-
-    node.start_in_node(cluster, rank, channel, asked.nodes)
-    with tf.Graph().as_default():  # a strategy must find TensorFlow unused
-        batch = tuple(tf.TensorSpec(one.shape, one.dtype) for one in batches_of(asked, rank)[0])
-    addresses = tuple(cluster.addresses()[: asked.nodes + options.server_nodes])
-    examples = asked.nodes * BATCH
-    build = partial(compiled, asked)
-    job = Job(rank, asked.nodes, examples, 3, build, options, addresses, batch=batch)
-    module = STRATEGIES[asked.strategy].worker()
-    if rank >= asked.nodes:
-        module.Server(job)
-        channel.meet("go")
-        return {}
-    return train(asked, module.Strategy(job), batches_of(asked, rank), channel, rank, out)
+def main(out: Path, cases: dict[str, Case]) -> None:
+    local_job.train_cases(out, cases, train)
 
 
 def train(
-    asked: Asked, strategy: Any, batches: list[Any], channel: Any, rank: int, out: Path
-) -> dict[str, Any]:
+    rank: int, addresses: tuple[str, ...], channel: Channel, *, case: Case, out: Path
+) -> Message:
     """Train in the split form, reset, train in the fused form, and let the workers agree.
 
     At last, a strategy that dispatches steps ahead trains some on batches that are read late.
@@ -113,14 +53,24 @@ def train(
 
     from nodewise.strategies import api
 
+    with tf.Graph().as_default():  # a strategy must find TensorFlow unused
+        spec = tuple(tf.TensorSpec(one.shape, one.dtype) for one in batches_of(case, rank)[0])
+    build = partial(compiled, case)
+    job = local_job.make_job(case, rank, addresses, build, case.nodes * BATCH, batch=spec)
+    if rank >= case.nodes:
+        STRATEGIES[case.strategy].worker().Server(job)
+        channel.meet("go")
+        return {}
+    strategy, batches = STRATEGIES[case.strategy].worker().Strategy(job), batches_of(case, rank)
+
     def save(form: str) -> None:
-        if asked.model != "clock":
+        if case.model != "clock":
             statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
-            np.savez(f"{out}~{form}~{rank}.npz", *strategy.weights(), *statistics)
+            np.savez(out / f"{form}~{rank}.npz", *strategy.weights(), *statistics)
 
     initial = strategy.state()
-    timed = asked.strategy != "parameter_server"  # its steps have no parts
-    for batch in batches if asked.model != "clock" else batches[:1]:
+    timed = case.strategy != "parameter_server"  # its steps have no parts
+    for batch in batches if case.model != "clock" else batches[:1]:
         strategy.split_step(batch) if timed else strategy.step(batch)
     strategy.barrier()  # a step ends when its gradient is sent, not when it is applied
     save("split")
@@ -132,7 +82,7 @@ def train(
     strategy.barrier()
     begun, ages, last_ages = [], [0.0], [0.0]
     for batch in batches:
-        time.sleep(asked.sleep_s[rank] if asked.sleep_s else 0)
+        time.sleep(case.sleep_s[rank] if case.sleep_s else 0)
         begun.append(time.monotonic())
         strategy.step(batch)
         ages.append(age(strategy))
@@ -180,11 +130,11 @@ def age(strategy: Any, weight: int = 0) -> float:
     return round(-float(strategy.weights()[0].flat[weight]), 3)
 
 
-def compiled(asked: Asked) -> Any:
+def compiled(case: Case) -> Any:
     import keras
     from keras import layers, optimizers
 
-    if asked.model == "clock":
+    if case.model == "clock":
         dense = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
         model = keras.Sequential([keras.Input((FEATURES,)), dense])
         # The gradient of this loss is 1, far above the labels.
@@ -195,9 +145,9 @@ def compiled(asked: Asked) -> Any:
         def update_step(self, *_: Any) -> None:
             raise RuntimeError("broken")
 
-    units = 30_000 if asked.model == "wide" else 7
+    units = 30_000 if case.model == "wide" else 7
     first = [keras.Input((FEATURES,)), layers.Dense(units, activation="tanh")]
-    if asked.model == "words":
+    if case.model == "words":
         first = [keras.Input((FEATURES,), dtype="int32"), layers.Embedding(4, 3), layers.Flatten()]
     model = keras.Sequential([*first, layers.BatchNormalization(), layers.Dense(3)])
     decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
@@ -207,23 +157,23 @@ def compiled(asked: Asked) -> Any:
         "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
         "broken": Broken,
         "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
-    }[asked.optimizer]
+    }[case.optimizer]
     model.compile(optimizer(), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
 
-def batches_of(asked: Asked, rank: int) -> list[Any]:
+def batches_of(case: Case, rank: int) -> list[Any]:
     """Return the batches of a worker, (x, y) each."""
     import numpy as np
     import tensorflow as tf
 
-    if asked.model == "clock":
-        return [(tf.ones([BATCH, FEATURES]), tf.fill([BATCH, 1], -1e6))] * asked.steps
+    if case.model == "clock":
+        return [(tf.ones([BATCH, FEATURES]), tf.fill([BATCH, 1], -1e6))] * case.steps
     random = np.random.default_rng(rank)
-    shape = (asked.steps, BATCH, FEATURES)
-    if asked.model == "words":  # in which words occur several times
+    shape = (case.steps, BATCH, FEATURES)
+    if case.model == "words":  # in which words occur several times
         x = random.integers(0, 4, shape).astype(np.int32)
     else:
         x = random.normal(rank, 1, shape).astype(np.float32)
-    y = random.integers(0, 3, (asked.steps, BATCH))
+    y = random.integers(0, 3, (case.steps, BATCH))
     return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]

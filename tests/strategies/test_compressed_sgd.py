@@ -5,6 +5,8 @@ import pytest
 import training_job
 from training_job import EXAMPLES, Case, linear_inputs, read, rows
 
+from local_job import failure
+
 NODES, RATE = 3, 0.5
 DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
 LINEAR = {
@@ -31,7 +33,7 @@ def linear(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("linear")
     cases = {name: case("linear", options, split=True) for name, options in LINEAR.items()}
     run_job(training_job.main, out, cases)
-    return {name: read(out, name) for name in cases}
+    return {name: read(out / name) for name in cases}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def pictures(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("pictures")
     cases = {name: case("fashion_mlp", options) for name, (options, _) in RATIOS.items()}
     run_job(training_job.main, out, cases)
-    return {name: read(out, name) for name in cases}
+    return {name: read(out / name) for name in cases}
 
 
 def own_means():
@@ -103,6 +105,6 @@ def test_it_learns_with_few_bytes_which_are_those_on_the_wire(pictures, label):
 @pytest.mark.slow
 def test_a_worker_whose_gradient_is_not_finite_says_so_and_ends(tmp_path, run_job):
     run_job(training_job.main, tmp_path, {"job": case("infinite_linear", {})})
-    assert training_job.failure(tmp_path, "job")
+    assert failure(tmp_path / "job")
     log = (tmp_path / "job/rank~1.log").read_text()
     assert "FloatingPointError: the gradient is not finite" in log

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.alone
 def workers(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("loop")
     run_job(loop_job.main, out)
-    return [dict(np.load(out / f"loop~{rank}.npz")) for rank in range(NODES)]
+    return [dict(np.load(out / f"loop/{rank}.npz")) for rank in range(NODES)]
 
 
 def test_the_loop_trains_what_single_steps_train(workers):

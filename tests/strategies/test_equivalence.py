@@ -6,16 +6,15 @@ workers have equal parts and three have unequal ones. The tolerance is that of f
 """
 
 import itertools
-import json
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import make_horovod
 import ten_steps
+from local_job import failure, results
 from nodewise.strategies import STRATEGIES
 
 TOLERANCE = 1e-5
@@ -24,25 +23,9 @@ OPTIMIZERS = ("sgd_momentum", "adam")
 CLIPPED = "sgd_clipped"
 
 
-class Trained(NamedTuple):
-    """The files that a case left in its folder."""
-
-    folder: Path
-
-    def failure(self) -> str:
-        """Return the reason why it failed; empty if it did not."""
-        told = self.folder / "failure.txt"
-        return told.read_text() if told.is_file() else ""
-
-    def weights(self, form: str):
-        """Return the weights of each worker after its ten steps."""
-        assert self.failure() == ""
-        return [weights(file) for file in sorted(self.folder.glob(f"{form}~*.npz"))]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
-    """Return a function that trains a case once and returns the result of the first call."""
+    """Return a function that trains a case once and returns its folder."""
     out = tmp_path_factory.mktemp("ten_steps")
 
     def of(*case):
@@ -51,7 +34,7 @@ def trained(tmp_path_factory, run_job):
         name = named(*case)
         if not (out / name).exists():
             run_job(ten_steps.main, out, {name: ten_steps.Case(*case)})
-        return Trained(out / name)
+        return out / name
 
     return of
 
@@ -60,9 +43,11 @@ def named(strategy, options, nodes, optimizer):
     return "-".join([strategy, *map(str, itertools.chain(*options.items())), str(nodes), optimizer])
 
 
-def weights(path: Path):
-    with np.load(path) as arrays:
-        return [arrays[key] for key in arrays.files]
+def weights(folder, form):
+    """Return the weights of each worker of a case after its ten steps."""
+    assert not failure(folder), failure(folder)
+    found = [dict(np.load(file)) for file in sorted(folder.glob(f"{form}~*.npz"))]
+    return [list(one.values()) for one in found]
 
 
 def largest_difference(mine, reference):
@@ -123,7 +108,7 @@ def one_process(trained):
     """Return a function that trains with an optimizer in one process and returns the weights."""
 
     def of(optimizer, form="fused"):
-        return trained("single", {}, 1, optimizer).weights(form)[0]
+        return weights(trained("single", {}, 1, optimizer), form)[0]
 
     return of
 
@@ -147,29 +132,28 @@ def test_n_workers_equal_one_process(trained, one_process, strategy, options, co
         case = trained(strategy, options, nodes, optimizer)
         workers = 1 if STRATEGIES[strategy].one_process else nodes
         for form in FORMS:
-            found = case.weights(form)
+            found = weights(case, form)
             assert len(found) == workers
             for worker in found:
                 assert largest_difference(worker, one_process(optimizer)) <= TOLERANCE
                 assert largest_difference(worker, found[0]) == 0
-        barriers = [json.loads(file.read_text()) for file in case.folder.glob("barrier~*.json")]
-        assert len(barriers) == workers
-        came, left = zip(*barriers, strict=True)
-        assert max(came) <= min(left)  # Nobody passes a barrier before the last worker has arrived.
+        # Nobody passes a barrier before the last worker has arrived.
+        barriers = results(case)
+        assert max(one["came"] for one in barriers) <= min(one["left"] for one in barriers)
 
 
 @pytest.mark.slow
 def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(trained, one_process):
     case = trained("custom_loop", {}, 2, CLIPPED)
     for form in FORMS:
-        for worker in case.weights(form):
+        for worker in weights(case, form):
             assert largest_difference(worker, one_process(CLIPPED)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
 def test_what_would_clip_the_gradient_of_each_replica_is_refused(trained, strategy):
     refused = trained(strategy, {}, 2, CLIPPED)
-    assert "clip each replica's gradient, not their sum" in refused.failure()
+    assert "clip each replica's gradient, not their sum" in failure(refused)["error"]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -180,7 +164,7 @@ def test_the_split_form_of_one_process_is_its_fused_form(one_process, optimizer)
 
 def sampled(case):
     """Return some weights after ten steps, evenly spread, and the largest absolute weight."""
-    flat = np.concatenate([array.ravel() for array in case.weights("fused")[0]])
+    flat = np.concatenate([array.ravel() for array in weights(case, "fused")[0]])
     return np.append(flat[:: len(flat) // SAMPLED], np.abs(flat).max())
 
 

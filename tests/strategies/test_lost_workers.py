@@ -4,9 +4,10 @@ import re
 
 import pytest
 import training_job
-from training_job import Case, failure
+from training_job import Case
 
 import make_horovod
+from local_job import failure
 
 STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
 LEAVING = 1
@@ -20,7 +21,7 @@ def end_of(run_job, out, case):
         make_horovod.make_horovod()
     run_job(training_job.main, out, {"job": case})
     logs = [path.read_text() for path in sorted((out / "job").glob("rank~*.log"))]
-    return failure(out, "job"), logs
+    return failure(out / "job")["error"], logs
 
 
 SLOW = pytest.mark.slow

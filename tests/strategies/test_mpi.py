@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from everywhere import everywhere
+from nodewise.strategies.mpi import pmi
 from traces import slower
 
 SCRIPT = Path(__file__).with_name("mpi_job.py")
@@ -43,3 +45,14 @@ def test_a_full_dev_shm_is_named_and_nothing_is_left_there():
     said = "/dev/shm is full: 3 ranks of MPI take 6 MB of it, 1.0 MB are free"  # noqa: S108
     assert said in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
+    """MPICH uses this name for shared memory in a folder that the whole machine shares."""
+
+    def work(peers):
+        return [pmi.Space(peers).answer("cmd=get_my_kvsname") for _ in range(2)]
+
+    first, *others = everywhere(3, work)
+    assert others == [first] * 2
+    assert len(set(first)) == 2

@@ -22,7 +22,7 @@ def done(tmp_path_factory, run_job):
         optimizer = "sgd" if name == "every_step" else "momentum"
         cases[name] = Case("parameter_averaging", NODES, "wide", options, optimizer, split=True)
     run_job(training_job.main, out, cases)
-    return {name: read(out, name) for name in cases}
+    return {name: read(out / name) for name in cases}
 
 
 def largest_difference(mine, reference):

@@ -5,7 +5,9 @@ import re
 import numpy as np
 import pytest
 import training_job
-from training_job import EXAMPLES, STEPS, Case, failure, read
+from training_job import EXAMPLES, STEPS, Case, read
+
+from local_job import failure
 
 REPLICATED = (
     *("compressed_sgd", "custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"),
@@ -50,7 +52,7 @@ def timed(tmp_path_factory, run_job):
 
 @pytest.fixture
 def done(folder):
-    return lambda case: read(folder, case)
+    return lambda case: read(folder / case)
 
 
 def assert_one_model(models):
@@ -136,7 +138,7 @@ def test_the_driver_of_a_star_sends_to_all_and_the_others_to_the_driver(done):
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
 def test_micro_batches_fill_the_pipeline(timed, case, idle):
     """With n stages of equal duration, a share of (n − 1) / (micro-batches + n − 1) is idle."""
-    bubbles = [one["observed"]["bubble_share"] for one in read(timed, case).seen]
+    bubbles = [one["observed"]["bubble_share"] for one in read(timed / case).seen]
     assert [len(shares) for shares in bubbles] == [STEPS, STEPS]
     assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)
 
@@ -144,5 +146,5 @@ def test_micro_batches_fill_the_pipeline(timed, case, idle):
 def test_a_model_of_fewer_layers_than_nodes_is_refused_in_one_line(folder):
     assert re.fullmatch(
         r"\w+: can be cut into 4 stages at most, where .* passes; not into 5",
-        failure(folder, "too_many_stages"),
+        failure(folder / "too_many_stages")["error"],
     )

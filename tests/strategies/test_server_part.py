@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from compiled import compiled
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import parts
 from nodewise.strategies.api import Job
@@ -15,12 +14,12 @@ from nodewise.strategies.async_sgd.server_part import Part
 
 def job(optimizer: str = "", **dense) -> Job:
     def build() -> keras.Model:
-        return keras.Sequential([keras.Input((4,)), layers.Dense(3, **dense)])
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(3, **dense)])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer_of(optimizer) if optimizer else keras.optimizers.SGD(0.5), loss)
+        return model
 
-    def make() -> keras.optimizers.Optimizer:
-        return optimizer_of(optimizer) if optimizer else keras.optimizers.SGD(0.5)
-
-    return Job(0, 1, 8, 1, compiled(build, make))
+    return Job(0, 1, 8, 1, build)
 
 
 def test_a_constraint_is_kept_on_one_server_and_refused_on_several():

@@ -52,14 +52,6 @@ def test_all_workers_get_the_same_sum(workers, entries):
         np.testing.assert_array_equal(one, sums[0])
 
 
-def test_groups_of_workers_sum_independently():
-    def work(peers):
-        values = np.full(7, 10.0**peers.rank, np.float32)
-        return float(peers.total(values, range(peers.rank % 2, 5, 2)).mean())
-
-    assert everywhere(5, work) == [10101, 1010, 10101, 1010, 10101]
-
-
 @pytest.mark.parametrize(
     "miss", [lambda peers: peers.receive(1), lambda peers: peers.total(np.zeros(3, np.float32))]
 )

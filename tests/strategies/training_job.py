@@ -6,12 +6,12 @@ or on their unequal parts of them, and then agree. Worker RANK saves in OUT/CASE
     arrays~RANK.npz    after each step: the weights, the optimizer's momentum, the bytes sent so
                        far; in the end: the agreed weights, the model with its moving statistics,
                        the residual of compressed_sgd; the weights and times of the split form
-    seen~RANK.json     the loss of each step, the strategy's observations, the bytes on the wire;
-                       from before the workers agree, a digest of the weights, the moving statistics
-                       and the seeds of dropout; how many threads MORE_STEPS steps leave behind
+
+It returns the loss of each step, the strategy's observations, the bytes on the wire; from before
+the workers agree, a digest of the weights, the moving statistics and the seeds of dropout; and how
+many threads MORE_STEPS steps leave behind.
 """
 
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import local_job
+from nodewise.cluster.channel import Channel
 from nodewise.strategies import STRATEGIES
 
 STEPS, EXAMPLES, STEPS_PER_EPOCH = 10, 25, 5
@@ -58,7 +59,9 @@ def rows(rank: int, nodes: int) -> np.ndarray:
     return np.array_split(np.arange(EXAMPLES), nodes)[rank]
 
 
-def train(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
+def train(
+    rank: int, addresses: tuple[str, ...], _: Channel, *, case: Case, out: Path
+) -> dict[str, Any]:
     import small_models
     import tensorflow as tf
 
@@ -123,7 +126,7 @@ def train(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> No
         seen["more_threads"] = len([*Path("/proc/self/task").iterdir()]) - threads
     named = {f"model {number}": array for number, array in enumerate(model)}
     np.savez(out / f"arrays~{rank}.npz", **arrays, **named)
-    (out / f"seen~{rank}.json").write_text(json.dumps(seen))
+    return seen
 
 
 def flat(arrays: Any) -> np.ndarray:
@@ -151,15 +154,7 @@ class Done(NamedTuple):
         return np.average(known, axis=0, weights=examples)
 
 
-def failure(out: Path, name: str) -> str:
-    """Return why a case failed; empty if it did not."""
-    told = out / name / "failure.txt"
-    return told.read_text() if told.exists() else ""
-
-
-def read(out: Path, name: str) -> Done:
+def read(folder: Path) -> Done:
     """Return what a case saved."""
-    assert not failure(out, name)
-    arrays = [dict(np.load(path)) for path in sorted((out / name).glob("arrays~*.npz"))]
-    seen = [json.loads(path.read_text()) for path in sorted((out / name).glob("seen~*.json"))]
-    return Done(arrays, seen)
+    seen = local_job.results(folder)
+    return Done([dict(np.load(path)) for path in sorted(folder.glob("arrays~*.npz"))], seen)

@@ -118,7 +118,7 @@ EMULATED = {"kind": "emulated"}
         (f"{STEPS}.strategies.single.nodes", [2], "single.nodes: allowed for this"),
         (OPTIONS, {"x": 1}, "single.options.x: unknown; allowed: none"),
         (f"{STEPS}.strategies.single.nodes", 1, "1 is not allowed, must be a list"),
-        (f"{STEPS}.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
+        (f"{STEPS}.input", "whole", "must be 'sharded', 'unsharded', 'service' or 'own'"),
         (f"{STEPS}.study", "other", "study: 'other' is not allowed, must be one of asu, "),
         (f"{STEPS}.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
@@ -136,6 +136,7 @@ EMULATED = {"kind": "emulated"}
             EMULATED | {"slow_node": {"cpu": 0.4}},
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
+        (f"{STEPS}.input", "own", "steps.input: own needs own_models, each with data of its own"),
         (f"{STEPS}.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
         (f"{STEPS}.models", [], "models: name at least one, or give own_models"),
         (
@@ -146,7 +147,7 @@ EMULATED = {"kind": "emulated"}
         (
             f"{STEPS}.own_models",
             {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
-            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name, path/",
+            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name or path",
         ),
         (
             f"{STEPS}.own_models",
@@ -248,7 +249,7 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
     assert {cell.input for cell in cells} == {"whole"}
     assert {(cell.workers, cell.processes) for cell in cells} == {(1, 1)}
     tree["experiments"]["steps"]["input"] = "unsharded"
-    assert "input: must be sharded for mirrored" in user_error(read, tmp_path, tree)
+    assert "mirrored.input: must be sharded" in user_error(read, tmp_path, tree)
 
 
 def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):

@@ -10,32 +10,28 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.cell import Cell
+from nodewise.data.registry import find
+from nodewise.models.facts import facts
 from nodewise.results.record import Record, read_record
 from nodewise.study import estimate
 
 MACHINE = estimate.Machine(estimate.REFERENCE_S, cores=2)
-WORK = estimate.Work(
-    forward_flops=4e6,
-    training_flops=12e6,
-    payload_bytes=5_000_000,
-    layers=7,
-    train_examples=60_000,
-    test_examples=10_000,
-)
+MODEL = facts("fashion_cnn")
+DATA = find(estimate.DATASETS, "fashion_mnist")
 EMULATED = {"kind": "emulated", "node": {"cpu": 0.4}, "link": {"rate_mbit": 200}}
 
 
-def step_s(cell: Cell, machine: estimate.Machine = MACHINE, work: estimate.Work = WORK) -> float:
-    return estimate.estimate(cell, work, machine).step_s
+def step_s(cell: Cell, machine: estimate.Machine = MACHINE) -> float:
+    return estimate.estimate(cell, MODEL, DATA, machine).step_s
 
 
-def cell_s(cell: Cell, machine: estimate.Machine = MACHINE, work: estimate.Work = WORK) -> float:
-    return estimate.estimate(cell, work, machine).cell_s
+def cell_s(cell: Cell) -> float:
+    return estimate.estimate(cell, MODEL, DATA, MACHINE).cell_s
 
 
 def test_a_ring_sends_its_bytes_over_the_link_and_through_the_core():
     alone, two, four = (step_s(make.cell(n=n, cluster=EMULATED)) for n in (1, 2, 4))
-    wire_s = 5e6 * 8 / 200e6 + 5e6 / estimate.BYTES / 0.4
+    wire_s = MODEL.payload_bytes * (8 / 200e6 + 1 / estimate.BYTES / 0.4)
     assert two - alone == pytest.approx(wire_s)
     assert four - alone == pytest.approx(1.5 * wire_s)
 
@@ -59,7 +55,7 @@ def estimated() -> list[tuple[Record, estimate.Estimate]]:
         reference_s = (seen.reference_before_us + seen.reference_after_us) / 2e6
         machine = estimate.Machine(reference_s, record.provenance.cores)
         work = estimate.work_of(record.cell)
-        found.append((record, estimate.estimate(record.cell, work, machine)))
+        found.append((record, estimate.estimate(record.cell, *work, machine)))
     return found
 
 

@@ -91,7 +91,7 @@ def run(tmp_path_factory):
     for large in ("bert_base", "densenet121", "resnet50"):  # Describing these models takes longest.
         (project / f"models/{large}.py").unlink()
     write_study(project, STUDY)
-    return project, snakemake(project)
+    return project, snakemake(project, KERAS_BACKEND="jax")
 
 
 @pytest.fixture
@@ -142,6 +142,7 @@ def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
     assert sum(bool(re.match(one, line)) for line in cells) == 1
     assert sum("a global batch of 4000 is larger" in line for line in cells) == 1
     assert any(line.startswith("no usable result: ") for line in lines)
+    assert sum("KERAS_BACKEND=jax is ignored" in line for line in lines) == 1
     assert lines[-1] == "The site: build/site/index.html"
     assert len(lines) < 70
     assert max(map(len, lines)) < 400

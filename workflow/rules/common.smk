@@ -136,6 +136,15 @@ def library(wildcards):
     return [str(built.manifest)] if built else []
 
 
+def name_other_backend():
+    """Say in the log of the workflow that a KERAS_BACKEND other than TensorFlow is not used."""
+    backend = os.environ.pop("KERAS_BACKEND", "")
+    if backend not in ("", "tensorflow"):
+        logger.warning(
+            f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow"
+        )
+
+
 def advise_on_large_study():
     """Say how to keep Snakemake from disturbing what it measures, where it would.
 

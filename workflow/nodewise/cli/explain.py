@@ -36,8 +36,6 @@ def explain_scaling(
     between: options.BetweenNodes = None,
     devices_per_node: options.PerNode = None,
     sums: Annotated[str | None, Option(help="By: all-reduce, servers, servers=2.")] = None,
-    accumulate: Annotated[int, Option(min=1, help="Steps (micro-batches) per exchange.")] = 1,
-    steps_per_epoch: Annotated[float | None, Option(min=1, help="Of --one, if epochs.")] = None,
     cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
     cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
     embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
@@ -52,7 +50,7 @@ def explain_scaling(
 
     JSON has causes (name, probability, share of the extra time, low, high),
     decided, normal, measure, remedies (name, for, likely, value, low, high, unit,
-    gain), read, implied_gbyte_per_s, efficiency and sentence.
+    gain), read, efficiency and sentence.
 
     Exit code: 0 answered, 2 an option or a file is wrong.
 
@@ -66,7 +64,7 @@ def explain_scaling(
     """
     from dataclasses import replace
 
-    from nodewise.predict.causes import TYPICAL_PARAMETERS, Setup
+    from nodewise.predict.causes import Steps
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.explain import explain
     from nodewise.predict.forecast import cluster_of, with_options
@@ -81,34 +79,28 @@ def explain_scaling(
     if one_nodes is not None and one_nodes > one_devices and not files:
         raise UserError(f"--one-nodes {one_nodes}: must be at most --one-devices, {one_devices}")
     if files:
-        posted, given = read_files(files)
+        posted, training = read_files(files)
     else:
-        posted, given = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
-    last, count = posted[-1].devices, int((sums or "").partition("=")[2] or 0)
+        posted, training = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
+    last, count = posted[-1].devices, int((sums or "").partition("=")[2] or -1)
     again = {"synthetic": synthetic, "no-sync": no_sync}
-    controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
-    of_one = batch or (global_batch / posted[0].devices if global_batch else given.batch)
-    known = parameters or payload or given.parameters
-    given = replace(given, batch=of_one, parameters=given.parameters or TYPICAL_PARAMETERS)
-    cluster = cluster_of(
-        devices_per_node, within, between, link=link, known_per_node=given.devices_per_node
-    )
+    of_one = batch or (global_batch / posted[0].devices if global_batch else training.batch)
+    training = replace(training, batch=of_one)
+    inside = devices_per_node or training.devices_per_node
     found = explain(
-        Setup(
+        Steps(
             posted,
-            cluster,
-            with_options(given, parameters=parameters, payload=payload, precision=precision),
-            payload_known=known is not None,
-            link_known=bool(link or (between if last > cluster.devices_per_node else within)),
-            strong=global_batch is not None if of_one else None,
-            controls=controls,
-            servers={None: None, "all-reduce": 0, "servers": -1}.get(sums, count),
+            cluster_of(inside, within, between, link=link),
+            with_options(training, parameters=parameters, payload=payload, precision=precision),
+            strong=global_batch is not None,
+            controls={
+                name: read_number(f"--{name}", text, last) for name, text in again.items() if text
+            },
+            servers={None: None, "all-reduce": 0}.get(sums, count),
             tensors=tensors,
             cores=cores,
             embedding=embedding,
-            on_cpu=cpu,
-            accumulate=accumulate,
-            epoch_steps=steps_per_epoch,
+            cpu=cpu,
             one_nodes=one_nodes,
         )
     )
@@ -117,13 +109,10 @@ def explain_scaling(
 
 def _print(found: dict[str, Any]) -> None:
     """Print what was read, the causes, the remedies, and what to do."""
-    from nodewise.core.units import write_number, write_percent, write_plain
+    from nodewise.core.units import write_percent, write_plain
 
     for read in found["read"]:
         typer.echo(f"Read: {read}")
-    if rate := found["implied_gbyte_per_s"]:
-        bits = write_number(8e9 * rate, "bit/s")
-        typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
     options.print_table(
         {
             "Cause": row["name"],

@@ -138,9 +138,8 @@ def forecast_nodes(
             raise UserError("--device: has no effect without --machines")
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
-        cluster = forecast.cluster_of(
-            devices_per_node, within, between, link=link, known_per_node=training.devices_per_node
-        )
+        inside = devices_per_node or training.devices_per_node
+        cluster = forecast.cluster_of(inside, within, between, link=link)
         per_node = cluster.devices_per_node
         job = replace(job, node="node" if per_node == 1 else "device")
         devices = forecast.devices_of(counts, per_node)
@@ -152,8 +151,8 @@ def forecast_nodes(
             options.print_table(predict_tables.answers_rows(answers, marks=True))
             most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
             if found := standing(share, most, within, between, most > per_node, node=job.node):
-                typer.echo(found.sentence)
-                options.print_table(predict_tables.published_rows(found))
+                typer.echo(found[0])
+                options.print_table(predict_tables.published_rows(found[1]))
             options.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
@@ -177,7 +176,9 @@ def _measured(  # noqa: PLR0917 (the options of the command)
     import sys
     import tempfile
 
-    from nodewise.predict.forecast import read_training, training_by_numbers
+    from nodewise.predict.answers import check_amount
+    from nodewise.predict.cluster_steps import Training
+    from nodewise.predict.forecast import read_training
 
     if [step_time, throughput, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
@@ -186,7 +187,13 @@ def _measured(  # noqa: PLR0917 (the options of the command)
     if file is not None:
         return read_training(file, devices, batch)
     if model is None:
-        return training_by_numbers(devices or 1, batch, step_time, throughput)
+        for option, value in (("step-time", step_time), ("throughput", throughput)):
+            check_amount(option, value)
+        if step_time and not batch:
+            raise UserError("--step-time needs --batch, the examples per device and step")
+        count = devices or 1
+        rate = throughput or count * (batch or 0) / (step_time or 1.0)
+        return Training(None, batch=batch, measured={count: rate})
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Commands that measure, and that check what this machine can measure."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -43,6 +43,10 @@ def measure(
             "'{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'.",
         ),
     ] = "local",
+    fed: Annotated[
+        Literal["sharded", "unsharded", "own"] | None,
+        Option("--input", help="own: train from your own pipeline as it is, and time it."),
+    ] = None,
     out: Annotated[Path | None, Option(help="Default: below results/single_run.")] = None,
 ) -> None:
     """Measure one cell without a study, print the result and write its record.
@@ -62,7 +66,7 @@ def measure(
     from nodewise.study.single import Options, cell_of, command_of
 
     given = tuple(option or ())
-    options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster)
+    options = Options(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, fed)
     cell = cell_of(options)
     # Prepare before settle_environment(): downloads may need the user's proxies, workers have none.
     single.prepare_data(cell)

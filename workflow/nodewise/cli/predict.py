@@ -66,8 +66,8 @@ def fit_measurements(
     _print_notes(fitted, as_json=False)
     for curve in read.curves[:_COMPARED] if read else ():
         if found := standing_of_curve(curve):
-            typer.echo(f"{curve.name}: {found.sentence}")
-            options.print_table(predict_tables.published_rows(found))
+            typer.echo(f"{curve.name}: {found[0]}")
+            options.print_table(predict_tables.published_rows(found[1]))
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.published_efficiency import Standing
 
 Row = dict[str, str]
 
@@ -80,16 +80,14 @@ def _answer(row: Mapping[str, Any], job: Job) -> Row:
 
 def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
     """Return what is best in the rows of `compare_machines`, in one sentence."""
-    limits = {"deadline": job.deadline_s, "budget": job.budget}
-    kept = " and the ".join(name for name, limit in limits.items() if limit is not None)
     row = next((row for row in rows if row["best"]), None)
     if row is None:
-        return f"None of these machines keeps the {kept}."
-    goal = "fastest" if kept == "budget" else "cheapest"
-    sure = f", chance {write_chance(row['chance'])}" if kept else ""
-    within = f" that keeps the {kept}" if kept else ""
-    told = f"{write_duration(row['time'])}, {write_plain(row['cost'])} {row['currency']}"
-    return f"{row['machines']} × {row['machine']} is the {goal}{within}: {told}{sure}."
+        return "None of these machines keeps the deadline and the budget."
+    goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
+    cost = f"{write_plain(row['cost'])} {row['currency']}"
+    sure = f", chance {write_chance(row['chance'])}" if job.deadline_s or job.budget else ""
+    told = f"{write_duration(row['time'])}, {cost}{sure}"
+    return f"{row['machines']} × {row['machine']} is the {goal}: {told}."
 
 
 def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
@@ -112,9 +110,8 @@ def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
             }
 
 
-def published_rows(found: Standing) -> Iterator[Row]:
+def published_rows(rows: pd.DataFrame) -> Iterator[Row]:
     """Yield some of the published curves to compare with, from the lowest to the highest."""
-    rows = found.curves
     some = np.unique(np.linspace(0, len(rows) - 1, min(_LISTED, len(rows))).round().astype(int))
     for row in rows.iloc[some].to_dict("records"):
         yield {

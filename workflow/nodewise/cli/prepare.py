@@ -114,7 +114,6 @@ def describe_model(
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.schema import json_text
-    from nodewise.core.units import write_number
     from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
     from nodewise.study.single import Options, cell_of
 
@@ -135,16 +134,7 @@ def describe_model(
         typer.echo(f"not described: {reason}")
         return
     write_text(path, json_text(described))
-    totals = [f"{path}: {len(described.layers)} layers, {described.total:,} parameters"]
-    if flops := described.training_flops_per_example:
-        totals.append(f"{write_number(flops, 'FLOP')} to train an example")
-    if memory := described.memory:
-        fixed, each = (
-            write_number(memory.fixed_bytes, "B"),
-            write_number(memory.bytes_per_example, "B"),
-        )
-        totals.append(f"memory {fixed} and for each example {each}")
-    typer.echo(", ".join(totals))
+    typer.echo(f"{path}: {len(described.layers)} layers, {described.total:,} parameters")
 
 
 def _described(cell: "Cell", manifest: Path | None) -> "Architecture":

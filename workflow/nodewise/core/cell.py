@@ -177,7 +177,8 @@ def node_in_words(label: str) -> str:
 # - sharded: it reads its own shard.
 # - unsharded: it reads all examples and skips those of the other workers.
 # - service: separate nodes preprocess them (TensorFlow's data service).
-Input = Literal["sharded", "unsharded", "service"]
+# - own: the user's own pipeline runs as it is, and is divided as `fit` does.
+Input = Literal["sharded", "unsharded", "service", "own"]
 
 # "whole": a worker gets whole global batches, for strategies that do not divide these by worker.
 CellInput = Input | Literal["whole"]
@@ -192,6 +193,10 @@ SAVED_MODEL = ".keras"
 Spec = Annotated[str, StringConstraints(pattern=rf"^{_FUNCTION}$", max_length=200)]
 ModelSpec = Annotated[
     str, StringConstraints(pattern=rf"^({_FUNCTION}|{_PATH}\{SAVED_MODEL})$", max_length=200)
+]
+# The name of a dataset of this project, or a function that returns a user's own data.
+DatasetSpec = Annotated[
+    str, StringConstraints(pattern=rf"^([a-z][a-z0-9_]*|{_FUNCTION})$", max_length=200)
 ]
 
 
@@ -243,6 +248,12 @@ class Cell(Feeding):
     extent: Extent
     seed: int = Field(ge=0, lt=2**31)
     time_limit_s: float = Field(gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _own_input_has_a_function(self) -> Self:
+        if self.input == "own" and self.load is None:
+            raise ValueError("input: own needs a dataset of your own, path/file.py:function")
+        return self
 
     @property
     def declaration(self) -> str:

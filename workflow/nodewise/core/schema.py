@@ -24,6 +24,7 @@ _SHORTER = {
     "less than or equal to": "at most",
     "greater than": "more than",
     rf"match pattern '{re.escape(NAME)}'": "be small letters, digits and _, a letter first",
+    r"match pattern '\^\(\[a-z\].*": "be a dataset's name or path/file.py:function",
     "match pattern .*:.A-Za-z_.*": "be path/file.py:function or package.module:function",
     "a valid dictionary.*": "keys and values",
     "a valid integer": "a whole number",

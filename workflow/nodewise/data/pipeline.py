@@ -18,6 +18,7 @@ from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.data import Dataset, shard
 from nodewise.data.structures import Array, Ragged, Structure
+from nodewise.data.user_data import own_batches
 
 if TYPE_CHECKING:
     from nodewise.models.training import Recipe
@@ -54,7 +55,7 @@ def rows_read(cell: Cell, examples: int, rank: int) -> NDArray[np.int64]:
     """Return the sorted indices of the training examples that worker `rank` itself may read."""
     if cell.input == "sharded":
         return shard(examples, cell.nodes, rank, cell.seed)
-    return np.arange(0 if cell.input == "service" else examples)
+    return np.arange(0 if cell.input in ("service", "own") else examples)
 
 
 def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArray[np.int64]]:
@@ -111,6 +112,8 @@ def batches(
     Raises:
         UserError: the cell's input cannot read such data.
     """
+    if cell.input == "own":
+        return own_batches(cell, rank, steps_per_epoch(cell, data.train_examples))
     # workers augment differently, unless they have to train on the same examples
     tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":

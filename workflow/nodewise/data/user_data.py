@@ -5,11 +5,13 @@ accepts into the batches that it passes to `train_step`. These batches are joine
 which each cell makes batches of its own size.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec, user_errors
@@ -48,6 +50,64 @@ def prepare(spec: str, out: Path) -> Manifest:
             for split, examples in (("train", train), ("test", test))
         ]
     return write(out, *arrays, origin="own", dataset=own_dataset_name(spec), title=name)
+
+
+def own_batches(cell: Cell, rank: int, steps: int) -> Iterator[Any]:
+    """Return an endless iterator over the batches of worker `rank` from the user's own pipeline.
+
+    It runs as it is; only its batches are made as large as the cell's. It is divided as `fit` does
+    under a distribution strategy: by file if it reads enough files. Otherwise each worker runs all
+    of it and keeps every n-th of its batches.
+
+    Args:
+        cell: a cell with the input `own`.
+        rank: rank of the worker.
+        steps: largest number of batches in an epoch.
+
+    Raises:
+        UserError: the function failed, or its result cannot be used or divided.
+    """
+    import keras
+    import tensorflow as tf
+
+    parsed = parse_spec(str(cell.load))
+    tf.random.set_seed(cell.seed)  # all workers shuffle alike
+    train, _ = _sets(parsed.text, Function(parsed)())
+    with user_errors(parsed):
+        adapter = _adapter(parsed.text, train, cell.batch)
+        mine = _divided(adapter.get_tf_dataset(), cell.nodes, rank)
+        epoch = mine.rebatch(cell.batch, drop_remainder=True).take(steps)
+    if not isinstance(train, keras.utils.PyDataset):
+        return iter(epoch.repeat())
+
+    def epochs() -> Iterator[Any]:
+        while True:
+            adapter.on_epoch_begin()
+            yield from epoch
+            adapter.on_epoch_end()
+
+    return iter(tf.data.Dataset.from_generator(epochs, output_signature=epoch.element_spec))
+
+
+def _divided(dataset: "tf.data.Dataset", workers: int, rank: int) -> "tf.data.Dataset":
+    """Return a worker's part of the batches, by the dataset's own policy or TensorFlow's default.
+
+    This is the operation that tf.distribute applies to the dataset of `fit`.
+    """
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(dataset.element_spec)
+    if workers == 1:
+        return dataset
+    part = tf.raw_ops.AutoShardDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        num_workers=workers,
+        index=rank,
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+        auto_shard_policy=dataset.options().experimental_distribute.auto_shard_policy.value,
+    )
+    return tf.data.experimental.from_variant(part, dataset.element_spec)
 
 
 def refuse(spec: str, out: Path, reason: str) -> None:
@@ -90,8 +150,11 @@ def _read(name: str, examples: object) -> Structure:
     return joined
 
 
-def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
-    """Return Keras' data adapter for a set, which provides its batches as a tf.data.Dataset."""
+def _adapter(name: str, examples: object, size: int = _BATCH) -> Any:  # noqa: ANN401 (no types of its own)
+    """Return Keras' data adapter for a set, which provides its batches as a tf.data.Dataset.
+
+    What has no batches yet gets batches of `size` examples.
+    """
     import keras
     import tensorflow as tf
     from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
@@ -101,11 +164,11 @@ def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of i
         if any(part is None for part in examples[: len(given)]):
             raise UserError(f"{name}: has sample weights, but no y")
         parts = [nested((path, _as_fit_takes(one)) for path, one in flat(part)) for part in given]
-        return get_data_adapter(*parts, batch_size=_BATCH)
+        return get_data_adapter(*parts, batch_size=size)
     if isinstance(examples, tf.data.Dataset):
         if examples.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise UserError(f"{name}: is endless; leave out .repeat(), or {_END}")
-        return get_data_adapter(_batched(examples))
+        return get_data_adapter(_batched(examples, size))
     if isinstance(examples, keras.utils.PyDataset):
         if examples.num_batches is None:
             raise UserError(f"{name}: is endless; give the PyDataset a __len__")
@@ -123,7 +186,7 @@ def _as_fit_takes(array: Any) -> Any:  # noqa: ANN401
     return tf.constant(array) if strings else array
 
 
-def _batched(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+def _batched(dataset: "tf.data.Dataset", size: int) -> "tf.data.Dataset":
     """Batch a dataset unless it is batched already.
 
     As in `fit`, each element is taken as a batch. It is not a batch if its arrays do not have the
@@ -133,7 +196,7 @@ def _batched(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     if len(lengths) == 1 and () not in lengths:
         return dataset
     alike = all(part.shape.is_fully_defined() for _, part in flat(dataset.element_spec))
-    return dataset.batch(_BATCH if alike else 1)
+    return dataset.batch(size if alike else 1)
 
 
 def _joined(name: str, batches: "tf.data.Dataset") -> Structure:

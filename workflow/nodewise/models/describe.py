@@ -16,7 +16,7 @@ from nodewise.core.errors import UserError
 from nodewise.models import registry
 from nodewise.models.contents import graph_calls, make_all_variables
 from nodewise.models.cut import most_stages
-from nodewise.models.graph_flops import count_call, count_model
+from nodewise.models.graph_flops import Count, count_call, count_model
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
 
 COUNTED_BATCHES = (8, 16)
@@ -73,7 +73,9 @@ def architecture_of(
         layers = []
     in_a_row = bool(layers)
     if not in_a_row:
-        layers = [_whole(model, batches)]
+        make_all_variables(model, batches[0])
+        trained = _size(model, "trainable_variables")
+        layers = [_layer(model, model.name, trained, *count_model(model, batches))]
     trainable = sum(layer.trainable for layer in layers)
     if not trainable:
         raise UserError(f"{name}: no layer is trained")
@@ -98,21 +100,24 @@ def _trains_its_layers(model: keras.Model) -> bool:
     return as_keras and len(inputs) == 1 and None not in inputs[0].shape[1:]
 
 
-def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
-    """Describe a model as a single layer."""
-    make_all_variables(model, batches[0])
-    forward, training, uncounted = count_model(model, batches)
+def _layer(
+    layer: Any,  # noqa: ANN401
+    name: str,
+    trainable: int,
+    forward: Count,
+    training: Count,
+    **more: Any,  # noqa: ANN401
+) -> Layer:
+    """Return the description of a layer whose operations are counted; `more` are other fields."""
     return Layer(
-        name=model.name,
-        kind=type(model).__name__,
-        detail="",
-        inputs=[],
-        output_shape=[],
-        parameters=_size(model, "weights"),
-        trainable=_size(model, "trainable_variables"),
-        flops=forward,
-        training_flops=training,
-        uncounted=sorted(uncounted),
+        name=name,
+        kind=type(layer).__name__,
+        parameters=_size(layer, "weights"),
+        trainable=trainable,
+        flops=round(forward.flops),
+        training_flops=round(training.flops),
+        uncounted=sorted(forward.uncounted | training.uncounted),
+        **{"detail": "", "inputs": [], "output_shape": []} | more,
     )
 
 
@@ -131,26 +136,14 @@ def layers_of(model: keras.Model) -> list[Layer]:
             raise ValueError(f"{name}: the size of its output is not known")
         before = any(reached[source] for source in inputs)
         reached[name] = before or trainable > 0
-        forward, training, uncounted = 0, 0, set[str]()
+        forward = training = Count()
         # token ids and masks need no FLOPs
         if inputs and keras.backend.is_float_dtype(output.dtype):
-            forward, training, uncounted = count_call(
+            forward, training = count_call(
                 layer, call.arguments, trained=trainable > 0, reached=before
             )
-        layers.append(
-            Layer(
-                name=name,
-                kind=type(layer).__name__,
-                detail=_detail(layer),
-                inputs=inputs,
-                output_shape=shape,
-                parameters=_size(layer, "weights"),
-                trainable=trainable,
-                flops=forward,
-                training_flops=training,
-                uncounted=sorted(uncounted),
-            )
-        )
+        about = {"detail": _detail(layer), "inputs": inputs, "output_shape": shape}
+        layers.append(_layer(layer, name, trainable, forward, training, **about))
     return layers
 
 

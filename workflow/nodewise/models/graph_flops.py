@@ -63,7 +63,7 @@ def count_call(
     *,
     trained: bool,
     reached: bool,
-) -> tuple[int, int, set[str]]:
+) -> tuple[Count, Count]:
     """Count the operations of a layer for one example, forward and in training.
 
     Args:
@@ -73,8 +73,7 @@ def count_call(
         reached: whether a trained layer lies before it, so that the gradient must pass through.
 
     Returns:
-        The operations of the forward pass, those of a training step without the optimizer's, and
-        what is counted once only.
+        The operations of the forward pass, and those of a training step without the optimizer's.
     """
     given = {id(one): one for one in keras.tree.flatten((arguments.args, arguments.kwargs))}
     symbols = [one for one in given.values() if isinstance(one, keras.KerasTensor)]
@@ -89,11 +88,9 @@ def count_call(
 
     weights = list(getattr(layer, "trainable_weights", [])) if trained else []
     forward = _traced(call, specs)
-    training = forward
-    if weights or reached:
-        training = count_training(call, specs, weights, reached=reached)
-    uncounted = forward.uncounted | training.uncounted
-    return round(forward.flops), round(training.flops), uncounted
+    if not weights and not reached:
+        return forward, forward
+    return forward, count_training(call, specs, weights, reached=reached)
 
 
 def count_training(
@@ -122,7 +119,7 @@ def count_training(
     return _traced(train if weights or reached else call, specs)
 
 
-def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, set[str]]:
+def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[Count, Count]:
     """Count the operations of a whole compiled model for one example, forward and in training.
 
     Operations whose number does not depend on the batch, such as updates of weights, are not
@@ -141,17 +138,16 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, s
     ragged = any(isinstance(one, tf.RaggedTensorSpec) for one in tf.nest.flatten(batches))
     left_out = {UNKNOWN_ROWS} if ragged else set()
 
-    def each(step: Callable[[Any], Any], specs: Sequence[Any]) -> tuple[int, set[str]]:
+    def each(step: Callable[[Any], Any], specs: Sequence[Any]) -> Count:
         few, many = (_traced(step, [spec]) for spec in specs)
         flops = (many.flops - few.flops) / (examples[1] - examples[0])
-        return round(flops), few.uncounted
+        return Count(flops, few.uncounted | left_out)
 
-    training, uncounted = each(model.train_step, batches)
+    training = each(model.train_step, batches)
     try:
-        forward, more = each(lambda x: model(x, training=False), inputs)
+        return each(lambda x: model(x, training=False), inputs), training
     except _NOT_CALLED:
-        return 0, training, left_out | uncounted
-    return forward, training, left_out | uncounted | more
+        return Count(), training
 
 
 def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:

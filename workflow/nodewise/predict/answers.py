@@ -25,6 +25,8 @@ from nodewise.results.curves import Curve
 
 FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
+MEASURED = ("fitted", "measured")
+"""The kinds of points in the measured range."""
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
 KNOWN = 0.5  # least share of draws in which steps take time, for an answer
@@ -152,10 +154,10 @@ class Answers:
         nodes: numbers of nodes, ascending from 1, (points,).
         batch: examples per node and step, (points,).
         step_s: step times in seconds.
-        measured: whether the number of nodes and the batch are in the measured range, (points,).
-        far: whether the prediction is an extrapolation, (points,).
+        kind: whether a point is `fitted` or `measured`, `predicted` or `forecast` beyond that, or
+            `extrapolated`, (points,).
         most_measured: the most measured nodes.
-        kinds: words for what is in the measured range, and for what is not.
+        noise: relative standard deviation of another measurement of a step.
         compared: whether several numbers of nodes were measured, or the links are known: one says
             nothing about others.
     """
@@ -164,10 +166,9 @@ class Answers:
     nodes: Floats
     batch: Floats
     step_s: Floats
-    measured: NDArray[np.bool_]
-    far: NDArray[np.bool_]
+    kind: NDArray[np.str_]
     most_measured: int
-    kinds: tuple[str, str] = ("fitted", "predicted")
+    noise: float = 0.0
     compared: bool = True
 
     @cached_property
@@ -230,7 +231,7 @@ class Answers:
         at = int(chosen[0])
         if at < 0:
             return Best(objective)
-        share = float((chosen[1:] == at).mean()) if self.measured[at] else None
+        share = float((chosen[1:] == at).mean()) if self.kind[at] in MEASURED else None
         return Best(objective, at, int(self.nodes[at]), share)
 
     @cached_property
@@ -244,10 +245,9 @@ class Answers:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per number of nodes: its quantities with 90 % intervals, and its basis.
+        """One row per number of nodes: its quantities with 90 % intervals, and its kind.
 
-        `kind` is one of `kinds`, or `extrapolated`. `chance` is that of meeting the deadline and
-        the budget.
+        `chance` is that of meeting the deadline and the budget.
         """
         columns: dict[str, object] = {
             "nodes": self.nodes.astype(int),
@@ -260,8 +260,8 @@ class Answers:
             # an unidentified coefficient can be 0 in the fit, at the edge of the draws
             ends = np.minimum(low, values[0]), np.maximum(high, values[0])
             columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
-        kind = np.where(self.far, "extrapolated", np.where(self.measured, *self.kinds))
-        table = pd.DataFrame(columns).assign(chance=self.chance, kind=kind, extrapolated=self.far)
+        table = pd.DataFrame(columns).assign(chance=self.chance, kind=self.kind)
+        table["extrapolated"] = table["kind"] == "extrapolated"
         for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
             table[f"samples_per_s{end}"] = table["global_batch"] / table[f"step_s{other}"]
         table.loc[:, [name for name in table if str(name).startswith(self.job.unknown)]] = np.nan
@@ -326,9 +326,10 @@ class Answers:
                 f"{counted(int(self.nodes[at]), job.node)} come closest: {self._told(at)} (chance "
                 f"{write_chance(self.chance[at])})."
             )
-        beyond = self.nodes[best.at] > self.most_measured
-        outside = f" (measured up to {self.most_measured})" if beyond else f" ({self.kinds[1]})"
-        first = f"{counted(best.nodes or 0, job.node)}{'' if self.measured[best.at] else outside}"
+        first = counted(best.nodes or 0, job.node)
+        if self.kind[best.at] not in MEASURED:
+            beyond = self.nodes[best.at] > self.most_measured
+            first += f" ({f'measured up to {self.most_measured}' if beyond else 'predicted'})"
         if objective == "knee":
             return f"{first}{self._to_target(best.at) if job.steps else self._gain(best.at)}."
         chance = ""
@@ -393,7 +394,7 @@ def with_best_batch(candidates: Sequence[Answers]) -> Answers:
     soonest = np.argmin([one.time[0] for one in candidates], axis=0)
     chosen = {
         name: np.choose(soonest, [getattr(one, name) for one in candidates])
-        for name in ("batch", "step_s", "measured", "far")
+        for name in ("batch", "step_s", "kind")
     }
     return replace(candidates[0], **chosen)
 

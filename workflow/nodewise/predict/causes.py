@@ -7,7 +7,7 @@ of causes; `Steps.parts` has the seconds that each adds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
@@ -83,25 +84,28 @@ CAUSES: Mapping[str, Cause] = {
 }
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What is known of a training that does not scale.
+@dataclass
+class Steps:
+    """A training that does not scale, with draws of the parts of its step by possible causes.
 
     Attributes:
         posted: measured numbers by devices; the first is the reference, the last in question.
         cluster: nodes and links.
-        training: what is trained; `TYPICAL_PARAMETERS` if the gradient's size is not known.
-        payload_known, link_known: whether the gradient's size and the link in question were given.
-        strong: whether all devices share a constant batch; None if unknown.
+        training: what is trained. If its parameters are unknown, they are drawn.
+        strong: whether all devices share a constant batch, if a batch is known.
         controls: the last number again, without input or without exchange; keys of `ABSENT`.
         servers: number of servers that sum gradients; 0: all-reduce; -1: some; None: unknown.
         tensors: number of gradients, if known.
         cores: cores of a machine, if known.
         embedding: whether the model has one: its gradient may be sparse, and its input is small.
-        on_cpu: whether the devices are CPUs, so that computing takes all cores.
-        accumulate: steps per exchange.
-        epoch_steps: steps of an epoch on the reference, if known.
+        cpu: whether the devices are CPUs, so that computing takes all cores.
         one_nodes: nodes of the reference; None: as `cluster` says.
+        no_network: whether the reference and the number in question run on the same devices.
+        across: whether the number in question is of several nodes.
+        link: the link in question; it is the one in use if it was measured (`link_measured`).
+        examples_known: whether it is known how many examples each number counts.
+        efficiency: examples per second and device, relative to the reference.
+        misread: whether scaling is, or may be, good.
 
     Raises:
         UserError: two numbers are not of the same quantity.
@@ -110,24 +114,52 @@ class Setup:
     posted: tuple[Posted, ...]
     cluster: Cluster
     training: Training
-    payload_known: bool = True
-    link_known: bool = True
-    strong: bool | None = None
+    strong: bool = False
     controls: Mapping[str, Posted] = field(default_factory=dict)
     servers: int | None = None
     tensors: int | None = None
     cores: float | None = None
     embedding: bool = False
-    on_cpu: bool = False
-    accumulate: int = 1
-    epoch_steps: float | None = None
+    cpu: bool = False
     one_nodes: int | None = None
 
     def __post_init__(self) -> None:
-        first = self.posted[0]
+        self.first, self.last = self.posted[0], self.posted[-1]
         for other in (*self.posted, *self.controls.values()):
-            if other.clock != first.clock:
-                raise UserError(f"{first}, but {other}: must be of the same quantity")
+            if other.clock != self.first.clock:
+                raise UserError(f"{self.first}, but {other}: must be of the same quantity")
+        count, reference = self.last.devices, self.layout(self.first.devices, reference=True)
+        self.no_network = (self.first.devices, reference) == (count, self.layout(count))
+        self.across = self.layout(count)[1] > 1
+        self.link = (self.cluster.between if self.across else self.cluster.within) or {}
+        self.link_measured = bool(self.link) and {*self.link} <= {"calibrated", "all_reduces"}
+        self.examples_known = not self.first.times_steps or self.training.batch is not None
+        self.efficiency = self.examples(count) / self.measured(self.last)
+        # Step times that hardly change look like no gain, though each has more examples.
+        good = self.efficiency >= (NORMAL if self.examples_known else _MOST_MISREAD)
+        self.misread = good and not self.strong and count > self.first.devices
+        parameters = self.training.parameters or TYPICAL_PARAMETERS
+        self._draws = Draws(self.cluster, replace(self.training, parameters=parameters))
+        random = np.random.default_rng(1)
+        self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
+        self._share, self._chance, self._storage = random.random((3, 1 + DRAWS))
+        self._payload = 1.0 if self.training.parameters else np.exp(1.5 * payload)
+        first_s = {
+            "step_time_s": self.first.value,
+            "samples_per_s": self.first.devices * self._draws.batch / self.first.value,
+            "epoch_time_s": 0.2 * np.exp(first),  # of an unknown number of steps
+        }
+        possible = [*self.frequent]
+        self._first_s = np.broadcast_to(first_s[self.first.clock], (len(possible), 1 + DRAWS))
+        # Seconds of computing on the reference, with which its step takes as long as measured.
+        self._compute_s = self._first_s
+        for _ in range(_ITERATIONS):
+            parts = self.parts(self.first.devices, reference=True)
+            fits = self._compute_s * self._first_s / total(parts, (INPUT,))
+            self._compute_s = np.clip(fits, 1e-3 * self._first_s, self._first_s)
+        if INPUT in possible:
+            waits = np.where(self._chance < _SATURATED, 0.5 + 0.5 * self._share, 1.0)
+            self._compute_s[possible.index(INPUT)] *= waits
 
     def layout(self, devices: int, *, reference: bool = False) -> tuple[int, int]:
         """Return the devices in each node, and the nodes, of a number of devices."""
@@ -136,52 +168,17 @@ class Setup:
         per_node = self.cluster.devices_per_node
         return min(devices, per_node), ceil(devices / per_node)
 
-    @property
-    def across(self) -> bool:
-        """Whether the number in question is of several nodes."""
-        return self.layout(self.posted[-1].devices)[1] > 1
-
-    @property
-    def link_measured(self) -> bool:
-        """Whether the link in question was measured, so that it is the one in use."""
-        link = self.cluster.between if self.across else self.cluster.within
-        return link is not None and set(link) <= {"calibrated", "all_reduces"}
-
-    @property
-    def no_network(self) -> bool:
-        """Whether the reference and the number in question run on the same devices."""
-        one, many = self.posted[0].devices, self.posted[-1].devices
-        return one == many and self.layout(one, reference=True) == self.layout(many)
-
     def examples(self, devices: int) -> float:
         """Return the examples of a device in a step, relative to the reference's."""
-        return self.posted[0].devices / devices if self.strong else 1.0
+        return self.first.devices / devices if self.strong else 1.0
 
     def measured(self, posted: Posted) -> float:
         """Return a measured step time, relative to the reference."""
-        first = self.posted[0]
+        first = self.first
         ratio = first.value / posted.value if posted.rises else posted.value / first.value
         if first.times_steps:
             return ratio
         return ratio * self.examples(posted.devices) * posted.devices / first.devices
-
-    @property
-    def efficiency(self) -> float:
-        """Examples per second and device, relative to the reference."""
-        last = self.posted[-1]
-        return self.examples(last.devices) / self.measured(last)
-
-    @property
-    def examples_known(self) -> bool:
-        """Whether it is known how many examples each number counts."""
-        return not self.posted[0].times_steps or self.strong is not None
-
-    @property
-    def misread(self) -> bool:
-        """Whether scaling is, or may be, good: step times that hardly change look like no gain."""
-        least = NORMAL if self.examples_known else _MOST_MISREAD
-        several = self.posted[-1].devices > self.posted[0].devices
-        return several and not self.strong and self.efficiency >= least
 
     @cached_property
     def frequent(self) -> dict[str, float]:
@@ -189,9 +186,9 @@ class Setup:
         frequent = {name: cause.frequent for name, cause in CAUSES.items()}
         if self.no_network:
             return {name: frequent[name] for name in (CORES, LOGGING, SHORT)}
-        first = self.posted[0]
-        frequent[LINK] *= 0.0 if self.link_measured else 1.0 if self.link_known else 0.3
-        frequent[WHOLE] *= first.clock == "epoch_time_s"
+        unknown = self.link in ({}, *(read_link(x, "unknown") for x in ("within", "between")))
+        frequent[LINK] *= 0.0 if self.link_measured else 0.3 if unknown else 1.0
+        frequent[WHOLE] *= self.first.clock == "epoch_time_s"
         if self.embedding:
             frequent[SPARSE] *= 5
             frequent[INPUT] *= 0.4
@@ -204,42 +201,9 @@ class Setup:
             others = 0.0 if self.examples_known else 0.6
             frequent = {name: others * share for name, share in frequent.items()}
             frequent |= {CONFUSED: 1.0, ALONE: 0.25}
-        if first.devices > 1:
+        if self.first.devices > 1:
             frequent[ALONE] = 0.0
         return {name: share for name, share in frequent.items() if share}
-
-
-class Steps:
-    """Draws of the parts of a step, under each possible cause besides what is usual.
-
-    Attributes:
-        setup: what is known.
-        compute_s: seconds of computing on the reference, with which its step takes as long as
-            measured, (possible causes, 1 + DRAWS).
-    """
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup, reference, steps = setup, setup.posted[0], setup.epoch_steps
-        self._draws = Draws(setup.cluster, setup.training)
-        random = np.random.default_rng(1)
-        self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
-        self._share, self._chance, self._storage = random.random((3, 1 + DRAWS))
-        self._payload = 1.0 if setup.payload_known else np.exp(1.5 * payload)
-        first_s = {
-            "step_time_s": reference.value,
-            "samples_per_s": reference.devices * self._draws.batch / reference.value,
-            "epoch_time_s": reference.value / steps if steps else 0.2 * np.exp(first),
-        }
-        possible = [*setup.frequent]
-        self._first_s = np.broadcast_to(first_s[reference.clock], (len(possible), 1 + DRAWS))
-        self.compute_s = self._first_s
-        for _ in range(_ITERATIONS):
-            parts = self.parts(reference.devices, reference=True)
-            fits = self.compute_s * self._first_s / total(parts, (INPUT,))
-            self.compute_s = np.clip(fits, 1e-3 * self._first_s, self._first_s)
-        if INPUT in possible:
-            waits = np.where(self._chance < _SATURATED, 0.5 + 0.5 * self._share, 1.0)
-            self.compute_s[possible.index(INPUT)] *= waits
 
     def parts(self, devices: int, *, reference: bool = False, usual: bool = False) -> Floats:
         """Return the seconds of a step, (parts, possible causes, 1 + DRAWS).
@@ -252,17 +216,15 @@ class Steps:
                 number in question is of the same devices.
             usual: whether to leave out what causes add.
         """
-        setup, n = self.setup, devices
-        first, last = setup.posted[0].devices, setup.posted[-1].devices
-        inside, nodes = setup.layout(n, reference=reference)
+        n, first, last = devices, self.first.devices, self.last.devices
+        inside, nodes = self.layout(n, reference=reference)
         slower, sent, latencies = self._draws.parts(inside, nodes)
         # Examples of a device that were expected, relative to the reference's.
-        expected = first / n if setup.misread else setup.examples(n)
-        compute = self.compute_s * expected
+        expected = first / n if self.misread else self.examples(n)
+        compute = self._compute_s * expected
         slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(n))
-        sent *= self._payload / setup.accumulate
-        latencies /= setup.accumulate
-        bytes_s, question = sent.sum(axis=0), sent[int(setup.across)]
+        sent *= self._payload
+        bytes_s, question = sent.sum(axis=0), sent[int(self.across)]
         send = np.maximum(bytes_s + latencies, 1e-12)
         seen = 1 - self._draws.hidden * np.minimum(slow, send) / send
         known = {STRAGGLERS: slow - compute, BYTES: bytes_s * seen, MESSAGES: latencies * seen}
@@ -272,42 +234,42 @@ class Steps:
             return parts
         usual_s = parts.sum(axis=0)
         # Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes.
-        tensors = setup.tensors or 100 * np.exp(0.8 * self._other)
+        tensors = self.tensors or 100 * np.exp(0.8 * self._other)
         latency = (0.5e-3 if nodes > 1 else 0.1e-3) * np.exp(0.7 * self._size)
         # The port of each server carries the gradients and parameters of all that send to it.
         senders = np.where(self._other > 0, n, max(nodes, 2))
         some = np.where(self._chance < 0.5, 1, np.where(self._chance < 0.75, 2, senders))
-        servers = np.minimum(max(setup.servers or 0, 0) or some, senders)
+        servers = np.minimum(max(self.servers or 0, 0) or some, senders)
         once = question / (2 * (1 - 1 / max(nodes if nodes > 1 else inside, 2)))
         # Devices or nodes share a source, which delivers less than as many more examples.
         rate = (last / first) ** np.where(self._chance < _SATURATED, 0.0, self._share)
-        sources = nodes / setup.layout(first, reference=True)[1]
+        sources = nodes / self.layout(first, reference=True)[1]
         rate *= np.where(self._storage < _SHARED_STORAGE, 1.0, sources)
         # Processes share the cores of a machine. CPUs also wait for the slowest core.
         need = 2 * inside * np.exp(0.8 * self._size)
-        crowded = need / (setup.cores or 16 * np.exp(0.7 * self._other)) - 1
+        crowded = need / (self.cores or 16 * np.exp(0.7 * self._other)) - 1
         busy = (inside - 1) * self._share + np.exp(0.7 * self._size)
         added = {
             # The link in use is 3 to 100 times slower than the one that is there.
             LINK: question * (3 * 33**self._share - 1),
             INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
-            MESSAGES: tensors * latency * np.log2(2 * n) / 2 / setup.accumulate,
+            MESSAGES: tensors * latency * np.log2(2 * n) / 2,
             SERVERS: once * senders / servers * (1 + self._share),
             # Some ms of each step, or a share of the reference's, do not shrink with its examples.
-            SHORT: 5e-3 * np.exp(0.8 * self._size) + self.compute_s * self._share * (1 - expected),
+            SHORT: 5e-3 * np.exp(0.8 * self._size) + self._compute_s * self._share * (1 - expected),
             WHOLE: (n / first - 1) * usual_s,  # each device reads all data
-            CORES: compute * (busy if setup.on_cpu else np.maximum(0, crowded)),
+            CORES: compute * (busy if self.cpu else np.maximum(0, crowded)),
             STRAGGLERS: 0.12 * np.exp(0.8 * self._size) * np.log2(n) * compute,
             NO_OVERLAP: (bytes_s + latencies) * (1 - seen),
             LOGGING: 0.3 * np.exp(self._size) * compute,
             # Each device receives the rows of every other: n − 1 times what a ring sends.
             SPARSE: bytes_s * n / 2 * np.exp(self._size - 1.5),
             ALONE: compute * (n - 1),  # one device does the work of all
-            CONFUSED: self.compute_s * (1 - expected),  # each has all examples of the reference
+            CONFUSED: self._compute_s * (1 - expected),  # each has all examples of the reference
         }
-        spared = reference and (n == 1 or setup.no_network)
+        spared = reference and (n == 1 or self.no_network)
         order = {name: part for part, name in enumerate(CAUSES, 1)}
-        for row, cause in enumerate(setup.frequent):
+        for row, cause in enumerate(self.frequent):
             if cause in added and (cause == INPUT or not spared):
                 parts[[order[name] for name in CAUSES[cause].spares], row] = 0.0
                 parts[order[cause], row] += np.broadcast_to(added[cause], compute.shape)[row]

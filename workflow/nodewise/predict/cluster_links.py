@@ -56,7 +56,7 @@ def constants() -> Mapping[str, Any]:
     return dict(load_yaml(text))
 
 
-def read_link(level: Level, text: str, option: str = "") -> Link:
+def read_link(level: Level, text: str) -> Link:
     """Return the link that a text describes: a name, a rate with its transport, or a file.
 
     Examples: `nvlink2` or `31.5GB/s` within a node; `100gbit-rdma`, `8x400gbit-rdma` (eight cards),
@@ -67,12 +67,11 @@ def read_link(level: Level, text: str, option: str = "") -> Link:
     Args:
         level: whether it is the link of a device within a node, or of a node to others.
         text: what the user wrote.
-        option: where, for messages. Default: the option of the level.
 
     Raises:
         UserError: the text is none of these.
     """
-    named, option = constants()[level], option or f"--{level}"
+    named = constants()[level]
     if (name := link_name(text)) in named:
         return {family: 1e9 * rate for family, rate in named[name].items()}
     if found := _RATE.fullmatch(text.lower()):
@@ -85,9 +84,9 @@ def read_link(level: Level, text: str, option: str = "") -> Link:
         if families and _LEAST_RATE <= rate <= _MOST_RATE:
             return dict.fromkeys(families, rate)
     if Path(text).is_file():
-        return _measured(level, Path(text), option)
+        return _measured(level, Path(text))
     raise UserError(
-        f"{option} {text[:60]}: must be {', '.join(named)}, a rate such as {_RATES[level]}, a file "
+        f"link {text[:60]}: must be {', '.join(named)}, a rate such as {_RATES[level]}, a file "
         "of `nodewise calibrate`, or what nccl-tests, rccl-tests or osu_allreduce printed"
     )
 
@@ -97,18 +96,20 @@ def link_name(text: str) -> str:
     return text.lower().replace("_", "-").replace("nop2p", "no-p2p")
 
 
-def _measured(level: Level, path: Path, option: str) -> Link:
+def _measured(level: Level, path: Path) -> Link:
     """Return the link that a file measured."""
     if path.suffix == ".json":
-        calibration = read_json(Calibration, path, f"{option} needs a file of `nodewise calibrate`")
+        calibration = read_json(Calibration, path, "a link needs a file of `nodewise calibrate`")
         rings = all_reduces(calibration).get("ring")
         if rings is None:
-            raise UserError(f"{option} {path}: has no all-reduces: it needs two nodes or more")
+            raise UserError(f"{path}: has no all-reduces: it needs two nodes or more")
         return {"calibrated": rings.coefficients["bandwidth_bytes_per_s"]}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
-    if hosts and option != "--link" and (hosts > 1) != (level == "between"):
-        raise UserError(f"{option} {path}: its processes ran on {counted(hosts, 'host')}")
+    right = "between" if hosts > 1 else "within"
+    if hosts and level != right:
+        ran = f"its processes ran on {counted(hosts, 'host')}"
+        raise UserError(f"{path}: {ran}: give it as --{right}, not as --link or --{level}")
     sizes, rates = np.log(bus_bandwidths(log, path)).T
     rate = float(np.exp(np.interp(np.log(MESSAGE_BYTES), sizes, rates)))
     # what limits a slow link limits training alike

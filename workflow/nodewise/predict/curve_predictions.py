@@ -79,9 +79,13 @@ class CurvePredictions:
             counts,
             batches,
             np.maximum(steps, least) * unit_s,
-            is_within(curve, counts, batches, 1.0),
-            ~is_within(curve, counts, batches, FAR),
+            np.select(
+                [is_within(curve, counts, batches, margin) for margin in (1.0, FAR)],
+                ["fitted", "predicted"],
+                "extrapolated",
+            ),
             curve.nodes[-1],
+            self.noise(curve),
             compared=len(curve.nodes) > 1,
         )
 
@@ -224,7 +228,7 @@ def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDAr
 
 def most_efficient(curve: Curve) -> float:
     """Return the highest measured efficiency against one node at the same batch, at least 1."""
-    rates = [point.batch_per_worker / point.step_time for point in curve.measured]
+    rates = [point.batch_per_worker / point.step_time_s for point in curve.measured]
     points = list(zip(curve.measured, _batches_to_compare(curve), rates, strict=True))
     alone = {round(batch, 6): rate for point, batch, rate in points if point.nodes == 1}
     return max(1.0, *(rate / alone.get(round(batch, 6), np.inf) for _, batch, rate in points))

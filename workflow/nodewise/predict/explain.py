@@ -5,16 +5,16 @@ it meets them, times how frequent its cause is. The largest part of the extra ti
 cause, so the weights of the draws are the probabilities of the causes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
-from nodewise.predict.causes import CAUSES, Setup, Steps, total
+from nodewise.predict.causes import CAUSES, Steps, total
 from nodewise.predict.cluster_steps import draw_weights
-from nodewise.predict.points import Floats, Mask
+from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
 CERTAIN = 0.9
@@ -42,9 +42,16 @@ MEASUREMENTS: Mapping[str, str] = {
     "node": "Measure as many devices within one node (--one, --one-devices, --one-nodes 1).",
 }
 """Measurements that show causes: what to do."""
+_REMEDIES: Mapping[str, Mapping[str, float]] = {
+    "four times the batch per device": dict.fromkeys([*c.EXCHANGE, c.SHORT], 1 / 4),
+    "exchange every 8th step (accumulate or average)": dict.fromkeys(c.EXCHANGE, 1 / 8),
+    "a link four times as fast": dict.fromkeys(c.SENT, 1 / 4),
+    "gradients in 16 bits": dict.fromkeys([*c.SENT, c.LINK], 1 / 2),
+}
+"""By what remedies multiply the time of causes for the same examples."""
 
 
-def explain(setup: Setup) -> dict[str, Any]:
+def explain(steps: Steps) -> dict[str, Any]:
     """Return why the last number of devices is not faster.
 
     Returns:
@@ -57,40 +64,37 @@ def explain(setup: Setup) -> dict[str, Any]:
         remedies: name, the cause that each is for (or None) and how likely it is, value, low, high,
             unit, gain. Values are those that the last number would have if that is the cause.
         read: what was read into each number.
-        implied_gbyte_per_s: bytes of the exchange over the extra time; None if unknown.
         efficiency: examples per second and device, relative to the reference.
         sentence: what to do.
     """
-    steps, first, last = Steps(setup), setup.posted[0], setup.posted[-1]
-    one, many = steps.parts(first.devices, reference=True), steps.parts(last.devices)
+    one, many = steps.parts(steps.first.devices, reference=True), steps.parts(steps.last.devices)
     runs = {"": (), **c.ABSENT}
-    measured = [("", posted) for posted in setup.posted[1:]] + [*setup.controls.items()]
+    measured = [("", posted) for posted in steps.posted[1:]] + [*steps.controls.items()]
     misses = [
-        np.log(total(steps.parts(run.devices), runs[name]) / total(one) / setup.measured(run))
+        np.log(total(steps.parts(run.devices), runs[name]) / total(one) / steps.measured(run))
         for name, run in measured
     ]
-    prior = np.array([*setup.frequent.values()])[:, None]
+    prior = np.array([*steps.frequent.values()])[:, None]
     weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
     rows = list(_causes(np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1), weights.ravel()))
+    possible = steps.efficiency <= _MOST_EFFICIENT
+    good = steps.efficiency >= c.NORMAL and steps.examples_known
+    normal = possible and good and not steps.no_network
     # On the same devices, only their cores tell busy cores from other causes.
-    cores_unknown = setup.no_network and setup.cores is None
-    possible = setup.efficiency <= _MOST_EFFICIENT
-    good = setup.efficiency >= c.NORMAL and setup.examples_known
-    normal = possible and good and not setup.no_network
+    cores_unknown = steps.no_network and steps.cores is None
     certain = rows[0]["probability"] >= CERTAIN and not cores_unknown
-    decided = possible and (not first.times_steps if normal else certain)
-    wanted = "cores" if cores_unknown else _most_telling(setup, rows)
+    decided = possible and (not steps.first.times_steps if normal else certain)
+    wanted = "cores" if cores_unknown else _most_telling(steps, rows)
     undecided = MEASUREMENTS[wanted] if possible else _CHECK_UNITS
-    remedies = _remedies(steps, many, weights) if possible and not normal else []
+    remedies = _remedies(steps, many, weights) if possible and not normal else ()
     found = {
         "causes": [] if normal and decided else rows,
         "decided": decided,
         "normal": normal,
         "measure": None if decided else undecided,
         "remedies": sorted(remedies, key=lambda row: -row["likely"] * (row["gain"] - 1)),
-        "read": list(_read(setup)),
-        "implied_gbyte_per_s": implied_rate(setup),
-        "efficiency": setup.efficiency,
+        "read": list(_read(steps)),
+        "efficiency": steps.efficiency,
     }
     return found | {"sentence": _sentence(found)}
 
@@ -107,16 +111,16 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
             yield about | {"low": low, "high": high}
 
 
-def _most_telling(setup: Setup, rows: list[dict[str, Any]]) -> str:
+def _most_telling(steps: Steps, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the measurement that would show the most likely cause, or else the next."""
     done = {
-        **dict.fromkeys(setup.controls, True),
-        "link": setup.link_measured,
-        "sums": setup.servers is not None,
-        "payload": setup.payload_known,
-        "cores": setup.cores is not None,
-        "third": len(setup.posted) > 2,
-        "node": setup.posted[0].devices > 1 or not setup.across,
+        **dict.fromkeys(steps.controls, True),
+        "link": steps.link_measured,
+        "sums": steps.servers is not None,
+        "payload": steps.training.parameters is not None,
+        "cores": steps.cores is not None,
+        "third": len(steps.posted) > 2,
+        "node": steps.first.devices > 1 or not steps.across,
     }
     return next(x for row in rows for x in CAUSES[row["name"]].measure if not done.get(x))
 
@@ -129,65 +133,41 @@ def _remedies(steps: Steps, many: Floats, weights: Floats) -> Iterator[dict[str,
         many: the parts of the step in question, (parts, possible causes, draws).
         weights: the weights of the draws, (possible causes, draws).
     """
-    setup, first, last = steps.setup, steps.setup.posted[0], steps.setup.posted[-1]
-    inside, nodes = setup.layout(last.devices)
-    shrunk = {
-        "four times the batch per device": dict.fromkeys([*c.EXCHANGE, c.SHORT], 1 / 4),
-        "exchange every 8th step (accumulate or average)": dict.fromkeys(c.EXCHANGE, 1 / 8),
-        "a link four times as fast": dict.fromkeys(c.SENT, 1 / 4),
-        "gradients in 16 bits": dict.fromkeys([*c.SENT, c.LINK], 1 / 2),
-    }
-    if setup.training.bytes_each != (4.0,):
-        del shrunk["gradients in 16 bits"]
-    possible = np.ones(len(weights), bool)
-    found: list[tuple[str, str | None, Mask, Floats, int]] = []
-    for name, factors in shrunk.items():
+    last, count = steps.last, steps.last.devices
+    inside, nodes = steps.layout(count)
+    found: list[tuple[str, str | None, Floats, int]] = []
+    for name, factors in _REMEDIES.items():
         each = np.array([1.0, *(factors.get(cause, 1.0) for cause in CAUSES)])
-        found.append((name, None, possible, many * each[:, None, None], last.devices))
+        if name != "gradients in 16 bits" or steps.training.bytes_each == (4.0,):
+            found.append((name, None, many * each[:, None, None], count))
     if nodes > 1 and inside > 1:
-        after = steps.parts(inside, reference=inside == first.devices)
-        found.append((f"only the {inside} devices of one node", None, possible, after, inside))
-    without = steps.parts(last.devices, usual=True)
-    for row, cause in enumerate(setup.frequent):
-        if remedy := CAUSES[cause].remedy:
-            found.append((remedy, cause, np.arange(len(weights)) == row, without, last.devices))
-    for name, of, chosen, after, devices in found:
-        likely = float(weights[chosen].sum())
-        more = devices * setup.examples(devices) / last.devices / setup.examples(last.devices)
-        gains = (total(many) / total(after) * more)[chosen]
-        if likely >= _LEAST_LIKELY:
-            shares = (0.5, 0.05, 0.95)
-            gain, *ends = _quantile(gains.ravel(), weights[chosen].ravel(), shares)
+        after = steps.parts(inside, reference=inside == steps.first.devices)
+        found.append((f"only the {inside} devices of one node", None, after, inside))
+    without, possible = steps.parts(count, usual=True), [*steps.frequent]
+    found += [(CAUSES[x].remedy, x, without, count) for x in possible if CAUSES[x].remedy]
+    for name, cause, after, devices in found:
+        chosen = slice(None) if cause is None else possible.index(cause)
+        share = weights[chosen].ravel()
+        more = devices * steps.examples(devices) / count / steps.examples(count)
+        gains = (total(many) / total(after) * more)[chosen].ravel()
+        if share.sum() >= _LEAST_LIKELY:
+            gain, *ends = _quantile(gains, share, (0.5, 0.05, 0.95))
             value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
             if gain > _LEAST_GAIN:
-                about = {"name": name, "for": of, "likely": likely, "unit": UNITS[last.clock]}
-                yield about | {"value": value, "low": min(ends), "high": max(ends), "gain": gain}
+                about = {"name": name, "for": cause, "likely": float(share.sum())}
+                about |= {"unit": UNITS[last.clock], "value": value, "gain": gain}
+                yield about | {"low": min(ends), "high": max(ends)}
 
 
-def implied_rate(setup: Setup) -> float | None:
-    """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
-    first, last, training = setup.posted[0], setup.posted[-1], setup.training
-    known = first.times_steps or (first.rises and training.batch)
-    if not setup.payload_known or not known or last.devices == 1:
-        return None
-    of_reference = first.devices * (training.batch or 1.0) / first.value
-    step_s = of_reference if first.rises else first.value
-    extra_s = step_s * (setup.measured(last) - setup.examples(last.devices))
-    count = setup.layout(last.devices)[int(setup.across)]
-    gbyte = (training.parameters or 0.0) * training.bytes_each[-1] / setup.accumulate / 1e9
-    return 2 * (1 - 1 / count) * gbyte / extra_s if extra_s > 0 else None
-
-
-def _read(setup: Setup) -> Iterator[str]:
-    yield from map(str, setup.posted)
-    for name, posted in setup.controls.items():
+def _read(steps: Steps) -> Iterator[str]:
+    yield from map(str, steps.posted)
+    for name, posted in steps.controls.items():
         yield f"{name}: {posted}"
-    first, last = setup.posted[0], setup.posted[-1]
-    if setup.strong is None and first.devices < last.devices:
+    if steps.training.batch is None and steps.first.devices < steps.last.devices:
         yield "assumed: the same batch on each device"
-    if setup.misread and first.times_steps:
-        gain = setup.efficiency * last.devices / first.devices
-        yield f"a step of {last.devices} devices has more examples: {gain:.2f}× the examples/s"
+    if steps.misread and steps.first.times_steps:
+        gain = steps.efficiency * steps.last.devices / steps.first.devices
+        yield f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s"
 
 
 def _sentence(found: Mapping[str, Any]) -> str:

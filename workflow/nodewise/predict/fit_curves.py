@@ -133,8 +133,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
     found = []
     for name, rows in group.fitted.rows.groupby("curve", sort=False):
         columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *PARTS]]
-        known = columns.rename(columns=PARTS | {"step_time_s": "step_time"}).astype(object)
-        measured = known.where(columns.notna().to_numpy(), None).to_dict("records")
+        measured = columns.astype(object).where(columns.notna(), None).to_dict("records")
         payload = float(rows["payload_bytes"].median())  # 1 if a user's file does not give it
         per_machine = float(rows["nodes_per_machine"].max())
         found.append(
@@ -142,7 +141,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
                 name=str(name),
                 collective=law_text(group.law),
                 clock="step_time_s",
-                measured=tuple(Measured.model_validate({**row, "repeats": 1}) for row in measured),
+                measured=tuple(map(Measured.model_validate, measured)),
                 cluster=group.link,
                 devices_per_host=per_machine if per_machine > 1 else None,
                 payload_bytes=payload if payload > 1 else None,

@@ -129,7 +129,7 @@ class FittedCurves(Frozen):
 class FitFile(Frozen):
     """The content of a fit.json."""
 
-    version: Literal[4] = 4
+    version: Literal[5] = 5
     made_by: str
     kind: Literal["fitted"] = "fitted"
     source: str

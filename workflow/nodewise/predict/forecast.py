@@ -28,22 +28,6 @@ DISTURBED = 0.075
 launches that other processes disturbed, against undisturbed launches of the same cells."""
 
 
-def training_by_numbers(
-    devices: int, batch: float | None, step_s: float | None, throughput: float | None
-) -> Training:
-    """Return a training that was measured once: a throughput, or a step time with its batch.
-
-    Raises:
-        UserError: a value is not allowed, or the batch of a step time is missing.
-    """
-    for name, value in (("step-time", step_s), ("throughput", throughput), ("batch", batch)):
-        check_amount(name, value)
-    if step_s is not None and batch is None:
-        raise UserError("--step-time needs --batch, the examples per device and step")
-    rate = throughput if step_s is None else devices * (batch or 0.0) / step_s
-    return Training(None, batch=batch, measured={devices: rate or 0.0})
-
-
 def read_training(path: Path, devices: int | None = None, batch: float | None = None) -> Training:
     """Return the training of a record, or of a table or log with one curve.
 
@@ -89,7 +73,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     return Training(
         curve.payload_bytes / 4 if curve.payload_bytes else None,
         batch=chosen if curve.batch_known else None,
-        measured={point.nodes: point.nodes * chosen / point.step_time for point in points},
+        measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
     )
 
@@ -145,36 +129,29 @@ def cluster_of(
     between: str | None = None,
     *,
     link: str | None = None,
-    known_per_node: int | None = None,
 ) -> Cluster:
     """Return the cluster that texts describe. Links that are not stated may be any.
 
     Args:
-        devices_per_node: devices in each node. Default: `known_per_node`, else one if a link
-            between nodes is stated, else all.
+        devices_per_node: devices in each node. Default: one if a link between nodes is stated,
+            else all.
         within: link of a device in its node.
         between: link of a node.
-        link: short for the only link, within a node or between nodes.
-        known_per_node: devices in each node as a file says.
+        link: short for the only link, within a node if it is such a name, else between nodes.
 
     Raises:
         UserError: the texts contradict each other, or a link is not known.
     """
-    if devices_per_node and known_per_node and devices_per_node != known_per_node:
-        raise UserError(
-            f"--devices-per-node {devices_per_node}: the given points have {known_per_node}"
-        )
     if link is not None:
         if within or between:
             raise UserError("--link: is the only link; give --within and --between instead")
         inside = link_name(link) in constants()["within"]
         within, between = (link, None) if inside else (None, link)
-    per_node = devices_per_node or known_per_node or (1 if between else MOST_DEVICES)
-    option = "--link" if link else ""
+    per_node = devices_per_node or (1 if between else MOST_DEVICES)
     return Cluster(
         per_node,
-        read_link("within", within or "unknown", option) if per_node > 1 else None,
-        read_link("between", between or "unknown", option),
+        read_link("within", within or "unknown") if per_node > 1 else None,
+        read_link("between", between or "unknown"),
     )
 
 
@@ -230,10 +207,15 @@ def forecast(
                 nodes=counts.astype(float),
                 batch=batch,
                 step_s=counts * batch / rates,
-                measured=known & np.isclose(batch, size) & (training.scatter == 0),
-                far=counts > constants()["checked_devices"],
+                kind=np.select(
+                    [
+                        counts > constants()["checked_devices"],
+                        known & np.isclose(batch, size) & (training.scatter == 0),
+                    ],
+                    ["extrapolated", "measured"],
+                    "forecast",
+                ),
                 most_measured=max(training.measured),
-                kinds=("measured", "forecast"),
             )
         )
     return with_best_batch(candidates)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import counted
-from nodewise.predict.answers import KNOWN, Answers, Job
-from nodewise.predict.curve_predictions import CurvePredictions, find_answers, most_efficient
+from nodewise.predict.answers import Answers, Job
+from nodewise.predict.curve_predictions import find_answers, most_efficient
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats
 from nodewise.results.curves import Curve
@@ -54,39 +54,30 @@ def next_rows(
         batch: examples per node and step. Default: each that was measured.
         global_batch: examples per step of all nodes, instead of `batch`.
     """
-    noise = CurvePredictions(file.curves, file.fit_by_curve).noise
     found = find_answers(
         file, nodes, Job(), batch=batch, global_batch=global_batch, whole_machines=True
     )
-    return [_row(curve, answers, noise(curve)) for curve, answers in found]
+    return [_row(curve, answers) for curve, answers in found]
 
 
-def _row(curve: Curve, answers: Answers, noise: float) -> Row:
-    counts, batch, drawn = answers.nodes, answers.batch, answers.step_s[1:]
-    timed = (drawn > 0).all(axis=1)
-    # a step that takes no time would have an endless loss
-    drawn = drawn[timed] if timed.mean() >= KNOWN else np.maximum(drawn, _LEAST_S)
-    losses = losses_of(drawn / (counts * batch))
+def _row(curve: Curve, answers: Answers) -> Row:
+    counts, batch = answers.nodes, answers.batch
+    drawn = np.maximum(answers.time[1:], _LEAST_S)
+    losses = losses_of(drawn)
     # if only whole epochs were timed, a measurement is one more epoch
-    measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
+    measured_s = STEPS * answers.step_s[1:] if curve.in_seconds else drawn
     minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60
     # a shared batch must be divisible by the number of nodes
     whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
-    points = zip(counts.tolist(), batch.tolist(), strict=True)
+    possible = whole | (not curve.batch_known)
     alike = {(p.nodes, round(p.batch_per_worker, 6)) for p in curve.measured}
+    points = zip(counts.tolist(), batch.tolist(), strict=True)
     known = [int(n) for n, b in points if (n, round(b, 6)) in alike] or curve.nodes
-    possible = whole if curve.batch_known else np.ones(len(counts), bool)
     best = best_measurement(
-        counts, drawn, losses, minutes, known=known, noise=noise, possible=possible
+        counts, drawn, losses, minutes, known=known, noise=answers.noise, possible=possible
     )
-    regret, fastest = float(losses.mean(axis=0).min()), int(counts[losses.mean(axis=0).argmin()])
-    row: Row = {
-        "curve": curve.name,
-        "batch_per_worker": None if np.ptp(batch) else float(batch[0]),
-        "regret": regret,
-        "fastest": fastest,
-        "nodes": None,
-    }
+    mean = losses.mean(axis=0)
+    regret, fastest = float(mean.min()), int(counts[mean.argmin()])
     so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
     if best is not None:
         what = f"so far {so_far}, and this saves {best['saved'] / regret:.0%} of it"
@@ -96,17 +87,18 @@ def _row(curve: Curve, answers: Answers, noise: float) -> Row:
         best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
         what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"
     else:
-        known_well = regret < ENOUGH
-        told = "is known well enough" if known_well else "cannot be told apart by measuring one"
-        return row | {"answer": f"Nothing: the fastest number {told}; {so_far}."}
-    return (
-        row
-        | best
-        | {
-            "answer": f"Measure {counted(best['nodes'], curve.node)} next: {what}; it takes "
+        told = (
+            "is known well enough" if regret < ENOUGH else "cannot be told apart by measuring one"
+        )
+        what = f"Nothing: the fastest number {told}; {so_far}."
+    if best:
+        what = (
+            f"Measure {counted(best['nodes'], curve.node)} next: {what}; it takes "
             f"{best['minutes']:.3g} machine minutes."
-        }
-    )
+        )
+    batches = None if np.ptp(batch) else float(batch[0])
+    about = {"curve": curve.name, "batch_per_worker": batches, "regret": regret}
+    return about | {"fastest": fastest, "nodes": None} | (best or {}) | {"answer": what}
 
 
 def losses_of(example_s: Floats) -> Floats:

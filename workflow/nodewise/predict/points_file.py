@@ -6,10 +6,10 @@ Predictions are in the quantity and the unit in which the curve was measured.
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
@@ -36,31 +36,24 @@ class Point(BaseModel):
     batch_per_device: Batch | None = None
     global_batch: Batch | None = None
 
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if self.n_nodes and self.n_nodes > self.n_devices:
-            raise ValueError(f"n_nodes: must be at most n_devices, {self.n_devices}")
-        if self.batch_per_device and self.global_batch:
-            product = self.n_devices * self.batch_per_device
-            if not same_batch(product, self.global_batch, self.n_devices):
-                raise ValueError(
-                    f"global_batch: must be n_devices × batch_per_device, {product:.10g}"
-                )
-        return self
-
     def batch_on(self, curve: Curve) -> float:
         """Return the batch per device; if the point has none, the curve's own scaling continues.
 
         Raises:
-            ValueError: its own scaling leaves less than an example for each device.
+            ValueError: the numbers contradict each other, or the curve's own scaling leaves less
+                than an example for each device.
         """
-        given = self.batch_per_device or (self.global_batch or 0.0) / self.n_devices
+        each, whole, n = self.batch_per_device, self.global_batch, self.n_devices
+        if self.n_nodes and self.n_nodes > n:
+            raise ValueError(f"n_nodes: must be at most n_devices, {n}")
+        if each and whole and not same_batch(n * each, whole, n):
+            raise ValueError(f"global_batch: must be n_devices × batch_per_device, {n * each:.10g}")
+        given = each or (whole or 0.0) / n
         if curve.batch_known and given:
             return given
-        batch = float(batch_of(curve, np.array(float(self.n_devices))))
+        batch = float(batch_of(curve, np.array(float(n))))
         if batch < min(1.0, *curve.batches):
-            most = batch * self.n_devices
-            raise ValueError(f"n_devices: must be at most the global batch, {most:,.6g}")
+            raise ValueError(f"n_devices: must be at most the global batch, {batch * n:,.6g}")
         return batch
 
 

@@ -5,7 +5,6 @@ batch of each device fixed. The efficiency is the throughput of n devices over n
 """
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,17 +20,10 @@ _RANGE = (0.1, 0.9)
 _ENOUGH = 3  # curves
 
 
-class Standing(NamedTuple):
-    """Published efficiencies to compare with.
-
-    Attributes:
-        sentence: where an efficiency stands among 80 % of them.
-        curves: one row per curve, the least efficient first: publisher, model, device, devices,
-            efficiency, source, and the slowest `link`, empty if unknown.
-    """
-
-    sentence: str
-    curves: pd.DataFrame
+Standing = tuple[str, pd.DataFrame]
+"""Where an efficiency stands among 80 % of the published ones, as a sentence; and these, one row
+per curve, the least efficient first: publisher, model, device, devices, efficiency, source, and the
+slowest `link`, empty if unknown."""
 
 
 def standing_of_curve(curve: Curve) -> Standing | None:
@@ -43,7 +35,7 @@ def standing_of_curve(curve: Curve) -> Standing | None:
         points = {p.nodes: p for p in curve.measured if p.batch_per_worker == batch}
         most = max(points)
         if 1 in points and most > 1 and curve.scaling != "strong":
-            efficiency, hosts = points[1].step_time / points[most].step_time, points[most].hosts
+            efficiency, hosts = points[1].step_time_s / points[most].step_time_s, points[most].hosts
             across = None if hosts is None else hosts > 1
             return standing(efficiency, most, across=across, node=curve.node)
     return None
@@ -86,7 +78,7 @@ def standing(
         f"{high:.0%} ({counted(len(rows), 'curve')}, "
         f"{counted(rows['publisher'].nunique(), 'publisher')})."
     )
-    return Standing(told.replace("%", " %"), rows.sort_values("efficiency"))
+    return told.replace("%", " %"), rows.sort_values("efficiency")
 
 
 @cache

@@ -78,7 +78,7 @@ def line_of(curve: Curve, batch: float | None = None) -> Line | None:
     return Line(
         devices=np.array([point.nodes for point in points], float),
         hosts=np.array([hosts_of(curve, point.nodes, point.hosts) for point in points]),
-        efficiency=np.log([point.batch_per_worker / point.step_time for point in points]),
+        efficiency=np.log([point.batch_per_worker / point.step_time_s for point in points]),
         strong=curve.scaling == "strong" or curve.global_batch is not None,
         publisher=curve.publisher,
     )

@@ -92,8 +92,7 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
             | {"steps_per_epoch": examples / (point.nodes * point.batch_per_worker)}
             for point in curve.measured
         ]
-    seconds = {part: f"{part}_s" for part in ("step_time", "compute", "wait", "communicate")}
-    return _points(pd.DataFrame(rows).rename(columns=seconds))
+    return _points(pd.DataFrame(rows))
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.core.schema import first_error
-from nodewise.results.curve_units import counted_in
 from nodewise.results.curves import (
     CLOCKS,
     MOST_NODES,
@@ -119,7 +118,7 @@ class CurveRow(BaseModel):
         return 1 / (self.steps_per_s or nan)
 
 
-PARTS = ("compute", "wait", "communicate")
+PARTS = ("compute_s", "wait_s", "communicate_s")
 _OF_CURVE = (  # columns with one value in a curve
     *("scaling", "unit", "unit_value", "collective", "cluster", "payload_bytes", "examples"),
 )
@@ -206,7 +205,7 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
             "hold them"
         )
     if any(
-        sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time
+        sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time_s
         for point in points
     ):
         points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
@@ -214,12 +213,6 @@ def _curve(name: str, rows: Sequence[CurveRow]) -> Curve:
     if wrong := _contradiction(scaling, points):
         notes.append(f"scaling is {scaling}, but {wrong}: it is taken as unknown")
         del shared["scaling"]
-    counted = counted_in(shared.get("unit") or "") if clock == "samples_per_s" else ""
-    if counted and batch_known:
-        notes.append(
-            f"a rate in {shared['unit']}: step times and examples per second are right only if the "
-            f"batch is in {counted}, too"
-        )
     if shared["payload_bytes"] is None and not any(one.has_parts for one in points):
         notes.append("no payload_bytes given: it goes on as similar published curves did")
     elif not shared["collective"]:
@@ -301,10 +294,8 @@ def _point(batch: float, rows: Sequence[CurveRow], examples: float | None) -> Me
         nodes=rows[0].nodes,
         hosts=next((int(row.hosts) for row in rows if row.hosts and row.hosts <= row.nodes), None),
         batch_per_worker=batch,
-        step_time=median(times),
-        compute=_middle(row.compute_s for row in rows),
-        wait=_middle(row.wait_s for row in rows),
-        communicate=_middle(row.communicate_s for row in rows),
+        step_time_s=median(times),
+        **{part: _middle(getattr(row, part) for row in rows) for part in PARTS},
         noise=stdev(map(log, times)) * error if len(rows) > 1 else None,
         repeats=len(rows),
     )
@@ -331,9 +322,9 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
         notes.append("one number of nodes: computing and communication cannot be told apart")
     elif min(counts) > 1:
         notes.append("not measured on one node: one node is an extrapolation of the formula")
-    alone = {point.batch_per_worker: point.step_time for point in points if point.nodes == 1}
+    alone = {point.batch_per_worker: point.step_time_s for point in points if point.nodes == 1}
     shares = [
-        (point.step_time / alone[point.batch_per_worker], point.nodes)
+        (point.step_time_s / alone[point.batch_per_worker], point.nodes)
         for point in points
         if point.batch_per_worker in alone
     ]

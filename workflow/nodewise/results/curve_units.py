@@ -47,24 +47,9 @@ def is_per_device(unit: str) -> bool:
     return any(map(_DEVICE.fullmatch, _parts(unit)[1:]))
 
 
-def counted_in(unit: str) -> str:
-    """Return what a rate counts, such as `tokens`; empty if it counts examples."""
-    what, _ = _prefixed(unit)
-    return "" if _EXAMPLES.fullmatch(what) else what
-
-
 def _parts(unit: str) -> list[str]:
     text = re.sub(r"\((?!per\s)[^)]*\)|[()]", " ", unit.casefold())
     return [part.strip(" .") for part in re.split(r"/|\sper\s", text)]
-
-
-def _prefixed(unit: str) -> tuple[str, float]:
-    """Return what a rate counts, and how many: `images` and 1000 for `kimages/s`."""
-    what = _parts(unit)[0]
-    rest = what[1:]
-    if unit[:1] in _PREFIXES and (rest.startswith(" ") or _EXAMPLES.fullmatch(rest)):
-        return rest.strip(), _PREFIXES[unit[0]]
-    return what, 1.0
 
 
 def _parse_rate(unit: str) -> tuple[str, float]:
@@ -79,7 +64,10 @@ def _parse_rate(unit: str) -> tuple[str, float]:
             "each device, such as img/s/GPU"
         )
     per_s = 1 / times[0] if times else 1.0
-    return ("steps_per_s", per_s) if steps else ("samples_per_s", _prefixed(unit)[1] * per_s)
+    if steps:
+        return "steps_per_s", per_s
+    thousands = what.startswith(" ", 1) or _EXAMPLES.fullmatch(what[1:])  # kimages, k tokens
+    return "samples_per_s", per_s * (_PREFIXES.get(unit[:1], 1.0) if thousands else 1.0)
 
 
 def _parse_time(quantity: str, unit: str) -> tuple[str, float]:

@@ -46,17 +46,17 @@ class Measured(Frozen):
     nodes: int = Field(ge=1, le=MOST_NODES)
     hosts: int | None = Field(default=None, ge=1)
     batch_per_worker: Positive
-    step_time: Positive
-    compute: Seconds | None = None
-    wait: Seconds | None = None
-    communicate: Seconds | None = None
+    step_time_s: Positive
+    compute_s: Seconds | None = None
+    wait_s: Seconds | None = None
+    communicate_s: Seconds | None = None
     noise: Seconds | None = None
-    repeats: int = Field(ge=1)
+    repeats: int = Field(default=1, ge=1)
 
     @property
     def has_parts(self) -> bool:
         """Whether a part of the step was measured."""
-        return bool(self.compute or self.wait or self.communicate)
+        return bool(self.compute_s or self.wait_s or self.communicate_s)
 
 
 class Curve(Frozen):

@@ -172,8 +172,13 @@ class Declaration:
     def fields(self, options: Options, fed: Input) -> dict[str, Any]:
         """Return the fields of a cell that follow from the strategy and its `options`.
 
-        `fed` is the input setting, used unless every worker gets the whole batch.
+        `fed` is the input setting.
+
+        Raises:
+            ValueError: every worker of the strategy gets the whole batch, and `fed` divides it.
         """
+        if fed != "sharded" and self.whole_batches:
+            raise ValueError("input: must be sharded, as this strategy divides no batch")
         return {
             "options": options.model_dump(),
             "exchange": self.exchange_of(options.model_dump()).name,

@@ -214,6 +214,8 @@ def check_files_exist(study: Config) -> None:
         UserError: a function, a dataset or a file is missing, or a model of the project has no
             description. Where an experiment is the cause, the message names it.
     """
+    from nodewise.data.registry import find  # slow to import, because of NumPy
+
     for model in registry():
         facts(model)
     for path in study.curves:
@@ -221,18 +223,12 @@ def check_files_exist(study: Config) -> None:
             raise UserError(f"curves: {path}: there is no such file")
     for name, experiment in study.experiments.items():
         try:
-            _check_files(experiment)
+            for trained in experiment.trained():
+                if trained.build:
+                    parse_spec(trained.build, ModelSpec)
+                if trained.load:
+                    parse_spec(trained.load)
+                else:
+                    find(DATASETS, trained.dataset)
         except UserError as error:
             raise UserError(f"experiments.{name}: {error}") from error
-
-
-def _check_files(experiment: Experiment) -> None:
-    from nodewise.data.registry import find  # slow to import, because of NumPy
-
-    for trained in experiment.trained():
-        if trained.build:
-            parse_spec(trained.build, ModelSpec)
-        if trained.load:
-            parse_spec(trained.load)
-            continue
-        find(DATASETS, trained.dataset)

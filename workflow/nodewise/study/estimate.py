@@ -10,14 +10,18 @@ takes `1 / share` times as long. It takes still longer if the nodes need more co
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from nodewise.core.cell import Cell
 from nodewise.core.exchanges import Job
-from nodewise.data.registry import find
+from nodewise.data.registry import Entry, find
 from nodewise.models.facts import description_of
+from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import DATASETS
+
+if TYPE_CHECKING:
+    from nodewise.data.manifest import Manifest
 
 # These times are those of a processor whose reference step takes 5.5 ms. They are scaled by this
 # machine's reference step. Models with more operations per example are computed faster, because
@@ -34,6 +38,9 @@ LAYER_S = 0.03  # building and tracing, per layer and process
 END_S = 0.5  # tracing of the evaluation, the record, Snakemake's next job
 
 PREPARED = Path("results/datasets")
+
+Data: TypeAlias = "Entry | Manifest"
+"""The registry's entry of a dataset, or the manifest of a user's own data."""
 
 
 class Machine(NamedTuple):
@@ -56,28 +63,6 @@ class Machine(NamedTuple):
         return self.reference_s / REFERENCE_S
 
 
-class Work(NamedTuple):
-    """Amount of work of a cell, given by its model and dataset.
-
-    `forward_flops` and `training_flops` are floating-point operations per example.
-    """
-
-    forward_flops: float
-    training_flops: float
-    payload_bytes: int
-    layers: int
-    train_examples: int
-    test_examples: int
-
-    @property
-    def speed(self) -> float:
-        """Floating-point operations per second and core, for the processor of the constants above.
-
-        At least one operation is assumed, because a model may have none that are counted.
-        """
-        return FLOPS * math.pow(max(self.training_flops, 1.0) / 1e9, FLOPS_EXPONENT)
-
-
 class Estimate(NamedTuple):
     """Estimated wall-clock seconds: of a step, and of the whole cell."""
 
@@ -85,20 +70,28 @@ class Estimate(NamedTuple):
     cell_s: float
 
 
-def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
+def estimate(cell: Cell, model: Architecture, data: Data, machine: Machine) -> Estimate:
     """Estimate how long `cell` takes on `machine`.
 
     An epoch has whole steps only. The estimate assumes that no block of steps has to be measured
     again because the machine was not quiet.
+
+    Args:
+        cell: the cell.
+        model: the description of its model.
+        data: what says how many examples its dataset has.
+        machine: the machine.
     """
+    # floating-point operations per second and core, for the processor of the constants above
+    speed = FLOPS * math.pow(model.training_flops_per_example / 1e9, FLOPS_EXPONENT)
     crowd = max(1.0, cell.cores / machine.cores)
     busy = cell.nodes + cell.processes - cell.workers
     free = machine.slowness * max(1.0, busy / machine.cores)  # while the share is not enforced
     held = machine.slowness * crowd / cell.cluster.share
-    per_epoch = work.train_examples // cell.global_batch
+    per_epoch = data.train_examples // cell.global_batch
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
-    sent = exchange.traffic(Job(cell.nodes, work.payload_bytes, cell.options, per_epoch))
-    computing_s = work.training_flops * cell.batch / work.speed
+    sent = exchange.traffic(Job(cell.nodes, model.payload_bytes, cell.options, per_epoch))
+    computing_s = model.training_flops_per_example * cell.batch / speed
     processor_s = computing_s + sent.busiest_bytes / BYTES + STEP_S
     step_s = held * processor_s
     step_s += sent.turns * sent.busiest_bytes * 8 / cell.cluster.link_bit_s
@@ -106,11 +99,11 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     extent = cell.extent
     timed = extent.steps or (extent.epochs or 0) * per_epoch
     first_s = free * processor_s
-    tested = work.test_examples if extent.epochs else 0
+    tested = data.test_examples if extent.epochs else 0
     at_once = min(cell.nodes, machine.cores)
-    test_s = machine.slowness * tested * work.forward_flops / work.speed / at_once
+    test_s = machine.slowness * tested * model.flops_per_example / speed / at_once
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
-    process_s = START_PER_NODE_S + LAYER_S * work.layers
+    process_s = START_PER_NODE_S + LAYER_S * len(model.layers)
     fixed_s = machine.slowness * (START_S + process_s * cell.processes + END_S)
     return Estimate(step_s, fixed_s + first_s + block_s + test_s)
 
@@ -125,14 +118,14 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
     first = {(cell.model, cell.dataset): cell for cell in cells}
     works = {trained: work_of(cell) for trained, cell in first.items()}  # reads each file once
     found = [(cell, works[cell.model, cell.dataset]) for cell in cells]
-    return [estimate(cell, work, machine) if work else None for cell, work in found]
+    return [estimate(cell, *work, machine) if work else None for cell, work in found]
 
 
-def work_of(cell: Cell) -> Work | None:
-    """Return the work of a cell's model on its dataset.
+def work_of(cell: Cell) -> tuple[Architecture, Data] | None:
+    """Return what says how much work a cell is: the descriptions of its model and dataset.
 
     Returns:
-        The work; None if the model has not been described, or own data not been prepared.
+        Both; None if the model has not been described, or own data not been prepared.
 
     Raises:
         UserError: the dataset is not known, or a file is damaged.
@@ -144,12 +137,5 @@ def work_of(cell: Cell) -> Work | None:
     if cell.load:
         from nodewise.data.manifest import read_manifest  # slow to import, because of NumPy
 
-    data = read_manifest(manifest) if cell.load else find(DATASETS, cell.dataset)
-    return Work(
-        model.flops_per_example,
-        model.training_flops_per_example,
-        model.payload_bytes,
-        len(model.layers),
-        data.train_examples,
-        data.test_examples,
-    )
+        return model, read_manifest(manifest)
+    return model, find(DATASETS, cell.dataset)

@@ -4,13 +4,14 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from nodewise.core.cell import (
     MAX_BATCH,
     MAX_NODES,
     Cell,
     Cluster,
+    DatasetSpec,
     Extent,
     Feeding,
     Frozen,
@@ -19,7 +20,6 @@ from nodewise.core.cell import (
     ModelSpec,
     Name,
     Option,
-    Spec,
 )
 from nodewise.core.user_function import own_dataset_name, relative_spec
 from nodewise.models.registry import registry
@@ -56,20 +56,6 @@ class StrategyAxes(Frozen):
     options: dict[Name, Option] = Field(default_factory=dict)
 
 
-def _names_a_dataset(text: str) -> str:
-    try:
-        _DATASET.validate_python(text)
-    except ValidationError:
-        raise ValueError(
-            f"{text!r:.80} is not allowed, must be a dataset's name, path/file.py:function or "
-            "package.module:function"
-        ) from None
-    return text
-
-
-_DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
-
-
 class OwnModel(Frozen):
     """A user's own model and its dataset.
 
@@ -80,7 +66,7 @@ class OwnModel(Frozen):
     """
 
     build: ModelSpec
-    dataset: Annotated[str, AfterValidator(_names_a_dataset)]
+    dataset: DatasetSpec
 
 
 class Trained(NamedTuple):
@@ -141,6 +127,10 @@ class Experiment(Feeding):
             raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
         if not self.models and not self.own_models:
             raise ValueError("models: name at least one, or give own_models")
+        if self.input == "own" and not all(one.load for one in self.trained()):
+            raise ValueError(
+                "input: own needs own_models, each with data of its own (path/file.py:f)"
+            )
 
     def _check_strategy(self, variant: str) -> None:
         axes, name = self.strategies[variant], self.strategy_of(variant)
@@ -150,11 +140,10 @@ class Experiment(Feeding):
         if name != variant and variant in STRATEGIES:
             raise ValueError(f"strategies.{variant}: is the name of another strategy than {name}")
         strategy = STRATEGIES[name]
-        if self.input != "sharded" and strategy.whole_batches:
-            raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
         for nodes in axes.nodes:
             try:
                 options = strategy.checked(axes.options, nodes)
+                strategy.fields(options, self.input)
                 options.check_extent(self.extent)
                 for batch, model in itertools.product(self.batches, [None, *self.models]):
                     options.check_training(nodes, batch, model)

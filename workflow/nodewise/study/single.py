@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, Cell, Extent, ModelSpec
+from nodewise.core.cell import SAVED_MODEL, Cell, Extent, Input, ModelSpec
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import first_error
@@ -34,6 +34,7 @@ class Options(NamedTuple):
     epochs: int | None = None
     option: tuple[str, ...] = ()
     cluster: str = "local"
+    input: Input | None = None
 
 
 def command_of(options: Options, cell: Cell) -> str:
@@ -73,7 +74,7 @@ def cell_of(options: Options) -> Cell:
             study="nodewise",
             experiment="single_run",
             strategy=options.strategy,
-            **strategy.fields(checked, "sharded"),
+            **strategy.fields(checked, options.input or "sharded"),
             cluster=settings,
             batch=options.batch,
             nodes=options.nodes,
@@ -102,9 +103,10 @@ def _names(cell: Cell, options: Options) -> dict[str, str]:
         asked = "_".join(sorted(options.option))
         words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{asked}".lower())
         names["variant"] = with_digest(words[:_NAME], asked)
-    if cell.cluster.kind != "local" or cell.extent != Extent(steps=_STEPS):
+    own = " own input" if cell.input == "own" else ""
+    if cell.cluster.kind != "local" or cell.extent != Extent(steps=_STEPS) or own:
         experiment = f"{cell.experiment}_{cell.cluster.kind}"[:_NAME]
-        names["experiment"] = with_digest(experiment, f"{cell.cluster.label} {cell.extent}")
+        names["experiment"] = with_digest(experiment, f"{cell.cluster.label} {cell.extent}{own}")
     return names
 
 

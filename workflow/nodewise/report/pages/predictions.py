@@ -97,4 +97,4 @@ def _standings(study: ReportContext, curves: dict[str, Any]) -> Iterator[tuple[s
     """Yield the labels of curves, and where they stand among published ones of the same kind."""
     for curve in study.fits.curves:
         if curve.name in curves and (found := standing_of_curve(curve)):
-            yield curves[curve.name]["label"], found.sentence
+            yield curves[curve.name]["label"], found[0]

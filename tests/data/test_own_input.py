@@ -1,0 +1,116 @@
+"""A user's own pipeline feeds the workers as `fit` would divide it; waiting for it is timed."""
+
+import itertools
+import statistics
+
+import pytest
+
+import make_records as make
+import projects
+from nodewise.data import user_data
+from nodewise.results.record import read_record
+
+EXAMPLES, BATCH, WORKERS = 48, 4, 2
+OWN = """
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+X = np.arange(48, dtype="float32")[:, None]
+Y = X[:, 0].astype("int32")
+TRAIN = tf.data.Dataset.from_tensor_slices((X, Y))
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return X[6 * index : 6 * index + 6], Y[6 * index : 6 * index + 6]
+
+
+def nap(x):
+    time.sleep(0.02)
+    return x
+
+
+def slow(x, y):
+    slept = tf.numpy_function(nap, [x], x.dtype)
+    slept.set_shape(x.shape)
+    return slept, y
+
+
+def arrays(): return (X, Y), None
+def batches(): return TRAIN.shuffle(48).batch(6), None
+def examples(): return TRAIN, None
+def generated(): return Batches(), None
+def sleeping(): return TRAIN.repeat(20).batch(4).map(slow), None
+
+
+def files():
+    lines = tf.data.TextLineDataset(sorted(map(str, Path.cwd().glob("part*.txt"))))
+    return lines.map(lambda line: (tf.strings.to_number(line)[None], int(line))).batch(6), None
+
+
+def build():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(48)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+"""
+
+
+def labels(function: str, rank: int, epochs: int = 2) -> list[list[int]]:
+    """Return the labels that a worker sees in each epoch."""
+    cell = make.cell(strategy="mpi", nodes=WORKERS, batch=BATCH, input="own", load=function)
+    steps = EXAMPLES // (BATCH * WORKERS)
+    stream = user_data.own_batches(cell, rank, steps)
+    seen = [y.numpy().tolist() for _, y in itertools.islice(stream, epochs * steps)]
+    assert {len(batch) for batch in seen} == {BATCH}
+    whole = list(itertools.chain(*seen))
+    return [whole[: EXAMPLES // WORKERS], whole[EXAMPLES // WORKERS :]]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "batches", "examples", "generated", "files"])
+def test_workers_see_each_example_once_in_every_epoch(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    for part in range(4):
+        numbers = map(str, range(12 * part, 12 * part + 12))
+        (tmp_path / f"part{part}.txt").write_text("\n".join(numbers))
+    workers = [labels(f"mine.py:{kind}", rank) for rank in range(WORKERS)]
+    for epoch in zip(*workers, strict=True):
+        assert sorted(itertools.chain(*epoch)) == list(range(EXAMPLES))
+    if kind == "files":  # each worker reads whole files
+        assert {label // 12 for label in workers[0][0]} == {0, 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "nodes"), [("single", 1), ("parameter_server", 2)])
+def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(tmp_path, strategy, nodes):
+    project = projects.copy(tmp_path / "project")
+    (project / "mine.py").write_text(OWN)
+    own = "--model mine.py:build --dataset mine.py:sleeping --input own --out record.json"
+    options = f"--strategy {strategy} --nodes {nodes} --batch 4 --steps 40 {own}"
+    run = projects.start(project, "nodewise", "measure", *options.split())
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    record = read_record(project / "record.json")
+    assert record.cell.input == "own"
+    for worker in record.result.workers:
+        assert statistics.median(worker.input_us) > 15_000  # of 20 ms, less what is computed
+
+
+@pytest.mark.slow
+def test_a_strategy_that_divides_no_batch_and_other_data_are_refused(tmp_path):
+    project = projects.copy(tmp_path / "project")
+    for strategy, model, said in (
+        ("model_parallel", "fashion_mlp", "input: must be sharded"),
+        ("mpi", "fashion_mlp", "--input: own needs a dataset of your own"),
+    ):
+        options = f"--strategy {strategy} --model {model} --nodes 2 --batch 4 --input own"
+        run = projects.start(project, "nodewise", "measure", *options.split())
+        assert said in projects.finish(run)
+        assert run.returncode == 2
