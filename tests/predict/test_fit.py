@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
-from nodewise.predict.fit import Prior, fit, interval_of
+from nodewise.predict.fit import Prior, _nonnegative, fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
@@ -129,17 +130,22 @@ def test_what_is_known_beforehand_counts():
     assert fitted.value("seconds_per_byte", "") == pytest.approx(1 / 58e6, rel=0.01)
 
 
-def test_the_same_points_give_the_same_fit():
-    one, two = (fit(RingAllReduce(), points(noise=0.05)) for _ in range(2))
-    assert (one.draws == two.draws).all()
-
-
 def test_without_draws_there_is_no_interval():
     fitted = fit(RingAllReduce(), points(), draws=0)
     assert len(fitted.draws) == 0
-    at = Points.of([1, 2, 3], 64, PAYLOAD)
-    assert np.isnan(interval_of(fitted.draw(at))).all()
+    assert np.isnan(interval_of(fitted.draw(Points.of([1, 2, 3], 64, PAYLOAD)))).all()
     assert np.isnan(fitted.interval("latency_s", "")).all()
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(1, 12), rows=st.integers(0, 20))
+def test_all_problems_with_bounds_are_solved_as_one_by_one(seed, size, rows):
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal((rows, size)) * 10 ** rng.uniform(-1, 3, (rows, 1))
+    matrix = np.vstack([matrix, np.eye(size)])  # the priors
+    sides = 10 * rng.standard_normal((30, len(matrix)))
+    expected = np.array([nnls(matrix, side)[0] for side in sides])
+    solved = _nonnegative(matrix.T @ matrix, sides @ matrix)
+    assert solved == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize(

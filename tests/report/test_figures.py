@@ -199,7 +199,7 @@ def test_intervals_that_a_chart_has_are_drawn(every):
             assert interval[1] in fields, chart.name
             assert chart.declared.interval_is in chart.caption
             drawn.add(chart.figure)
-    assert {"time", "speedup", "strategies", "fit", "epochs", "parts"} <= drawn
+    assert {"time", "speedup", "strategies", "fit", "parts"} <= drawn
 
 
 def test_a_point_with_a_caution_is_hollow_and_one_launched_once_is_pale():
@@ -292,7 +292,7 @@ def test_points_of_two_machines_are_not_joined(study, tmp_path, extent):
     elsewhere = {"provenance": records[0].provenance.model_copy(update={"cpu": "Another CPU"})}
     records[2:] = [one.model_copy(update=elsewhere) for one in records[2:]]
     tables = build_tables(make.write(records, tmp_path), None)
-    charts = replace(study, tables=tables).pick("time", "speedup", "accuracy", "epochs")
+    charts = replace(study, tables=tables).pick("time", "speedup", "accuracy")
     machines = [machines_of(line, tables) for chart in charts for line in lines_of(chart)]
     assert set().union(*machines) == {"Synthetic CPU", "Another CPU"}
     assert max(map(len, machines)) == 1
@@ -366,7 +366,7 @@ def test_generated_data_shows_in_kinds_and_words(study, tmp_path):
     tables = build_tables(make.write(records, tmp_path), None)
     empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
     poor = replace(study, tables=tables, overhead=empty)
-    charts = poor.pick("time", "speedup", "accuracy", "epochs", "parts")
+    charts = poor.pick("time", "speedup", "accuracy", "parts")
     assert charts
     for chart in charts:
         assert all("generated data" in kind for kind in chart.kinds)

@@ -25,7 +25,7 @@ from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number
 from nodewise.report.page import curve_page
 from nodewise.report.pages import PAGES
-from nodewise.report.pages.glossary import GLOSSARY
+from nodewise.report.pages.about import GLOSSARY
 from nodewise.report.tables import Column, table
 from nodewise.study.config import read_config
 from rendering import Texts, render

@@ -166,12 +166,14 @@ def test_noted_seconds_are_the_node_s_own(tmp_path):
     assert rows.loc["staleness", "mean"] == 5
 
 
-def test_a_variant_is_named_by_the_options_that_it_changes_and_the_strategy_still_has():
-    averaging = {"strategy": "parameter_averaging", "variant": "every_10", "n": 2}
-    old = {"optimizer_state": "kept"}  # in records of 2026
-    often, seldom = (
-        make.cell(**averaging, options={"period": period} | old) for period in (10, 20)
-    )
-    assert title_of_variant(often, []) == "every 10"
-    assert title_of_variant(often, [seldom]) == "period 10"
-    assert title_of_variant(seldom, [often]) == "period 20"
+@pytest.mark.parametrize(
+    ("strategy", "variant", "title"),
+    [
+        ("parameter_averaging", "averaging_every_10", "every 10"),
+        ("hybrid", "hybrid_one_group", "one group"),
+        ("multi_worker_mirrored", "driver", "driver"),
+        ("mpi", None, ""),
+    ],
+)
+def test_a_variant_is_named_by_the_words_that_its_strategy_does_not_have(strategy, variant, title):
+    assert title_of_variant(make.cell(strategy=strategy, variant=variant, n=2)) == title

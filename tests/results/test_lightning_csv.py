@@ -8,7 +8,7 @@ import pytest
 from mistakes import user_error
 from nodewise.results.importers import read_rows
 from nodewise.results.importers.lightning_csv import training_rates
-from nodewise.results.importers.tensorboard import event_class
+from nodewise.results.importers.tensorboard import checksum, event_class
 
 LIGHTNING = (
     "train/batches_per_sec",
@@ -67,14 +67,16 @@ def test_an_unclear_rate_is_one_line(names, said):
 
 
 def events(tmp_path, scalars):
-    """Write an event file, whose checksums are left empty."""
+    """Write an event file."""
     path = tmp_path / "events.out.tfevents.1.node"
     with path.open("wb") as file:
         for tag, value in scalars:
             event = event_class()()
             event.summary.value.add(tag=tag, simple_value=value)
             content = event.SerializeToString()
-            file.write(struct.pack("<QI", len(content), 0) + content + bytes(4))
+            length = struct.pack("<Q", len(content))
+            for part in (length, content):
+                file.write(part + struct.pack("<I", checksum(part)))
     return path
 
 
@@ -83,6 +85,16 @@ def test_tags_of_an_event_file_are_not_mixed(tmp_path):
     rows = read_rows(events(tmp_path, zip(LIGHTNING + VALIDATION, rates, strict=True)))
     assert rows.to_dict("list") == {"samples_per_s": [1024.0]}
     assert rows.attrs["notes"] == ["the rate of training is train/samples_per_sec"]
+
+
+def test_any_flipped_bit_of_an_event_file_is_named(tmp_path):
+    written = Path("tests/results/files/events.out.tfevents.1700000000.node").read_bytes()
+    path = tmp_path / "events.out.tfevents.1.node"
+    for at in range(len(written)):
+        damaged = bytearray(written)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        assert user_error(read_rows, path).startswith(f"{path}: is damaged"), at
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -3.0])

@@ -79,11 +79,12 @@ def test_what_stands_around_every_line_is_not_read(tmp_path, name, form):
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_ranks_without_tags_repeat_their_lines(tmp_path, name):
-    lines = (FILES / name).read_text().splitlines(keepends=True)
-    rows = read_rows(written(tmp_path, "".join(line * 2 for line in lines)))
-    expected = read_rows(FILES / name)
-    assert {*rows.itertuples(index=False)} == {*expected.itertuples(index=False)}
+@pytest.mark.parametrize("form", ["{}", "2026-11-27 13:18:{at},123 {}"], ids=["bare", "times"])
+def test_lines_of_ranks_without_tags_count_once(tmp_path, name, form):
+    lines = enumerate((FILES / name).read_text().splitlines(), 10)
+    twice = [form.format(line, at=at + rank) for at, line in lines for rank in (0, 1)]
+    rows = read_rows(written(tmp_path, "\n".join(twice)))
+    assert rows.equals(read_rows(FILES / name))
 
 
 @pytest.mark.parametrize(

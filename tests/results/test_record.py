@@ -77,6 +77,24 @@ def test_impossible_content_is_refused_with_field_and_value(tmp_path, changes, r
     assert user_error(read_record, path).startswith(f"{path}: {refused}")
 
 
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999"])
+@pytest.mark.parametrize("place", [f"{WORKER}.elapsed_s", "result.epochs[0].loss"])
+def test_numbers_that_are_not_finite_are_refused(tmp_path, number, place):
+    path = tmp_path / "record.json"
+    path.write_text(with_changes({place: 123454321}).replace("123454321", number))
+    assert user_error(read_record, path).startswith(f"{path}: {place}: ")
+
+
+@pytest.mark.parametrize("field", ["cpu_s", "wall_s", "seconds"])
+def test_a_calibration_of_zeros_is_refused(tmp_path, field):
+    (measured, *_) = sorted(Path("data/records").rglob("calibration.json"))
+    path = tmp_path / "calibration.json"
+    path.write_text(re.sub(rf'("{field}": ?)[\d.e-]+', r"\g<1>0.0", measured.read_text()))
+    assert f".{field}: 0.0 is not allowed, must be more than 0" in user_error(
+        read_calibration, path
+    )
+
+
 def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():
     failure = FAILURE | {"reason": "lost\n\x1b[31mpeer\u202e"}
     text = with_changes({"status": "failed", "result": None, "failure": failure})

@@ -215,20 +215,31 @@ SHIFTS = """window.shifts = [];
 
 @pytest.mark.slow
 @EVERY_SITE
-@pytest.mark.parametrize("width", [1280, 360])
-def test_no_page_shifts_while_its_charts_are_drawn(browser, served, opened, width):
+@pytest.mark.parametrize(("width", "step"), [(1280, 500), (360, 500), (360, 1500)])
+def test_no_page_shifts_while_its_charts_are_drawn(browser, served, opened, width, step):
     context = browser.new_context(viewport={"width": width, "height": 800})
     context.add_init_script(SHIFTS)
     page, moved = context.new_page(), {}
     for path in [one for one in opened if "/" not in one or one.startswith("results/")][:12]:
         page.goto(f"{served}/{path}", wait_until="networkidle")
         wait_for_charts(page)
-        for _ in range(page.evaluate("document.documentElement.scrollHeight") // 500):
-            page.mouse.wheel(0, 500)  # as a reader scrolls
+        for _ in range(page.evaluate("document.documentElement.scrollHeight") // step):
+            page.mouse.wheel(0, step)  # as a reader scrolls
             page.wait_for_timeout(100)
         moved[path] = page.evaluate("shifts.reduce((all, one) => all + one, 0)")
     assert "index.html" in moved
     assert {path: shift for path, shift in moved.items() if shift > MOST_SHIFTED} == {}
+    context.close()
+
+
+def test_a_chart_on_a_phone_is_as_high_as_the_room_that_was_kept_for_it(browser, site):
+    context = browser.new_context(viewport={"width": 360, "height": 800})
+    page, heights = context.new_page(), "(all) => all.map((one) => one.clientHeight)"
+    page.goto(f"{site.as_uri()}/findings.html")
+    pictures = page.locator(".nw-picture:visible")
+    kept = pictures.evaluate_all(heights)
+    wait_for_charts(page)
+    assert kept and pictures.evaluate_all(heights) == pytest.approx(kept, abs=40)  # a line or two
     context.close()
 
 

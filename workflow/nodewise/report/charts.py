@@ -130,17 +130,25 @@ class Chart:
     @cached_property
     def svg(self) -> str:
         """A picture of it, `theme.WIDTH` pixels wide on a white background."""
-        spec = json.dumps(at_width(self.spec, theme.WIDTH))
-        svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        svg = self._drawn(theme.WIDTH)
         for unused in _UNUSED:
             svg = re.sub(unused, "", svg)
+        return svg
+
+    def _drawn(self, width: int) -> str:
+        spec = json.dumps(at_width(self.spec, width))
+        svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
         return svg
 
     @cached_property
     def size(self) -> tuple[int, int]:
         """The width and the height of the picture in pixels."""
-        sizes = re.findall(r' (?:width|height)="(\d+)', self.svg.partition(">")[0])
-        return int(sizes[0]), int(sizes[1])
+        return _size(self.svg)
+
+    @cached_property
+    def height_on_phones(self) -> int:
+        """The height in pixels that pages keep free for it on narrow screens."""
+        return _size(self._drawn(theme.PHONE))[1]
 
     @property
     def table(self) -> Table:
@@ -157,6 +165,11 @@ class Chart:
         data = self.data.to_csv(index=False, lineterminator="\n")
         endings = {"vl.json": f"{spec}\n", "csv": data, "svg": self.svg, "js": self.script}
         return {f"{self.name}.{ending}": text for ending, text in endings.items()}
+
+
+def _size(svg: str) -> tuple[int, int]:
+    width, height = re.findall(r' (?:width|height)="(\d+)', svg.partition(">")[0])
+    return int(width), int(height)
 
 
 def charts_of(

@@ -123,22 +123,10 @@ class ReportContext:
         """The titles of strategies by name, also of a study's own variants."""
         titles = {name: one.short_title for name, one in STRATEGIES.items()}
         return titles | {
-            name: f"{titles[cell.strategy]} ({self.variant_title(name)})"
-            for name, cell in self._first_cells.items()
-            if name not in titles
+            cell.variant: f"{titles[cell.strategy]} ({title_of_variant(cell)})"
+            for cell in (one.cell for one in self.records.values())
+            if cell.variant
         }
-
-    @cached_property
-    def _first_cells(self) -> dict[str, Cell]:
-        """A cell of each strategy and variant, by its name."""
-        firsts = self.tables["cells"].drop_duplicates("strategy").set_index("strategy")["cell_id"]
-        return {str(name): self.records[cell_id].cell for name, cell_id in firsts.items()}
-
-    def variant_title(self, name: str) -> str:
-        """Return how a variant differs from others of its strategy; empty for a plain strategy."""
-        cell = self._first_cells[name]
-        beside = [one for one in self._first_cells.values() if one.strategy == cell.strategy]
-        return title_of_variant(cell, beside)
 
     def strategy_title(self, name: str) -> str:
         """Return the title of a strategy, for a study's own variant with its setting.
@@ -209,28 +197,10 @@ class ReportContext:
         return {}
 
 
-def title_of_variant(cell: Cell, beside: Iterable[Cell]) -> str:
-    """Return the options of a cell's variant that it, or one of its strategy beside it, changes.
-
-    Options of older records that the strategy no longer has are left out. If none are changed, the
-    name that the study gives the variant is returned; without one, nothing.
-    """
-    if not cell.variant:
-        return ""
-    defaults = STRATEGIES[cell.strategy].options().model_dump()
-    changed = {
-        name
-        for one in (cell, *beside)
-        for name, value in defaults.items()
-        if one.options.get(name, value) != value
-    }
-    mine = {name: cell.options.get(name, value) for name, value in defaults.items()}
-    words = [
-        name if value is True else f"{name} {value}"
-        for name, value in mine.items()
-        if name in changed and value not in (None, False)
-    ]
-    return (", ".join(words) or cell.variant).replace("_", " ")
+def title_of_variant(cell: Cell) -> str:
+    """Return the words of a variant's name that are not in the name of its strategy."""
+    known, words = cell.strategy.split("_"), (cell.variant or "").split("_")
+    return " ".join(word for word in words if word not in known)
 
 
 def read_context(

@@ -20,7 +20,7 @@ NOT_FROM_ZERO = ", not from 0"
 ROLES = {"fitted": [1, 0], "predicted": [5, 4]}
 """The roles of rows that are lines, with their dashes."""
 LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
-_GAP = 12  # pixels between panels, as in charts.js
+_GAP, _NARROW = 12, 520  # pixels between panels, and of a narrow chart, as in charts.js
 
 Spec = dict[str, Any]
 _NAME_LETTERS, _LEGEND_LETTERS = 24, 34  # most letters of a line of a name
@@ -97,14 +97,17 @@ def at_width(spec: Spec, width: int) -> Spec:
         "text": wrap(spec["title"]["text"], int(width / TITLE_LETTER)),
         "subtitle": wrap(spec["title"]["subtitle"], int(width / LETTER)),
     }
-    about = spec["usermeta"]
-    columns = max(1, int((width - about["left"]) / (LETTER * about["letters"] + 40)))
+    about, room = spec["usermeta"], width - spec["usermeta"]["left"]
+    columns = max(1, int(room / (LETTER * about["letters"] + 40)))
     config = spec["config"] | {"background": "white"}
     config["legend"] = config["legend"] | {"columns": columns}
     alone = spec | {"title": title, "config": config}
     if "spec" in spec:
-        of_panel = int((width - about["left"]) / spec["columns"]) - _GAP
-        return alone | {"spec": spec["spec"] | {"width": of_panel}}
+        panels = min(spec["columns"], max(1, room // about["least"]))
+        of_panel = int(room / panels) - _GAP
+        return alone | {"columns": panels, "spec": spec["spec"] | {"width": of_panel}}
+    if width < _NARROW and spec["height"] == theme.HEIGHT:
+        alone["height"] = 0.75 * theme.HEIGHT
     return alone | {"width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 

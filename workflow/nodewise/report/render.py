@@ -17,7 +17,6 @@ from urllib.parse import quote
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import jinja2
-import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.errors import UserError
@@ -84,16 +83,10 @@ def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
         **_copies(PEERS.parent, "tables", [PEERS.name]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
         **{calibration_file(one): json_text(one) for one in study.calibrations},
-        **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
+        **{f"tables/{name}.parquet": rows.to_parquet() for name, rows in study.overhead.items()},
         **records,
         "records.zip": _zipped(records),
     }
-
-
-def _parquet(rows: pd.DataFrame) -> bytes:
-    with BytesIO() as file:
-        rows.to_parquet(file)
-        return file.getvalue()
 
 
 def _zipped(files: Mapping[str, str]) -> bytes:

@@ -61,7 +61,6 @@ NODE = Column("cluster", "Node", wide=True)
 MACHINE = Column("machine", "Machine", wide=True)
 KIND = Column("label", "Kind")
 LAUNCHES = Column("repeats", "Launches")
-LAUNCH = Column("repeat", "Launch")
 FLAGS = Column("flags", "Caution", wide=True)
 EXAMPLES = Column("examples_per_s", "Examples/s", "/s", kind_from="label")
 STEP_TIME = Column(
@@ -78,7 +77,6 @@ ERROR_HALF = Column("median", "Half are within", "share", "error")
 ERROR_MOST = Column("p90", "Nine in ten are within", "share", "error")
 COVERED = Column("covered", "Inside the stated range", "share", "error")
 
-POINT = [MODEL, STRATEGY, BATCH, NODES, EXPERIMENT]
 CAUTION = [KIND, FLAGS]
 
 

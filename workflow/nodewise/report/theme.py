@@ -55,6 +55,7 @@ SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [1.5, 2.5]]
 
 WIDTH, HEIGHT, PANEL = 720, 300, 170
+PHONE = 286  # width of a chart on a screen of 360 pixels
 PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
 FONT = "system-ui, sans-serif"  # short: each text of a picture names it
 

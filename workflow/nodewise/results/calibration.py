@@ -27,7 +27,7 @@ COLLECTIVES: dict[Collective, str] = {
 class Busy(Frozen):
     """The CPU time that one worker got while it was busy computing."""
 
-    cpu_s: Seconds
+    cpu_s: Positive
     wall_s: Positive
 
     @property

@@ -284,21 +284,23 @@ def _points(
             raise UserError(f"{row.location}: epoch_time_s needs examples beside times of steps")
         batch = row.batch or usual / (row.nodes if strong else 1)
         repeats.setdefault((batch, row.nodes), []).append(row)
-    return [_point(batch, repeats[batch, nodes], examples) for batch, nodes in sorted(repeats)]
-
-
-def _point(batch: float, rows: Sequence[CurveRow], examples: float | None) -> Measured:
-    times = [row.step_s(batch, examples) for row in rows]
-    error = float(median_error(len(rows)))
-    return Measured(
-        nodes=rows[0].nodes,
-        hosts=next((int(row.hosts) for row in rows if row.hosts and row.hosts <= row.nodes), None),
-        batch_per_worker=batch,
-        step_time_s=median(times),
-        **{part: _middle(getattr(row, part) for row in rows) for part in PARTS},
-        noise=stdev(map(log, times)) * error if len(rows) > 1 else None,
-        repeats=len(rows),
-    )
+    points = []
+    for (batch, nodes), alike in sorted(repeats.items()):
+        times = [row.step_s(batch, examples) for row in alike]
+        hosts = [int(row.hosts) for row in alike if row.hosts and row.hosts <= nodes]
+        error = float(median_error(len(times)))
+        points.append(
+            Measured(
+                nodes=nodes,
+                hosts=hosts[0] if hosts else None,
+                batch_per_worker=batch,
+                step_time_s=median(times),
+                **{part: _middle(getattr(row, part) for row in alike) for part in PARTS},
+                noise=stdev(map(log, times)) * error if len(times) > 1 else None,
+                repeats=len(times),
+            )
+        )
+    return points
 
 
 def _contradiction(scaling: str | None, points: Sequence[Measured]) -> str:

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,8 +111,8 @@ class LogFormat:
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
-        text = start_of(path, self.known)
-        return _lines(self.start or self.result).search(text) is not None
+        sign = re.sub(r"(^|\|)\^", r"\1", self.start or self.result)  # prefixes are not removed yet
+        return re.search(sign, start_of(path)) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -125,21 +126,26 @@ class LogFormat:
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per result in the text of a log; see `read`."""
         for sign, reason in self.refused.items():
-            if found := _lines(sign).search(text):
-                raise _refusal(path, text, found, reason)
-        results, said = [*_lines(self.result).finditer(text)], dict[str, str]()
+            if line := _lines(sign).search(text):
+                raise _refusal(path, text, line, reason)
+        results, said, ranks = [*_lines(self.result).finditer(text)], dict[str, str](), 1
         for setting in self.settings:
-            lines = [*_lines(setting).finditer(text)]
-            for line in lines:
+            found = [*_lines(setting).finditer(text)]
+            for line in found:
                 late = results and line.start() > results[0].start()
-                if late or line.groups() != lines[0].groups():
+                if late or line.groups() != found[0].groups():
                     other = "another run begins; give each its own file"
                     raise _refusal(path, text, line, other)
-            said |= lines[0].groupdict("") if lines else {}
+            said |= found[0].groupdict("") if found else {}
+            ranks = max(ranks, len(found))
         for other in self.others:
             results = results or [*_lines(other).finditer(text)]
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
+        lines = [_without_values(text, row) for row in results]
+        runs = [len([*run]) for _, run in itertools.groupby(lines)]
+        if {*runs} == {runs[0]} and (len(runs) > 1 or runs[0] == ranks):
+            results = results[:: runs[0]]  # all ranks wrote each result in turn, without a tag
         left_out = self.warm_up if len(results) > self.warm_up else 0
         table = pd.DataFrame(
             [_columns(path, said | row.groupdict("")) for row in results[left_out:]]
@@ -151,6 +157,12 @@ class LogFormat:
 
 def _lines(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
+
+
+def _without_values(text: str, result: re.Match[str]) -> str:
+    """Return a result and what stands before it in its line, without values and time stamps."""
+    before = text[text.rfind("\n", 0, result.start()) + 1 : result.start()]
+    return re.sub(r"\d+", "", before[-_LONGEST_PREFIX:]) + _uncaptured(result)
 
 
 def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -180,7 +192,7 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def text_of(path: Path, known: Sequence[str] = ()) -> str:
+def text_of(path: Path, known: Sequence[str]) -> str:
     """Return the text of a log, without codes for colours and without prefixes of its lines.
 
     Invalid characters are replaced by `�`.
@@ -195,9 +207,9 @@ def text_of(path: Path, known: Sequence[str] = ()) -> str:
     return without_prefixes(_plain(read_bytes(path, _MOST_BYTES)), known)
 
 
-def start_of(path: Path, known: Sequence[str] = ()) -> str:
-    """Return the start of a log, read as by `text_of`."""
-    return without_prefixes(_plain(read_start(path, _START_BYTES)), known)
+def start_of(path: Path) -> str:
+    """Return the start of a log, with prefixes of its lines, but without codes for colours."""
+    return _plain(read_start(path, _START_BYTES))
 
 
 def without_prefixes(text: str, known: Sequence[str]) -> str:
@@ -294,5 +306,6 @@ def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError
     return UserError(f"{path}: line {number}: {reason}")
 
 
+@lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
     return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))

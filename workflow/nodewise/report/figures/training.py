@@ -1,4 +1,4 @@
-"""Figures of whole trainings: speed-up, time and accuracy by nodes, and accuracy by epoch."""
+"""Figures of whole trainings: speed-up, time and accuracy by nodes."""
 
 from collections.abc import Sequence
 
@@ -132,50 +132,6 @@ def _with_printed(
     shown = ["series", "kind", "experiment", "cluster", "machine", "line"]
     shown += ["batch_per_worker", "nodes", "epochs", *values, *LAUNCHES, "lacks"]
     return rows[[*_rows.MODEL, *shown, f"{value}_one", *names.values()]]
-
-
-@figure(
-    "epochs",
-    each=["experiment", "model", "dataset", "kind"],
-    plots="Training accuracy by epoch",
-    x=Axis("epoch", "Epoch"),
-    y=Axis("accuracy", "Training accuracy", "accuracy", unit="accuracy"),
-    interval=("least", "most"),
-    interval_is="from the lowest to the highest launch",
-    colour="line_of",
-    title=[
-        "After {epoch} epochs the training accuracy is {accuracy} with {line_of}, "
-        "{accuracy_first} with {line_of_first}",
-        "After {epoch} epochs the training accuracy is {accuracy_first} to {accuracy}",
-        "After {epoch} epochs the training accuracy is {accuracy}",
-    ],
-    rank=["epoch", "accuracy"],
-    reading=(
-        "The mean accuracy over the epoch, taken while the weights were still changing. Lines are "
-        "the median over launches."
-    ),
-)
-def epochs(study: ReportContext) -> pd.DataFrame:
-    """Return the training accuracy of each epoch, of the cells that trained whole epochs."""
-    cells, rows = study.tables["cells"], study.tables["epochs"]
-    rows = rows[rows["cell_id"].isin(cells.loc[cells["whole_epochs"], "cell_id"])]
-    rows = rows.assign(kind=queries.with_labels(rows)["accuracy_label"])
-    each = ["experiment", "model", "dataset", "kind"]
-    launches = rows.groupby([*each, "strategy", "batch_per_worker", "nodes", "epoch"])
-    rows = launches.agg(
-        accuracy=("accuracy", "median"),
-        least=("accuracy", "min"),
-        most=("accuracy", "max"),
-        repeats=("cell_id", "nunique"),
-        cell_id=("cell_id", "first"),
-    ).reset_index()
-    telling = ["strategy", "nodes", "batch_per_worker"]
-    names = [_line_names(study, part, telling) for _, part in rows.groupby(each)]
-    rows = rows.assign(line_of=pd.concat([pd.Series(dtype="str"), *names]))
-    several = rows["repeats"] > 1
-    ends = {end: rows[end].where(several) for end in ("least", "most")}
-    enough = rows["repeats"] >= evidence.LAUNCHES
-    return rows.assign(**ends, lacks=enough.map({True: "", False: "launches"}))
 
 
 def _line_names(

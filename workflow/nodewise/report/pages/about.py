@@ -1,4 +1,4 @@
-"""Make the page of the method, which says how everything was measured, and the data page."""
+"""Make the pages about the site: method, data, records, glossary, how to read the charts."""
 
 import math
 from collections.abc import Iterator
@@ -13,14 +13,16 @@ from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_pe
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.figures import FIGURES
 from nodewise.report.figures.peers import FILE as PEERS
-from nodewise.report.html import number
+from nodewise.report.html import number, slug, titled
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import Column, table
 from nodewise.results import queries, quiet_thresholds
 from nodewise.results.columns import explain_table
 
+GLOSSARY = Path("site/glossary.yaml")
 _MACHINES = [
     Column("cpu", "Processor"),
     Column("cores", "Cores"),
@@ -46,12 +48,13 @@ _CONSTANT_NAMES = {
     "hidden": "share hidden behind computing (h)",
     "batch_fixed": "share of computing that does not depend on the batch (f)",
 }
+_FILTERS = ["experiment", "model", "strategy", "batch", "nodes", "status"]
 _LOGITS = {"hidden", "batch_fixed"}
 
 
 @page("about")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the method, which links to all pages about the site, and the data page."""
+    """Yield the pages. Anchors of terms and of figures are their `slug`."""
     clusters, cells = cluster_links.constants()["clusters"], study.cells
     method = {
         "peers": PEERS.is_file(),
@@ -96,6 +99,24 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
+    yield Page("records.html", "records.md.j2", "All records", _records(study), contents=False)
+    terms = sorted(read_tree(GLOSSARY), key=lambda one: one["term"].lower())
+    yield Page("glossary.html", "glossary.md.j2", "Glossary", {"terms": terms}, contents=False)
+    figures = [(slug(name), FIGURES[name].plots, FIGURES[name].reading) for name in FIGURES]
+    shown = {"figures": figures}
+    yield Page("how-to-read.html", "how_to_read.md.j2", "How to read the charts", shown)
+
+
+def _records(study: ReportContext) -> dict[str, Any]:
+    """Return the list of all launches, and the columns by which readers can filter it."""
+    words = {**study.words, "experiment": study.experiment_title}
+    listed = [
+        row
+        | {"named": {name: titled(row[name], words[name](row[name])) for name in _FILTERS[:3]}}
+        | {"step_time": number(row["step_time_s"], "s", row["label"])}
+        for row in study.cells.rename(columns={"batch_per_worker": "batch"}).to_dict("records")
+    ]
+    return {"cells": listed, "filters": _FILTERS}
 
 
 def _forecast_constants() -> pd.DataFrame:

@@ -6,7 +6,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, EXPERIMENT, KIND, MODEL, NODES, STRATEGY, Column, table
-from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
+from nodewise.results.compare_runs import LEVEL, NO_CHANGE
 from nodewise.results.queries import with_labels
 
 _COLUMNS = [
@@ -32,9 +32,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     # step times do not depend on the weights that training begins with
     rows = study.with_titles(with_labels(study.changes.assign(weights="")))
     moved = rows[rows["verdict"] != NO_CHANGE]
-    # if all verdicts are "unknown", the text above the table says so
-    untold = set(moved["verdict"]) == {UNKNOWN}
-    columns = [column for column in _COLUMNS if column.name != "verdict" or not untold]
     in_both = rows[rows["ratio"].notna()]
     context = {
         "runs": study.config.changes,
@@ -45,6 +42,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "counts": rows["verdict"].value_counts().to_dict(),
         "noise_known": bool(in_both["low"].notna().any()),
         "level": f"{100 * LEVEL:g}",
-        "moved": table(moved, columns) if len(moved) else None,
+        "moved": table(moved, _COLUMNS) if len(moved) else None,
     }
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)

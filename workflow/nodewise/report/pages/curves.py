@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
@@ -105,6 +104,7 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
     """Return the template variables of the cells of one section."""
     first = cells.iloc[0]
     record, name = study.records[first["cell_id"]], first["strategy"]
+    nodes = record.cell.cluster
     points = with_labels(study.tables["curves"])
     alike = [*_SECTION, "model"]
     points = points[(points[alike] == first[alike]).all(axis=1)]
@@ -117,7 +117,7 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
     return {
         "title": title if name in STRATEGIES else f"{title}: {study.strategy_title(name)}",
         "anchor": slug(" ".join(first[_SECTION])),
-        "nodes": _nodes(record.cell),
+        "nodes": "processes of one machine" if nodes.kind == "local" else nodes.label,
         "machine": ", ".join(sorted(set(cells["machine"]))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
@@ -145,10 +145,6 @@ def _of_others(key: str, curve: dict[str, Any]) -> dict[str, Any]:
         "fitted": [curve],
         "lost": [],
     }
-
-
-def _nodes(cell: Cell) -> str:
-    return "processes of one machine" if cell.cluster.kind == "local" else cell.cluster.label
 
 
 def _lost(study: ReportContext, row: Row) -> dict[str, Any]:

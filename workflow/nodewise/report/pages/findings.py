@@ -102,7 +102,9 @@ def _accuracy(study: ReportContext) -> Answer | None:
         "trainings": len(rows),
         "worse": int((rows["change"] < 0).sum()),
         "largest": _point(study, rows.iloc[0]),
-        "figures": _figure(study, rows.iloc[0], "epochs", "accuracy"),
+        "figures": first_figure(
+            study, "accuracy", **{name: str(rows[name].iloc[0]) for name in ("model", "dataset")}
+        ),
     }
 
 

@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH, judge
-from nodewise.predict.law import LAWS
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import fitted_curves
@@ -36,7 +35,6 @@ _ANSWERS = [
     Column("run_one", "Target accuracy on one node", "s", "fitted"),
     Column("run_fastest", "Target accuracy soonest on"),
 ]
-_GROUP = ["source", "scenario", "trained"]
 _JUDGED = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -45,8 +43,6 @@ _JUDGED = [
     Column("median_error", "Median error", "share", "error"),
     Column("worst_error", "Worst error", "share", "error"),
     Column("covered", "Inside the 90 % interval", "share", "error"),
-    Column("median_error_baseline", "Median error of the best baseline", "share", "error"),
-    Column("law_baseline", "Best baseline"),
 ]
 
 
@@ -57,20 +53,12 @@ def pages(study: ReportContext) -> Iterator[Page]:
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
     sources = [_source(study, curves, name, rows) for name, rows in of.items() if len(rows)]
     judged = judge(study.overhead["trials"])  # without trials that the pages leave out
-    own, others = (
-        judged[judged["own"]],
-        judged[~judged["own"]].sort_values("median_error", kind="stable"),
-    )
-    best = others.drop_duplicates(_GROUP)[[*_GROUP, "law", "median_error"]]
-    best = best.replace({"law": {name: LAWS[name].title for name in LAWS.baselines()}})
-    errors = own.merge(best, "left", _GROUP, suffixes=("", "_baseline"))
-    errors = errors.replace({"source": _TITLES})
+    errors = judged[judged["own"]].replace({"source": _TITLES})
     context = {
         "percent": write_percent,
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),
         "answers": [answer for source in sources for answer in source["all"]],
         "sources": sources,
-        "baselines": [LAWS[name] for name in LAWS.baselines()],
         "judgement": table(errors, _JUDGED),
     }
     yield Page(

@@ -134,7 +134,7 @@ def _strategy(
         ],
         "bytes": table(study.with_titles(sent), _BYTES) if len(sent) else None,
         "links": [
-            {"name": one, "variant": study.variant_title(str(one)), "cells": int(size)}
+            {"name": one, "title": study.strategy_title(str(one)), "cells": int(size)}
             for one, size in variants.items()
         ],
     }

@@ -20,8 +20,8 @@ from nodewise.report.scoreboard import scoreboard, summary
 from nodewise.report.tables import (
     AGAINST_ONE,
     BATCH,
+    BYTES_SENT,
     CAUTION,
-    EXAMPLES,
     FLAGS,
     MODEL,
     NODES,
@@ -42,12 +42,12 @@ _PRINTED = [
     Column("seconds_published", "Time", "s", "published"),
     Column("seconds_ours", "Our time", "s", kind_from="label"),
     Column("ratio", "Ours ÷ printed", "×", kind_from="label"),
-    Column("order", "Order of our times"),
+    Column("order", "Order"),
     Column("speedup_published", "Speed-up", "×", "published"),
     Column("speedup_ours", "Our speed-up", "×", kind_from="label"),
     Column("accuracy_published", "Accuracy", "accuracy", "published"),
     Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
-    Column("label", "Kind of ours"),
+    Column("label", "Kind"),
     Column("accuracy_label", "Kind of our accuracy"),
     FLAGS,
 ]
@@ -66,10 +66,9 @@ _OURS = [
     STRATEGY,
     BATCH,
     NODES,
-    EXAMPLES,
     AGAINST_ONE,
-    Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
-    Column("mean", "Mean staleness", "mean", kind_from="label"),
+    BYTES_SENT,
+    Column("mean", "Staleness", "mean", kind_from="label"),
     Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
     Column("accuracy_label", "Kind of accuracy"),
     *CAUTION,
@@ -121,9 +120,10 @@ def _context(
 ) -> dict[str, Any]:
     printed = rows.assign(order=rows["order"].map(verdict))
     filled = printed.replace("", pd.NA).notna().any()
-    columns = [column for column in _PRINTED if filled[column.name]]
+    unused = "speedup" if about.scoreboard == "time" else "none"  # not printed, but computed
+    columns = [one for one in _PRINTED if filled[one.name] and not one.name.startswith(unused)]
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
-    charts = study.pick("strategies", "speedup", "parts", "epochs")
+    charts = study.pick("strategies", "speedup", "parts")
     experiments = [one for one in charts if one.of.get("experiment") in ours]
     figures = study.pick("time", study=name) or experiments[:1]
     return {

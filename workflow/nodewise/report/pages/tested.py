@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -35,7 +34,6 @@ _ROWS = [
     Column("device", "Device"),
     Column("known", "Known devices"),
 ]
-_RULES = ["same efficiency", "last slope", "half the last slope", "straight line of time"]
 
 
 @page("tested")
@@ -58,7 +56,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "slower": int((misses["ratio"] > 1).sum()),
         "missed": len(misses),
         "links": [table(_by_link(rows), _LINKS) for rows in (cases, curves)],
-        "rule": _best_rule(curves),
         "next": {"count": len(following), **following.mean(numeric_only=True)},
         "every": table(_rows(every), _ROWS),
     }
@@ -74,13 +71,6 @@ def _by_link(tests: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the errors for each kind of link of which there are enough tests."""
     rows = [{"link": link} | _errors(part) for link, part in tests.groupby("link")]
     return sorted((row for row in rows if row["points"] >= _FEW), key=lambda row: row["median"])
-
-
-def _best_rule(curves: pd.DataFrame) -> dict[str, Any]:
-    """Return the simple rule with the least median error."""
-    wrong = curves[_RULES].abs().apply(np.expm1)
-    name = str(wrong.median().idxmin())
-    return {"name": name, "median": wrong[name].median(), "p90": wrong[name].quantile(0.9)}
 
 
 def _rows(tests: pd.DataFrame) -> list[dict[str, Any]]:

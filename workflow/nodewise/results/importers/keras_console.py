@@ -15,8 +15,7 @@ from nodewise.results.log_format import start_of, text_of
 _EPOCH = r"^Epoch \d+/\d+\s*$"
 _TIMED = re.compile(
     r"/(?:(?<=\d[mu]s/)|(?<=\ds/))(?:step|sample)\b|(?<=\d)/\d+ (?:\[=+\] )?- \d+s(?: - |$)"
-    r"|^(?:- )?\d+s - loss: ",
-    re.MULTILINE,
+    r"|\b\d+s - loss: "
 )
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
 # Keras 2.0 to 2.3 print no count with verbose=2.
@@ -56,7 +55,7 @@ class KerasConsole:
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has times of steps, of samples or of epochs."""
-        return _TIMED.search(start_of(path, [_EPOCH])) is not None
+        return _TIMED.search(start_of(path)) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per epoch.

@@ -26,7 +26,8 @@ from nodewise.results.importers.lightning_csv import training_rates
 _START_BYTES = 100
 MOST_BYTES = 500_000_000
 _LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
-_CHECKSUM_BYTES = 4
+_CHECKSUM = struct.Struct("<I")
+_LARGEST_CHECKED = 100_000  # bytes of an event; larger ones are graphs and pictures
 _FORMS = {1: "<f", 2: "<d"}  # of the bytes of a tensor, by its type
 
 
@@ -40,14 +41,20 @@ def _scalars(path: Path) -> dict[str, list[str]]:
     content, at = read_bytes(path, MOST_BYTES), 0
     while at < len(content):
         try:
-            length, _ = _LENGTH.unpack_from(content, at)
+            length, of_length = _LENGTH.unpack_from(content, at)
             start = at + _LENGTH.size
-            if start + length > len(content):
+            _check(content[at : at + 8], of_length)
+            if start + length + _CHECKSUM.size > len(content):
                 break  # incomplete: the program that writes it was killed or is still running
-            event = event_class().FromString(content[start : start + length])
+            data = content[start : start + length]
+            if length <= _LARGEST_CHECKED:
+                _check(data, *_CHECKSUM.unpack_from(content, start + length))
+            event = event_class().FromString(data)
         except (struct.error, DecodeError) as error:
-            raise UserError(f"{path}: is not an event file ({error})") from None
-        at = start + length + _CHECKSUM_BYTES
+            raise UserError(
+                f"{path}: is damaged, or not an event file ({error} at byte {at:,})"
+            ) from None
+        at = start + length + _CHECKSUM.size
         for value in event.summary.value:
             tensor = value.tensor
             form = _FORMS.get(tensor.dtype, "")
@@ -60,6 +67,28 @@ def _scalars(path: Path) -> dict[str, list[str]]:
                 scalars[value.tag].append(str(numbers[0]))
     return scalars
 
+
+def _check(content: bytes, expected: int) -> None:
+    if checksum(content) != expected:
+        raise DecodeError("wrong checksum")
+
+
+def checksum(content: bytes) -> int:
+    """Return the masked CRC-32C of a record, as TensorFlow writes it."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _crc_of_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc
+
+
+_CRC = [*map(_crc_of_byte, range(256))]
 
 _EVENT = """
 name: "nodewise_event.proto"
