@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import make_records as make
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict import causes as c
@@ -263,3 +264,22 @@ def test_a_step_without_causes_takes_what_cluster_steps_says():
     steps = Steps(posted, Cluster(1, None, None), Training(1e6))
     of_bytes = total(steps.parts(1, usual=True))[0]
     assert of_bytes == pytest.approx(np.ones_like(of_bytes))
+
+
+def test_input_for_which_a_worker_waits_most_of_a_step_is_the_cause(tmp_path):
+    def explained(share):
+        paths = []
+        for nodes in (1, 2):
+            record = make.record(make.cell(nodes=nodes))
+            worker, *others = record.result.workers
+            waited = [round(share * time) for time in worker.step_us]
+            workers = [worker.model_copy(update={"input_us": waited}), *others]
+            result = record.result.model_copy(update={"workers": workers})
+            paths += make.write([record.model_copy(update={"result": result})], tmp_path)
+        return ask(" ".join(map(str, paths)))
+
+    found = explained(0.8)
+    assert found["input_share"] == pytest.approx(0.8, abs=0.01)
+    assert [cause["name"] for cause in found["causes"]] == [c.INPUT]
+    assert "80 %" in found["sentence"]
+    assert explained(0.2)["causes"] != found["causes"]

@@ -65,6 +65,8 @@ class Training:
         scatter: how far these may be off: standard deviation of their logarithm.
         cautions: why they may mislead, in words; empty if nothing was seen.
         devices_per_node: devices in each node, if the file of the measured points says so.
+        input_share: share of a step that the worker that waited longest waited for its batch, if a
+            record says so. The others wait for that worker, and meanwhile their input arrives.
     """
 
     parameters: float | None
@@ -76,6 +78,7 @@ class Training:
     scatter: float = 0.0
     cautions: str = ""
     devices_per_node: int | None = None
+    input_share: float | None = None
 
 
 class Draws:

@@ -20,6 +20,7 @@ from nodewise.predict.posted_numbers import UNITS
 CERTAIN = 0.9
 """A cause with this probability is certain."""
 
+_INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
 _CHECK_UNITS = (
     "Check the units: examples or steps, in total or per device, and the batch of a device."
@@ -65,6 +66,8 @@ def explain(steps: Steps) -> dict[str, Any]:
             unit, gain. Values are those that the last number would have if that is the cause.
         read: what was read into each number.
         efficiency: examples per second and device, relative to the reference.
+        input_share: share of the last number's step that waited for input; None if unknown. If it
+            is most of the step, input is the cause, and its share is this one.
         sentence: what to do.
     """
     one, many = steps.parts(steps.first.devices, reference=True), steps.parts(steps.last.devices)
@@ -87,7 +90,9 @@ def explain(steps: Steps) -> dict[str, Any]:
     wanted = "cores" if cores_unknown else _most_telling(steps, rows)
     undecided = MEASUREMENTS[wanted] if possible else _CHECK_UNITS
     remedies = _remedies(steps, many, weights) if possible and not normal else ()
+    share = steps.training.input_share
     found = {
+        "input_share": share,
         "causes": [] if normal and decided else rows,
         "decided": decided,
         "normal": normal,
@@ -96,7 +101,18 @@ def explain(steps: Steps) -> dict[str, Any]:
         "read": list(_read(steps)),
         "efficiency": steps.efficiency,
     }
-    return found | {"sentence": _sentence(found)}
+    if share is None or share < _INPUT_DOMINATES:
+        return found | {"sentence": _sentence(found)}
+    row = dict.fromkeys(("share", "low", "high"), share)
+    waits = f"The cause is: input. {write_percent(share)} of a step on {steps.last.devices} devices"
+    return found | {
+        "causes": [{"name": c.INPUT, "probability": 1.0, **row}],
+        "decided": True,
+        "normal": False,
+        "measure": None,
+        "remedies": [],
+        "sentence": f"{waits} is waiting for the next batch, as measured.",
+    }
 
 
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:

@@ -19,6 +19,7 @@ from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughpu
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import measurements
 from nodewise.results.importers import read_rows
+from nodewise.results.record import read_record
 from nodewise.results.tables import build_tables
 
 MOST_DEVICES = 100_000
@@ -52,6 +53,10 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
             measured={nodes: nodes * size / float(cell["step_time_s"])},
             scatter=DISTURBED if cautions else 0.0,
             cautions=cautions,
+            input_share=max(
+                sum(worker.input_us) / max(1, sum(worker.step_us))
+                for worker in read_record(path).result.workers  # type: ignore[union-attr]
+            ),
         )
     rows = read_rows(path)
     if "unit" not in rows and "nodes" not in rows:

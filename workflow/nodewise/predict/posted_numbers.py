@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,4 +107,5 @@ def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Training]:
     if len(throughputs) == 1 or len({run.batch for run in runs}) > 1:
         raise UserError(f"{paths[0]}: needs two numbers of devices with the same batch per device")
     posted = (Posted(count, "samples_per_s", throughputs[count]) for count in sorted(throughputs))
-    return tuple(posted), runs[0]
+    last = max(runs, key=lambda run: max(run.measured))
+    return tuple(posted), replace(runs[0], input_share=last.input_share)
