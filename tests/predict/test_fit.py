@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
+from mistakes import user_error
 from nodewise.predict.fit import Prior, _nonnegative, fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
@@ -161,6 +162,12 @@ def test_points_that_cannot_be(wrong):
     right = {"nodes": [1.0], "batch": 1.0, "payload": 1.0, "step_s": [1.0]}
     with pytest.raises(ValueError, match=r"points need|at least one node"):
         fit(RingAllReduce(), Points.of(**right | wrong))
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
+def test_times_for_which_no_fit_is_finite_are_named():
+    huge = Points.of([1, 2], 64, PAYLOAD, [1e308, 5e307], model=["mine", "mine"])
+    assert user_error(fit, RingAllReduce(), huge).startswith("curve mine: no fit was found")
 
 
 def test_no_coefficient_is_below_its_bound():

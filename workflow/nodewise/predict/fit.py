@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nodewise.core.errors import UserError
 from nodewise.core.intervals import INTERVAL
 from nodewise.predict.law import Law
 from nodewise.predict.points import Floats, Points
@@ -141,7 +142,7 @@ def fit(
 
     Raises:
         ValueError: there are no points, or they are not finite.
-        UserError: the solver did not converge. The message names the curves.
+        UserError: there is no finite fit. The message names the curves.
     """
     if not len(points):
         raise ValueError("nothing to fit")
@@ -151,6 +152,9 @@ def fit(
     problem = _Problem(law, points, priors or {})
     y, noise = problem.solve(starts)
     drawn = problem.draw(y, noise, draws)
+    if not np.isfinite(drawn).all():
+        names = ", ".join(np.unique(points.model))
+        raise UserError(f"curve {names}: no fit was found; check that its times are right")
     low, high = interval_of(drawn * problem.spread)
     return Fit(
         law=law,
