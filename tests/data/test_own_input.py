@@ -50,9 +50,17 @@ def generated(): return Batches(), None
 def sleeping(): return TRAIN.repeat(20).batch(4).map(slow), None
 
 
-def files():
-    lines = tf.data.TextLineDataset(sorted(map(str, Path.cwd().glob("part*.txt"))))
+def mixed():
+    order = np.random.permutation(48)
+    return (X[order], Y[order]), None
+
+
+def files(names="part*.txt"):
+    lines = tf.data.TextLineDataset(sorted(map(str, Path.cwd().glob(names))))
     return lines.map(lambda line: (tf.strings.to_number(line)[None], int(line))).batch(6), None
+
+
+def one_file(): return files("whole.txt")
 
 
 def build():
@@ -62,29 +70,37 @@ def build():
 """
 
 
+WARM_UP = 7  # batches
+
+
 def labels(function: str, rank: int, epochs: int = 2) -> list[list[int]]:
     """Return the labels that a worker sees in each epoch."""
     cell = make.cell(strategy="mpi", nodes=WORKERS, batch=BATCH, input="own", load=function)
     steps = EXAMPLES // (BATCH * WORKERS)
-    stream = user_data.own_batches(cell, rank, steps)
-    seen = [y.numpy().tolist() for _, y in itertools.islice(stream, epochs * steps)]
+    stream = user_data.own_batches(cell, rank, warm_up=WARM_UP, steps=steps)
+    seen = [y.numpy().tolist() for _, y in itertools.islice(stream, WARM_UP + epochs * steps)]
     assert {len(batch) for batch in seen} == {BATCH}
-    whole = list(itertools.chain(*seen))
-    return [whole[: EXAMPLES // WORKERS], whole[EXAMPLES // WORKERS :]]
+    timed = list(itertools.chain(*seen[WARM_UP:]))
+    return [timed[: EXAMPLES // WORKERS], timed[EXAMPLES // WORKERS :]]
 
 
-@pytest.mark.parametrize("kind", ["arrays", "batches", "examples", "generated", "files"])
-def test_workers_see_each_example_once_in_every_epoch(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize(
+    "kind", ["arrays", "batches", "examples", "generated", "mixed", "files", "one_file"]
+)
+def test_workers_see_each_example_once_in_every_timed_epoch(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
     for part in range(4):
         numbers = map(str, range(12 * part, 12 * part + 12))
         (tmp_path / f"part{part}.txt").write_text("\n".join(numbers))
+    (tmp_path / "whole.txt").write_text("\n".join(map(str, range(EXAMPLES))))
     workers = [labels(f"mine.py:{kind}", rank) for rank in range(WORKERS)]
     for epoch in zip(*workers, strict=True):
         assert sorted(itertools.chain(*epoch)) == list(range(EXAMPLES))
     if kind == "files":  # each worker reads whole files
         assert {label // 12 for label in workers[0][0]} == {0, 2}
+    if kind == "examples":  # a global batch is that of one process
+        assert sorted(workers[0][0][:BATCH] + workers[1][0][:BATCH]) == [*range(BATCH * WORKERS)]
 
 
 @pytest.mark.slow

@@ -113,7 +113,8 @@ def batches(
         UserError: the cell's input cannot read such data.
     """
     if cell.input == "own":
-        return own_batches(cell, rank, steps_per_epoch(cell, data.train_examples))
+        steps = steps_per_epoch(cell, data.train_examples)
+        return own_batches(cell, rank, warm_up=warm_up, steps=steps)
     # workers augment differently, unless they have to train on the same examples
     tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":

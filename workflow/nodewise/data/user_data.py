@@ -5,7 +5,9 @@ accepts into the batches that it passes to `train_step`. These batches are joine
 which each cell makes batches of its own size.
 """
 
+import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +54,16 @@ def prepare(spec: str, out: Path) -> Manifest:
     return write(out, *arrays, origin="own", dataset=own_dataset_name(spec), title=name)
 
 
-def own_batches(cell: Cell, rank: int, steps: int) -> Iterator[Any]:
-    """Return an endless iterator over the batches of worker `rank` from the user's own pipeline.
+def own_batches(cell: Cell, rank: int, *, warm_up: int, steps: int) -> Iterator[Any]:
+    """Return an iterator over the batches of worker `rank` from the user's own pipeline.
 
-    It runs as it is; only its batches are made as large as the cell's. It is divided as `fit` does
-    under a distribution strategy: by file if it reads enough files. Otherwise each worker runs all
-    of it and keeps every n-th of its batches.
+    The pipeline runs as it is; only its batches are made as large as the cell's.
 
     Args:
         cell: a cell with the input `own`.
         rank: rank of the worker.
-        steps: largest number of batches in an epoch.
+        warm_up: number of batches before the first epoch, which begins anew.
+        steps: largest number of batches in an epoch. Epochs follow each other without end.
 
     Raises:
         UserError: the function failed, or its result cannot be used or divided.
@@ -71,43 +72,57 @@ def own_batches(cell: Cell, rank: int, steps: int) -> Iterator[Any]:
     import tensorflow as tf
 
     parsed = parse_spec(str(cell.load))
-    tf.random.set_seed(cell.seed)  # all workers shuffle alike
+    keras.utils.set_random_seed(cell.seed)  # all workers shuffle alike
     train, _ = _sets(parsed.text, Function(parsed)())
     with user_errors(parsed):
         adapter = _adapter(parsed.text, train, cell.batch)
-        mine = _divided(adapter.get_tf_dataset(), cell.nodes, rank)
-        epoch = mine.rebatch(cell.batch, drop_remainder=True).take(steps)
+        epoch = _divided(adapter.get_tf_dataset(), cell, rank).take(steps)
+    tf.random.set_seed(cell.seed + rank)
     if not isinstance(train, keras.utils.PyDataset):
-        return iter(epoch.repeat())
+        return iter(epoch.repeat().take(warm_up).concatenate(epoch.repeat()))
 
-    def epochs() -> Iterator[Any]:
-        while True:
+    def passes() -> Iterator[Any]:
+        warm = [steps] * (warm_up // steps), [warm_up % steps]
+        for length in itertools.chain(*warm, itertools.repeat(steps)):
             adapter.on_epoch_begin()
-            yield from epoch
+            yield from epoch.take(length)
             adapter.on_epoch_end()
 
-    return iter(tf.data.Dataset.from_generator(epochs, output_signature=epoch.element_spec))
+    return iter(tf.data.Dataset.from_generator(passes, output_signature=epoch.element_spec))
 
 
-def _divided(dataset: "tf.data.Dataset", workers: int, rank: int) -> "tf.data.Dataset":
-    """Return a worker's part of the batches, by the dataset's own policy or TensorFlow's default.
+def _divided(dataset: "tf.data.Dataset", cell: Cell, rank: int) -> "tf.data.Dataset":
+    """Return a worker's part of the examples of a dataset, in batches of the cell's size.
 
-    This is the operation that tf.distribute applies to the dataset of `fit`.
+    They are divided as `fit` does under a distribution strategy: by file, by the same operation, if
+    each worker gets one. Otherwise each worker runs the whole pipeline and keeps its part of every
+    global batch. The dataset's own AutoShardPolicy decides, if it has one.
     """
     import tensorflow as tf
 
-    specs = tf.nest.flatten(dataset.element_spec)
-    if workers == 1:
-        return dataset
-    part = tf.raw_ops.AutoShardDataset(
-        input_dataset=tf.data.experimental.to_variant(dataset),
-        num_workers=workers,
-        index=rank,
-        output_types=[spec.dtype for spec in specs],
-        output_shapes=[spec.shape for spec in specs],
-        auto_shard_policy=dataset.options().experimental_distribute.auto_shard_policy.value,
-    )
-    return tf.data.experimental.from_variant(part, dataset.element_spec)
+    policies = tf.data.experimental.AutoShardPolicy
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    whole = dataset.rebatch(cell.batch, drop_remainder=True)
+    specs = tf.nest.flatten(whole.element_spec)
+    if cell.nodes == 1 or policy == policies.OFF:
+        return whole
+
+    def by_file(index: int) -> tf.data.Dataset:
+        variant = tf.raw_ops.AutoShardDataset(
+            input_dataset=tf.data.experimental.to_variant(whole),
+            num_workers=cell.nodes,
+            index=index,
+            output_types=[spec.dtype for spec in specs],
+            output_shapes=[spec.shape for spec in specs],
+            auto_shard_policy=policies.FILE.value,
+        )
+        return tf.data.experimental.from_variant(variant, whole.element_spec)
+
+    if policy != policies.DATA and all(isinstance(spec, tf.TensorSpec) for spec in specs):
+        with suppress(tf.errors.NotFoundError):  # it reads no files
+            if next(iter(by_file(cell.nodes - 1)), None) is not None:  # the last worker has one
+                return by_file(rank)
+    return whole.shard(cell.nodes, rank)
 
 
 def refuse(spec: str, out: Path, reason: str) -> None:
