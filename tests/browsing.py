@@ -27,7 +27,8 @@ ODD_LOG = [
 
 def wait_for_charts(page: Page) -> None:
     """Have the page draw its charts, as a first move does, and wait for all visible ones."""
-    page.evaluate("dispatchEvent(new Event('pointermove'))")  # a real one may be lost under load
+    page.wait_for_load_state()  # a large page may be quiet before its scripts have run
+    page.evaluate("dispatchEvent(new Event('pointermove'))")
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())

@@ -112,8 +112,8 @@ def _configure(folder: Path, names: list[str]) -> None:
     (folder / "munge/key").write_bytes(os.urandom(128))
     (folder / "munge/key").chmod(0o600)
     addresses = {name: f"{NET}.{number}" for number, name in enumerate(names, 2)}
-    hosts = [f"{address} {name}\n" for name, address in addresses.items()]
-    (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
+    # Only the controller's name can be looked up: the others are known to Slurm alone.
+    (folder / "hosts").write_text(f"127.0.0.1 localhost\n{addresses[names[0]]} {names[0]}\n")
     nodes = [f"NodeName={name} NodeAddr={at} CPUs=4" for name, at in addresses.items()]
     (folder / "etc/slurm.conf").write_text(
         _CONF.format(NET=NET, folder=folder, nodes="\n".join(nodes))

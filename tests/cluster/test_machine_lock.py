@@ -14,6 +14,7 @@ HOLD = """
 import os, sys, time
 from nodewise.cluster import lock
 lock._ADDRESS = "\\0" + sys.argv[1]  # not that of the cells of other tests
+lock._TOLD_EVERY_S = 0.2
 with lock.exclusive_machine() as waited:
     print(f"mine after {waited:.1f}", flush=True)
     if "fork" in sys.argv and (child := os.fork()):
@@ -22,7 +23,7 @@ with lock.exclusive_machine() as waited:
     time.sleep(60)
 """
 COMMAND = [sys.executable, "-c", HOLD, f"{__name__} {os.getpid()}"]
-WAITING = "another cell is being measured on this machine; waiting for it\n"
+WAITING = "another cell is being measured on this machine; waiting for it ("
 
 
 def start(*arguments):
@@ -36,7 +37,8 @@ def start(*arguments):
 
 def waited(process):
     """Return how many seconds a process waited, by its own words, once it has the machine."""
-    return float(process.stdout.readline().removeprefix("mine after "))
+    said = next(line for line in process.stdout if not line.startswith(WAITING))
+    return float(said.removeprefix("mine after "))
 
 
 def test_workers_that_outlive_their_launcher_still_hold_the_machine():
@@ -45,8 +47,9 @@ def test_workers_that_outlive_their_launcher_still_hold_the_machine():
         worker = int(first.stdout.readline())
         first.wait()
         with start() as second:
-            assert second.stdout.readline() == WAITING
+            assert second.stdout.readline() == f"{WAITING}0 s so far)\n"
             time.sleep(0.5)
+            assert second.stdout.readline().startswith(WAITING)  # it goes on to say so
             os.kill(worker, signal.SIGKILL)
             assert waited(second) >= 0.4
             second.kill()
@@ -63,7 +66,7 @@ def test_one_that_waits_ends_with_its_parent():
             stderr=subprocess.STDOUT,
             text=True,
         ) as parent:
-            assert parent.stdout.readline() == WAITING
+            assert parent.stdout.readline().startswith(WAITING)
             (waiter,) = psutil.Process(parent.pid).children()
             parent.kill()
         psutil.wait_procs([waiter], 30)

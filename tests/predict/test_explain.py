@@ -266,6 +266,14 @@ def test_a_step_without_causes_takes_what_cluster_steps_says():
     assert of_bytes == pytest.approx(np.ones_like(of_bytes))
 
 
+def test_the_implied_rate_is_bytes_over_extra_time():
+    faster = "--one 0.5s --many '5 steps/s' --devices 4 --at 2=0.4s --parameters 1e9"
+    assert ask(faster)["implied_gbyte_per_s"] is None
+    slower = "--one '100 images/s' --many '32 images/s/device' --devices 4 --batch 64"
+    rate = ask(f"{slower} --parameters 25e6 --link 10gbit-tcp")["implied_gbyte_per_s"]
+    assert rate == pytest.approx(2 * 0.75 * 0.1 / (4 * 64 / 128 - 0.64))
+
+
 def test_input_for_which_a_worker_waits_most_of_a_step_is_the_cause(tmp_path):
     def explained(share):
         paths = []

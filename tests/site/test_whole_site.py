@@ -250,6 +250,7 @@ def test_a_page_with_charts_loads_vega_once_it_is_used_and_other_pages_never(bro
     for path, times in (("findings.html", 1), ("glossary.html", 0)):
         asked.clear()
         page.goto(f"{served}/{path}", wait_until="networkidle")
+        page.wait_for_load_state()
         page.mouse.move(3, 3)
         if times:
             page.wait_for_selector(".nw-figure--live svg")

@@ -11,6 +11,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 import make_records as make
 import snakemake_logger_plugin_nodewise as plugin
+from nodewise.core.units import write_number
+from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 
 
@@ -68,6 +70,14 @@ def test_a_measured_cell_is_a_line_with_its_step_time_and_the_time_left(capsys, 
     assert one.endswith("left for cells)")
     assert two.startswith(f"2/8 {second.model}, ")
     assert ": failed: no room" in two
+
+
+def test_the_step_of_an_emulated_node_is_in_its_own_time_as_in_the_tables(tmp_path):
+    cell = make.cell(cluster={"kind": "emulated", "node": {"cpu": 0.2}})
+    (file,) = make.write([make.record(cell)], tmp_path)
+    step_s = build_tables([file])["cells"]["step_time_s"].iloc[0]
+    own = f"{write_number(step_s, 's')} per step of the node's own time"
+    assert plugin.result_of(Path(file)) == own
 
 
 def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):

@@ -194,7 +194,10 @@ def result_of(file: Path) -> str:
     except UserError:
         return "measured"
     if record.result:
-        return f"{write_number(record.result.elapsed_s / record.result.steps, 's')} per step"
+        share = record.cell.cluster.share  # as in tables and comparisons
+        own = " of the node's own time" if share < 1 else ""
+        step_s = share * record.result.elapsed_s / record.result.steps
+        return f"{write_number(step_s, 's')} per step{own}"
     return f"{record.status}: {record.failure.reason if record.failure else 'no reason'}"
 
 

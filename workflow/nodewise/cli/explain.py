@@ -50,7 +50,7 @@ def explain_scaling(
 
     JSON has causes (name, probability, share of the extra time, low, high),
     decided, normal, measure, remedies (name, for, likely, value, low, high, unit,
-    gain), read, efficiency and sentence.
+    gain), read, implied_gbyte_per_s, efficiency and sentence.
 
     Exit code: 0 answered, 2 an option or a file is wrong.
 
@@ -109,10 +109,13 @@ def explain_scaling(
 
 def _print(found: dict[str, Any]) -> None:
     """Print what was read, the causes, the remedies, and what to do."""
-    from nodewise.core.units import write_percent, write_plain
+    from nodewise.core.units import write_number, write_percent, write_plain
 
     for read in found["read"]:
         typer.echo(f"Read: {read}")
+    if rate := found["implied_gbyte_per_s"]:
+        bits = write_number(8e9 * rate, "bit/s")
+        typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
     options.print_table(
         {
             "Cause": row["name"],

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nodewise.cluster.guard import end_with_parent
+from nodewise.core.units import write_duration
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 # to open another user's file in /tmp for writing (fs.protected_regular), and forked processes could
 # not hold it, too.
 _ADDRESS = "\0nodewise measures on this machine"
-_POLL_S = 0.2
+_POLL_S, _TOLD_EVERY_S = 0.2, 60.0
 
 
 @contextmanager
@@ -27,12 +28,13 @@ def exclusive_machine() -> Iterator[float]:
     until they end. For example, the guard of a killed launcher holds it until the workers are
     gone. Enter the block before moving into another network namespace.
     """
-    started, waiting = time.monotonic(), False
+    started, told_at_s = time.monotonic(), 0.0
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
         while not _bound(place):
-            if not waiting:
-                log.warning("another cell is being measured on this machine; waiting for it")
-                waiting = True
+            if (waited_s := time.monotonic() - started) >= told_at_s:
+                told_at_s = waited_s + _TOLD_EVERY_S
+                waited = f"waiting for it ({write_duration(round(waited_s))} so far)"
+                log.warning("another cell is being measured on this machine; %s", waited)
             end_with_parent()
             time.sleep(_POLL_S)
         yield time.monotonic() - started

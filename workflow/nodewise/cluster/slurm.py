@@ -30,19 +30,22 @@ class Allocation(Hosts):
                 because the cell can be measured in another allocation.
             RefusedError: the allocation has too few nodes.
         """
-        names, wanted = self._names(), math.ceil(self.size / self.per_host)
-        if wanted > len(names):
-            reason = f"{wanted} nodes need as many in the allocation, not {len(names)}"
+        self._at, wanted = self._nodes(), math.ceil(self.size / self.per_host)
+        if wanted > len(self._at):
+            reason = f"{wanted} nodes need as many in the allocation, not {len(self._at)}"
             raise RefusedError(reason, f"salloc --nodes={wanted}")
-        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
+        self._hosts = [[*self._at][rank // self.per_host] for rank in range(self.size)]
         try:
             yield
         except (WorkerError, RefusedError):
-            self._names()  # raises if the allocation has ended, which is then the cause
+            self._nodes()  # raises if the allocation has ended, which is then the cause
             raise
 
-    def _names(self) -> list[str]:
-        """Return the names of all nodes of the allocation.
+    def addresses(self) -> list[str]:
+        return [f"{self._at[host]}:{self._first_port + i}" for i, host in enumerate(self._hosts)]
+
+    def _nodes(self) -> dict[str, str]:
+        """Return the NodeAddr of each node of the allocation, by its name.
 
         Raises:
             UserError: see `open`.
@@ -53,13 +56,25 @@ class Allocation(Hosts):
                 "cluster: kind slurm measures inside an allocation only: "
                 f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
-        return _scontrol("show", "hostnames", _nodes_of(job)).split()
+        shown = _scontrol("--oneliner", "show", "job", job)
+        facts: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
+        state, ends = facts["JobState"], facts["EndTime"]
+        # Slurm may end a job up to half a minute after its time limit
+        if ends != "Unknown" and datetime.fromisoformat(ends) < datetime.now():
+            state = "TIMEOUT" if state == "RUNNING" else state
+        if state != "RUNNING":
+            raise UserError(
+                f"the Slurm job {job} has ended ({state}): start the study again in another, "
+                "it continues with the cells that are not measured yet"
+            )
+        nodes = _scontrol("--oneliner", "show", "node", facts["NodeList"])
+        return dict(re.findall(r"^NodeName=(\S+) .*? NodeAddr=(\S+)", nodes, re.MULTILINE))
 
     def label(self, rank: int) -> str:
         return f"node{rank // self.per_host + 1}"
 
     def names(self, rank: int) -> set[str]:
-        return {self._hosts[rank]}
+        return {self._hosts[rank], self._at[self._hosts[rank]]}
 
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the command of a job step with one task and all resources of the job on the node.
@@ -73,26 +88,6 @@ class Allocation(Hosts):
     def end_of(self, code: int, output: list[str]) -> str:
         errors = [found[1] for line in output if (found := _ERROR.match(line))]
         return errors[0] if errors else f"exit code {code}"
-
-
-def _nodes_of(job: str) -> str:
-    """Return the nodes of a running job in Slurm's notation, such as `node[1-3]`.
-
-    Raises:
-        UserError: the job has ended.
-    """
-    shown = _scontrol("--oneliner", "show", "job", job)
-    facts: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
-    state, ends = facts["JobState"], facts["EndTime"]
-    # Slurm may end a job up to half a minute after its time limit
-    if ends != "Unknown" and datetime.fromisoformat(ends) < datetime.now():
-        state = "TIMEOUT" if state == "RUNNING" else state
-    if state != "RUNNING":
-        raise UserError(
-            f"the Slurm job {job} has ended ({state}): start the study again in another, "
-            "it continues with the cells that are not measured yet"
-        )
-    return facts["NodeList"]
 
 
 def _scontrol(*arguments: str) -> str:

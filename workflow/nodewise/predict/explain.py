@@ -65,6 +65,8 @@ def explain(steps: Steps) -> dict[str, Any]:
         remedies: name, the cause that each is for (or None) and how likely it is, value, low, high,
             unit, gain. Values are those that the last number would have if that is the cause.
         read: what was read into each number.
+        implied_gbyte_per_s: bytes of the exchange over the extra time; None if unknown. Far below
+            the link's rate, another link is in use.
         efficiency: examples per second and device, relative to the reference.
         input_share: share of the last number's step that waited for input; None if unknown. If it
             is most of the step, input is the cause, and its share is this one.
@@ -99,6 +101,7 @@ def explain(steps: Steps) -> dict[str, Any]:
         "measure": None if decided else undecided,
         "remedies": sorted(remedies, key=lambda row: -row["likely"] * (row["gain"] - 1)),
         "read": list(_read(steps)),
+        "implied_gbyte_per_s": implied_rate(steps),
         "efficiency": steps.efficiency,
     }
     if share is None or share < _INPUT_DOMINATES:
@@ -173,6 +176,19 @@ def _remedies(steps: Steps, many: Floats, weights: Floats) -> Iterator[dict[str,
                 about = {"name": name, "for": cause, "likely": float(share.sum())}
                 about |= {"unit": UNITS[last.clock], "value": value, "gain": gain}
                 yield about | {"low": min(ends), "high": max(ends)}
+
+
+def implied_rate(steps: Steps) -> float | None:
+    """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
+    first, last, training = steps.first, steps.last, steps.training
+    timed = first.times_steps or (first.rises and training.batch)
+    if not training.parameters or not timed or last.devices == 1:
+        return None
+    step_s = first.devices * (training.batch or 1.0) / first.value if first.rises else first.value
+    extra_s = step_s * (steps.measured(last) - steps.examples(last.devices))
+    ring = 2 * (1 - 1 / steps.layout(last.devices)[int(steps.across)])
+    gbyte = ring * training.parameters * training.bytes_each[-1] / 1e9
+    return gbyte / extra_s if extra_s > 0 else None
 
 
 def _read(steps: Steps) -> Iterator[str]:
