@@ -10,6 +10,7 @@ Works of nodes, of which those named by `use` print what the cluster counted whe
     transfer    send 5 MB from node 0 to node 1 (use)
     flood       nodes 0 and 1 send more to node 2 than slow links can carry (use)
     latency     round-trip time of a byte between two nodes, over links with latency
+    vanish      worker 1 is killed in a meeting; its link vanishes with it
     sleep       print a line on stdout, then sleep until the job is ended
 
 Works without nodes:
@@ -67,6 +68,10 @@ def run(what: str, logs: Path) -> Any:
             counted.extend(left_machine(machine) for machine in range(count // INSIDE))
         elif name == "count":
             counted.extend(node.model_dump() for node in cluster.usage())
+        elif name == "vanishing":
+            os.kill(pids[1], signal.SIGKILL)
+            while True:
+                cluster.usage()
         elif name == "asleep":
             print("asleep", flush=True)
 
@@ -189,6 +194,11 @@ def latency(rank: int, channel: Channel) -> Message:
     return {"round_trip_ms": 1000 * statistics.median(trips)}
 
 
+def vanish(rank: int, channel: Channel) -> Message:
+    channel.meet("vanishing")
+    return {}
+
+
 def sleep(rank: int, channel: Channel) -> Message:
     channel.meet("limited")
     channel.meet("asleep")
@@ -198,7 +208,7 @@ def sleep(rank: int, channel: Channel) -> Message:
 
 WORK = {
     **{"share": share, "straggler": share, "machines": machines, "transfer": transfer},
-    **{"flood": flood, "latency": latency, "sleep": sleep},
+    **{"flood": flood, "latency": latency, "vanish": vanish, "sleep": sleep},
 }
 
 

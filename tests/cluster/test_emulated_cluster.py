@@ -79,6 +79,13 @@ def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_p
             np.testing.assert_allclose(found[name], array, atol=1e-5)
 
 
+def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
+    """The link vanishes with the worker, while the launcher may be reading its counters."""
+    code, _, err = finish(tmp_path, "vanish")
+    assert code != 0
+    assert err.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_launcher_leaves_nothing(tmp_path, number):
     with start(tmp_path, "sleep") as job:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
+from mistakes import user_error
 from nodewise.core.errors import RefusedError
 from nodewise.data import load
 from nodewise.data.prepared import check_arrays, write
@@ -56,6 +57,19 @@ def test_own_structures_are_read_as_they_were_written(tmp_path_factory, data):
             assert path == place
             np.testing.assert_array_equal(array, stored)
             assert array is None or array.dtype.newbyteorder("=") == stored.dtype
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        (np.zeros(3, "complex64"), "dtype"),
+        (np.zeros((3, 0)), "shape"),
+        ((np.zeros(3), np.array([{}] * 3)), "dtype"),
+    ],
+)
+def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
+    assert told in user_error(written, tmp_path / "out", train)
+    assert not (tmp_path / "out").exists()
 
 
 def digest_of(out, train, test=None):
