@@ -81,6 +81,10 @@ def test_a_reader_that_has_gone_is_no_mistake(arguments):
         ("pla", "No such command 'pla'. Did you mean 'plan', 'explain'?"),
         ("models --nope", "No such option: --nope"),
         ("measure --strategy single --model fashion_cnn", "Missing option '--nodes'"),
+        (
+            "prepare mnist --out x --source web",
+            "Invalid value for '--source': 'web' is not one of 'any', 'official'",
+        ),
     ],
 )
 def test_a_mistake_in_the_command_line_is_one_line(words, said):

@@ -113,6 +113,7 @@ def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(tmp_path, strategy, 
     run = projects.start(project, "nodewise", "measure", *options.split())
     said = projects.finish(run)
     assert run.returncode == 0, said
+    assert "\ninput  " in said
     record = read_record(project / "record.json")
     assert record.cell.input == "own"
     for worker in record.result.workers:

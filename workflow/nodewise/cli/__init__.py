@@ -63,7 +63,7 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:  # of the command line; it has no message after its help
-        if mistake := error.format_message():
+        if mistake := error.format_message().replace("Value error, ", ""):
             _complain(f"{one_line(mistake.rstrip('.'))}; --help shows what is allowed")
         sys.exit(2)
     except (UserError, OSError) as error:

@@ -97,7 +97,7 @@ def summary(record: Path) -> dict[str, str]:
         "trained": f"{steps}, global batch {row['global_batch']}",
         "step time, median": write_number(row["step_time_median_s"], "s"),
         "examples per second": write_number(row["examples_per_s"], "/s"),
-        **{part: write_number(row[f"{part}_s"], "s") for part in PARTS},
+        **{part: write_number(row[f"{part}_s"], "s") for part in ("input", *PARTS)},
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),
         "flags": row["flags"] or "none",
         "record": str(record),
