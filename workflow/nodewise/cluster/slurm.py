@@ -30,11 +30,12 @@ class Allocation(Hosts):
                 because the cell can be measured in another allocation.
             RefusedError: the allocation has too few nodes.
         """
-        self._at, wanted = self._nodes(), math.ceil(self.size / self.per_host)
-        if wanted > len(self._at):
-            reason = f"{wanted} nodes need as many in the allocation, not {len(self._at)}"
+        self._addresses, wanted = self._nodes(), math.ceil(self.size / self.per_host)
+        names = list(self._addresses)
+        if wanted > len(names):
+            reason = f"{wanted} nodes need as many in the allocation, not {len(names)}"
             raise RefusedError(reason, f"salloc --nodes={wanted}")
-        self._hosts = [[*self._at][rank // self.per_host] for rank in range(self.size)]
+        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
         try:
             yield
         except (WorkerError, RefusedError):
@@ -42,7 +43,8 @@ class Allocation(Hosts):
             raise
 
     def addresses(self) -> list[str]:
-        return [f"{self._at[host]}:{self._first_port + i}" for i, host in enumerate(self._hosts)]
+        hosts = [self._addresses[name] for name in self._hosts]
+        return [f"{host}:{port}" for port, host in enumerate(hosts, self._first_port)]
 
     def _nodes(self) -> dict[str, str]:
         """Return the NodeAddr of each node of the allocation, by its name.
@@ -74,7 +76,7 @@ class Allocation(Hosts):
         return f"node{rank // self.per_host + 1}"
 
     def names(self, rank: int) -> set[str]:
-        return {self._hosts[rank], self._at[self._hosts[rank]]}
+        return {self._hosts[rank], self._addresses[self._hosts[rank]]}
 
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the command of a job step with one task and all resources of the job on the node.
