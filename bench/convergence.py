@@ -21,9 +21,8 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import DRAWS, interval_of
-from nodewise.predict.forecast_cases import Case
-from nodewise.predict.published_convergence import published_laws, reference_runs
-from nodewise.predict.steps_to_accuracy import fit_counted
+from nodewise.predict.question_files import Case
+from nodewise.predict.steps_to_accuracy import fit_counted, published_laws, reference_runs
 from nodewise.results import published
 
 PLACES = {

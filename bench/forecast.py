@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from forecast_constants import CASES, Case, cases, learn
+from forecast_constants import Case, cases, learn
 
 from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_curves import find_groups
-from nodewise.predict.forecast_cases import read_cases
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 
@@ -91,7 +90,7 @@ def judged(
 
 def all_judged(second: Second | None = None) -> pd.DataFrame:
     """Return the weighted forecasts of all published cases, with each publisher left out."""
-    found = list(cases(read_cases(CASES)))
+    found = list(cases())
     publishers = {case.publisher for case in found}
     known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
     return weighted(pd.DataFrame(judged(known, found, second)))
@@ -181,7 +180,7 @@ def agreement() -> pd.DataFrame:
     Given are all points but the one on the most devices.
     """
     known, asked, rows = [], [], []
-    for number, case in enumerate(cases(read_cases(CASES))):
+    for number, case in enumerate(cases()):
         *points, (most, _) = sorted([case.given, *case.others])
         if len(points) < 2:
             continue

@@ -20,9 +20,9 @@ import pandas as pd
 
 from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, link_name
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, draw_weights
-from nodewise.predict.forecast_cases import case_of, read_cases
+from nodewise.predict.question_files import Case as CaseRow
+from nodewise.results import published
 
-CASES = Path("data/published/forecast/cases.csv")
 ALL_REDUCES = Path("data/published/forecast/all_reduces.csv")
 IN_TRAINING = 0.7
 """Share of the bandwidth of isolated all-reduces that training achieves, as a prior."""
@@ -109,9 +109,9 @@ class Case(NamedTuple):
         return self.within if devices <= self.cluster.devices_per_node else self.between
 
 
-def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     """Yield the cases of all-reduces over known links that have a given point and others."""
-    table = pd.DataFrame(rows)
+    table = published.forecast_cases().fillna({"within_kind": "", "transport": "", "parameters": 0})
     run = (table["n_devices"] == table["baseline_devices"]).cumsum()  # a case may have several runs
     for _, points in table.groupby(["case", run], sort=False):
         row = points.iloc[0].to_dict()
@@ -120,13 +120,13 @@ def cases(rows: list[dict[str, str]]) -> Iterator[Case]:
         pairs = [(int(n), float(value)) for n, value in measured]
         first = int(row["baseline_devices"])
         given = next((pair for pair in pairs if pair[0] == first), None)
-        most = np.inf if row["between_gbit"] else per_node
+        most = np.inf if row["between_gbit"] > 0 else per_node
         others = tuple((n, value) for n, value in pairs if n != first and n <= most)
         usable = row["exchange"] in ("ring", "nccl", "mpi") and row["parameters"]
         if usable and row["within_kind"] and given and others:
-            rate = f"{float(row['between_gbit'] or 0):g}gbit"
+            rate = f"{row['between_gbit']:g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
-            cluster, training = case_of(row).setup()
+            cluster, training = CaseRow.model_validate(row).setup()
             within = link_name(row["within_kind"])
             about = row["case"], row["publisher"]
             yield Case(*about, cluster, training, given, others, within, between)
@@ -188,5 +188,5 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
 
 if __name__ == "__main__":
     argparse.ArgumentParser(prog="bench/forecast_constants.py", description=__doc__).parse_args()
-    for name, (mean, deviation) in learn(list(cases(read_cases(CASES))))["clusters"].items():
+    for name, (mean, deviation) in learn(list(cases()))["clusters"].items():
         print(f"  {name}: [{mean:.2f}, {deviation:.2f}]")

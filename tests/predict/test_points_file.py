@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import fit_measurements
-from nodewise.predict.points_file import predict_points, read_points
+from nodewise.predict.question_files import predict_points
 from nodewise.results.curve_units import parse_unit
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import import_curves
@@ -269,7 +269,7 @@ def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
     path = tmp_path_factory.mktemp("points") / "points.csv"
     lines = ["curve,n_devices,n_nodes,batch_per_device,global_batch", *map(",".join, rows)]
     path.write_text("\n".join(lines) + "\n")
-    found = predict_points(fitted, read_points(path))
+    found = predict_points(fitted, path)
     json.dumps(found, allow_nan=False)
     assert [each["curve"] or "" for each in found] == [cells[0].strip() for cells in rows]
     for each in found:
@@ -277,13 +277,13 @@ def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
 
 
 @pytest.mark.timeout(20)
-def test_points_that_are_asked_again_are_answered_at_once(fitted):
+def test_points_that_are_asked_again_are_answered_at_once(tmp_path, fitted):
     names, numbers = ("images", "strong", "unknown"), (1, 8, 16, "x")
-    points = [{"curve": name, "n_devices": str(n)} for name in names for n in numbers]
-    found = predict_points(fitted, points * 5_000)
-    assert len(found) == 60_000
-    assert found[: len(points)] == predict_points(fitted, points)
-    assert found[-len(points) :] == found[: len(points)]
+    lines = [f"{name},{n}" for name in names for n in numbers]
+    once, often = tmp_path / "once.csv", tmp_path / "often.csv"
+    once.write_text("\n".join(["curve,n_devices", *lines]))
+    often.write_text("\n".join(["curve,n_devices", *lines * 5_000]))
+    assert predict_points(fitted, often) == predict_points(fitted, once) * 5_000
 
 
 def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):

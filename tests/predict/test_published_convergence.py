@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from mistakes import user_error
 from nodewise.cli import app
-from nodewise.predict.published_convergence import (
+from nodewise.predict.steps_to_accuracy import (
+    fit_counted,
     law_of,
     parse_counts,
     published_laws,
     rate_exponent,
 )
-from nodewise.predict.steps_to_accuracy import fit_counted
 
 
 def bench():

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict.published_convergence import published_laws
 from nodewise.predict.similar_curves import PUBLISHED, read_published
+from nodewise.predict.steps_to_accuracy import published_laws
 from nodewise.report import evidence
 from nodewise.report.context import read_context
 from nodewise.report.pages import PAGES, home

@@ -86,7 +86,6 @@ def forecast_nodes(
 
     from nodewise.cli import predict_tables
     from nodewise.predict import forecast
-    from nodewise.predict.forecast_cases import forecast_cases, read_cases
     from nodewise.predict.machines import compare_machines, read_machines
     from nodewise.predict.options import (
         MANY_EXAMPLES,
@@ -95,11 +94,12 @@ def forecast_nodes(
         training_name,
     )
     from nodewise.predict.published_efficiency import standing
+    from nodewise.predict.question_files import forecast_cases
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
         options.only_options(context, "cases", "as_json")
-        rows = list(forecast_cases(read_cases(cases)))
+        rows = forecast_cases(cases)
         options.print_json(rows) if as_json else options.print_table(
             predict_tables.value_rows(rows, "case")
         )

@@ -122,7 +122,7 @@ def job_of(
     """
     from nodewise.predict.answers import Job
     from nodewise.predict.options import parse_duration, parse_price
-    from nodewise.predict.published_convergence import law_of, parse_counts
+    from nodewise.predict.steps_to_accuracy import law_of, parse_counts
 
     if steps := law_of(converges_like, parse_counts(samples_to_target)):
         more |= {"steps": steps, "name": "run"}
@@ -134,7 +134,7 @@ def job_of(
 
 def print_target(job: "Job", converges_like: str | None) -> None:
     """Print what a larger batch needs: its learning rate, or what decides its examples."""
-    from nodewise.predict.published_convergence import published_laws, rate_exponent
+    from nodewise.predict.steps_to_accuracy import published_laws, rate_exponent
 
     rate = (
         "A larger batch usually needs a larger learning rate: in proportion (SGD, with warm-up) or "

@@ -162,11 +162,11 @@ def predict_nodes(
     from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.options import parse_nodes
-    from nodewise.predict.points_file import predict_points, read_points
+    from nodewise.predict.question_files import predict_points
 
     if at is not None:
         options.only_options(context, "at", "fit", "as_json")
-        points = predict_points(read_fit(fit), read_points(at))
+        points = predict_points(read_fit(fit), at)
         options.print_json(points) if as_json else options.print_table(
             predict_tables.value_rows(points, "curve")
         )

@@ -94,7 +94,7 @@ def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
     """Yield the answers to a file of questions, each a value with its interval or an error.
 
     Args:
-        rows: of `points_file.predict_points` or `forecast_cases`.
+        rows: of `predict_points` or `forecast_cases`.
         name: the column that says what a row is about.
     """
     for row in rows:

@@ -17,7 +17,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import load_yaml
 from nodewise.core.schema import read_bytes, read_json
 from nodewise.core.units import counted
-from nodewise.predict.calibration import all_reduces
+from nodewise.predict.calibration import fit_rings
 from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6
@@ -100,10 +100,11 @@ def _measured(level: Level, path: Path) -> Link:
     """Return the link that a file measured."""
     if path.suffix == ".json":
         calibration = read_json(Calibration, path, "a link needs a file of `nodewise calibrate`")
-        rings = all_reduces(calibration).get("ring")
-        if rings is None:
-            raise UserError(f"{path}: has no all-reduces: it needs two nodes or more")
-        return {"calibrated": rings.coefficients["bandwidth_bytes_per_s"]}
+        rings = fit_rings(calibration)
+        per_byte = rings[1].value("seconds_per_byte", "") if rings else 0.0
+        if per_byte <= 0:
+            raise UserError(f"{path}: no all-reduce tells a rate: it needs two nodes or more")
+        return {"calibrated": 1 / per_byte}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     right = "between" if hosts > 1 else "within"

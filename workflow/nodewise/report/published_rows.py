@@ -18,8 +18,8 @@ import pandas as pd
 from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, forecast_throughputs
 from nodewise.predict.fit import interval_of
-from nodewise.predict.forecast_cases import case_of, read_cases
-from nodewise.results import published, studies
+from nodewise.predict.question_files import Case
+from nodewise.results import published
 
 FORECAST, CONTINUED = "forecast from one point", "continued from all points but the last"
 FORECASTS_FILE = "data/published/forecast/predicted_cases.csv"
@@ -127,9 +127,9 @@ def scaling() -> pd.DataFrame:
 def _slow_forecasts() -> Iterator[dict[str, Any]]:
     """Yield forecasts of V100s, one in each machine, with a slow link between machines."""
     cluster = Cluster(1, None, read_link("between", "10gbit-tcp"))
-    for row in read_cases(studies.FOLDER / "forecast/cases.csv"):
-        if row["n_devices"] == "1" and "V100" in row["device"] and _FAMILY.match(row["model"]):
-            _, training = case_of(row).setup()
+    for row in published.forecast_cases().to_dict("records"):
+        if row["n_devices"] == 1 and "V100" in row["device"] and _FAMILY.match(row["model"]):
+            _, training = Case.model_validate(row).setup()
             drawn = forecast_throughputs(cluster, training, _SLOW_DEVICES)
             ends = zip(_SLOW_DEVICES, drawn[0], *interval_of(drawn[1:]), strict=True)
             names = ("devices", "predicted", "low", "high")

@@ -7,12 +7,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.predict.fit import interval_of
-from nodewise.predict.published_convergence import published_laws, reference_runs
 from nodewise.predict.steps_to_accuracy import (
     BY_EPOCHS,
     KEY,
     StepsToAccuracy,
     fit_counted,
+    published_laws,
+    reference_runs,
     runs_to,
     whole_runs,
 )

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from sympy import Symbol
 
 from nodewise.core.units import write_number, write_percent
-from nodewise.predict.calibration import ConsecutiveAllReduces, all_reduces
+from nodewise.predict.calibration import ConsecutiveAllReduces, fit_rings
 from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
@@ -91,8 +91,7 @@ def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
         "share": f"{100 * share:.2g}\u00a0%",
         "rate": None if rate is None else f"{100 * rate:.2g}\u00a0%",
     }
-    found = [(one, all_reduces(one).get("ring")) for one in calibrations]
-    rings = [against_wire(one, ring.times) for one, ring in found if ring]
+    rings = [against_wire(one, ring[0]) for one in calibrations if (ring := fit_rings(one))]
     if rings:
         times = pd.concat(rings)
         large = times["payload_bytes"] >= LARGE_BYTES
@@ -110,7 +109,7 @@ def against_wire(calibration: Calibration, times: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         calibration: the calibration, of nodes with a limited link.
-        times: the times of one collective, as in `AllReduces.times`.
+        times: the times of all-reduces in a ring, as from `fit_rings`.
 
     Returns:
         One row per number of nodes and payload. `against_wire` is the time as a multiple of what

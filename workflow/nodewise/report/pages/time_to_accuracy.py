@@ -9,18 +9,13 @@ import pandas as pd
 from nodewise.core.units import write_percent, write_plain
 from nodewise.predict.answers import Job
 from nodewise.predict.forecast import forecast, forecast_rows
-from nodewise.predict.forecast_cases import case_of, read_cases
-from nodewise.predict.published_convergence import (
-    published_laws,
-    rate_exponent,
-    reference_runs,
-)
-from nodewise.predict.steps_to_accuracy import SOURCE
+from nodewise.predict.question_files import Case
+from nodewise.predict.steps_to_accuracy import SOURCE, published_laws, rate_exponent, reference_runs
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, MODEL, Column, table
-from nodewise.results import published, studies
+from nodewise.results import published
 
 PAGE = "time-to-accuracy.html"
 SHOWN = {"resnet": "ResNet-50", "bert": "BERT-large"}
@@ -87,10 +82,9 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 def _example() -> dict[str, Any]:
     """Return time and cost to the target of a published cluster on more and more devices."""
-    cases = read_cases(studies.FOLDER / "forecast/cases.csv")
-    rows = [row for row in cases if row["case"] == _CASE]
-    cluster, training = case_of(rows[0]).setup()
-    points = {int(row["n_devices"]): float(row["throughput_samples_per_s"]) for row in rows}
+    rows = published.forecast_cases().query("case == @_CASE")
+    cluster, training = Case.model_validate(dict(rows.iloc[0])).setup()
+    points = dict(zip(rows["n_devices"].tolist(), rows[published.RATE].tolist(), strict=True))
     job = Job(price=_PRICE, currency="$", steps=published_laws()[_BENCHMARK], node="device")
     answers = forecast(cluster, replace(training, measured=points), _DEVICES, job)
     found = pd.DataFrame(forecast_rows(answers, cluster.devices_per_node))
@@ -104,7 +98,7 @@ def _example() -> dict[str, Any]:
         "cluster": cluster,
         "most": max(points),
         "batch": training.batch,
-        **{name: rows[0][name] for name in ("device", "source")},
+        **{name: rows[name].iloc[0] for name in ("device", "source")},
     }
 
 

@@ -13,7 +13,7 @@ from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import Level, link_name, read_link
 from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import cluster_of, devices_of, forecast
-from nodewise.predict.published_convergence import published_laws, reference_runs
+from nodewise.predict.steps_to_accuracy import published_laws, reference_runs
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug

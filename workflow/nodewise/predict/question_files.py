@@ -1,0 +1,216 @@
+"""Answer a table of questions row by row: `nodewise forecast --cases`, `nodewise predict --at`.
+
+Each row has an answer or an error of its own, and keeps its columns.
+"""
+
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import first_error
+from nodewise.predict.answers import FAR
+from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
+from nodewise.predict.curve_predictions import CurvePredictions, batch_of, is_within
+from nodewise.predict.fit import interval_of
+from nodewise.predict.fit_file import FitFile
+from nodewise.predict.forecast import cluster_of, with_options
+from nodewise.predict.points import Floats
+from nodewise.predict.steps_to_accuracy import law_of
+from nodewise.results.csv_file import read_table
+from nodewise.results.curves import MOST_NODES, Curve, same_batch
+
+Row = dict[str, Any]
+Amount = Annotated[float, Field(gt=0, le=1e18)]
+Count = Annotated[int, Field(ge=1, le=MOST_NODES)]
+Batch = Annotated[float, Field(ge=1e-9, le=1e15)]
+_ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
+
+
+class Question(BaseModel):
+    """The columns of a row that are read. Those that are empty are not stated."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stated(cls, row: Row) -> Row:
+        return {name: value for name, value in row.items() if pd.notna(value) and value != ""}
+
+
+class Case(Question):
+    """A machine, a training, a measured throughput, and the number of devices that is asked.
+
+    The columns are those of `data/published/forecast/cases.csv`; and `converges_like`, a published
+    benchmark, with the examples to the target at the global batch of the measured point, if known,
+    and the global batch that is asked.
+    """
+
+    parameters: Amount
+    precision: str | None = None
+    batch_per_device: Amount | None = None
+    devices_per_node: Count
+    within_kind: str | None = None
+    between_gbit: Amount | None = None
+    transport: str = ""
+    exchange: str | None = None
+    baseline_devices: Count
+    throughput_samples_per_s: Amount
+    n_devices: Count
+    converges_like: str | None = None
+    samples_to_target: Amount | None = None
+    global_batch: Amount | None = None
+    global_batch_asked: Amount | None = None
+
+    def setup(self) -> tuple[Cluster, Training]:
+        """Return the cluster, and the training with the measured point.
+
+        Raises:
+            UserError: a name is not known.
+        """
+        rate = f"{self.between_gbit:.9g}gbit-{self.transport}" if self.between_gbit else ""
+        cluster = cluster_of(self.devices_per_node, self.within_kind, rate.removesuffix("-"))
+        shared = self.global_batch and self.global_batch / self.baseline_devices
+        training = Training(
+            self.parameters,
+            batch=self.batch_per_device or shared,
+            measured={self.baseline_devices: self.throughput_samples_per_s},
+        )
+        return cluster, with_options(training, precision=self.precision, exchange=self.exchange)
+
+    def answer(self) -> Row:
+        """Return the throughput, and the examples and minutes to the target if one is stated.
+
+        Raises:
+            UserError: a name is not known, or something is missing.
+        """
+        cluster, training = self.setup()
+        asked, relative = self.global_batch_asked, 1.0
+        if asked is not None:
+            if training.batch is None:
+                raise UserError("global_batch: missing beside global_batch_asked")
+            relative = asked / self.n_devices / training.batch
+        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])[:, 0]
+        known = self.global_batch and self.samples_to_target
+        counts = ((self.global_batch or 0.0, self.samples_to_target or 0.0),) if known else ()
+        if not (self.converges_like and asked and (law := law_of(self.converges_like, counts))):
+            return _with_interval("value", rates)
+        samples = law.examples([asked], len(rates) - 1)[:, 0]
+        return (
+            _with_interval("value", rates)
+            | _with_interval("samples", samples)
+            | _with_interval("minutes", samples / rates / 60)
+        )
+
+
+class Point(Question):
+    """A curve of a fit, a number of devices, and optionally a batch."""
+
+    curve: str
+    n_devices: Count
+    n_nodes: Count | None = None
+    batch_per_device: Batch | None = None
+    global_batch: Batch | None = None
+
+    def batch_on(self, curve: Curve) -> float:
+        """Return the batch per device; if the point has none, the curve's own scaling continues.
+
+        Raises:
+            UserError: the numbers contradict each other, or the curve's own scaling leaves less
+                than an example for each device.
+        """
+        each, whole, n = self.batch_per_device, self.global_batch, self.n_devices
+        if self.n_nodes and self.n_nodes > n:
+            raise UserError(f"n_nodes: must be at most n_devices, {n}")
+        if each and whole and not same_batch(n * each, whole, n):
+            raise UserError(f"global_batch: must be n_devices × batch_per_device, {n * each:.10g}")
+        given = each or (whole or 0.0) / n
+        if curve.batch_known and given:
+            return given
+        batch = float(batch_of(curve, np.array(float(n))))
+        if batch < min(1.0, *curve.batches):
+            raise UserError(f"n_devices: must be at most the global batch, {batch * n:,.6g}")
+        return batch
+
+
+Asked = TypeVar("Asked", bound=Question)
+
+
+def forecast_cases(path: Path) -> list[Row]:
+    """Answer a file of cases, as `answer_rows` does, in examples per second.
+
+    Rows that state a target also have `samples` and `minutes` to it, with `_low` and `_high`.
+    """
+    return answer_rows(path, Case, Case.answer)
+
+
+def predict_points(file: FitFile, path: Path) -> list[Row]:
+    """Answer a file of points, as `answer_rows` does, in the quantity of the point's curve.
+
+    Intervals are those of another measurement. `unit` is empty for seconds and examples per second;
+    `extrapolated` is true beyond twice the devices or batches measured, or below half of them.
+    """
+    predictions = CurvePredictions(file.curves, file.fit_by_curve)
+    curves = {curve.name: curve for curve in file.curves}
+
+    def answer(point: Point) -> Row:
+        if point.curve not in curves:
+            raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
+        curve = curves[point.curve]
+        nodes, batch = np.array([float(point.n_devices)]), np.array([point.batch_on(curve)])
+        times = predictions.observed(curve, nodes, batch, [point.n_nodes])
+        values = curve.own_value(times, nodes, batch)[:, 0]
+        if not np.isfinite(values).all():
+            raise UserError("the points of the curve say too little")
+        far = not is_within(curve, nodes, batch, FAR)[0]
+        about = point.model_dump(exclude_none=True) | {"unit": curve.unit, "extrapolated": far}
+        return about | _with_interval("value", values)
+
+    return answer_rows(path, Point, answer)
+
+
+def answer_rows(path: Path, question: type[Asked], answer: Callable[[Asked], Row]) -> list[Row]:
+    """Return one row per row of a CSV file, in its order: its texts by column and the answer.
+
+    A row that is wrong has `error`, a message, in place of an answer. Columns of the file that are
+    named like those of answers are left out, and lines without any column are skipped.
+
+    Args:
+        path: the file.
+        question: the columns that are read.
+        answer: returns the answer to a question, or raises `UserError`.
+
+    Raises:
+        UserError: the file is not CSV, or a column is missing.
+    """
+    header, lines = read_table(path, ragged=True)
+    needed = [name for name, field in question.model_fields.items() if field.is_required()]
+    if missing := [name for name in needed if name not in header]:
+        raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
+    answers: dict[tuple[str, ...], Row] = {}  # tables of many rows ask the same again and again
+    rows = []
+    for _, values in lines:
+        texts = zip_longest(header, values[: len(header)], fillvalue="")
+        row = {name: text for name, text in texts if name not in _ADDED}
+        asked = tuple(values)
+        if asked not in answers:
+            try:
+                if len(values) < len(header) or any(values[len(header) :]):
+                    raise UserError(f"has {len(values)} values for {len(header)} columns")
+                answers[asked] = answer(question.model_validate(row))
+            except ValidationError as error:
+                answers[asked] = {"error": first_error(error)}
+            except UserError as error:
+                answers[asked] = {"error": str(error).removeprefix("--")}
+        rows.append(row | answers[asked])
+    return rows
+
+
+def _with_interval(name: str, drawn: Floats) -> dict[str, float]:
+    """Return the first of some draws by its name, and the 90 % interval of the others."""
+    low, high = interval_of(drawn[1:]).tolist()
+    value, start = float(drawn[0]), "" if name == "value" else f"{name}_"
+    return {name: value, f"{start}low": min(low, value), f"{start}high": max(high, value)}
