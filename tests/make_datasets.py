@@ -266,7 +266,6 @@ class Sample:
             "mirror": str(self.mirror),
             "source": "any",
             "out": self.out,
-            "seed": 1,
         }
         return prepare("sample", **(arguments | changes))
 

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 from hypothesis import example, given
@@ -11,7 +10,7 @@ from pydantic import TypeAdapter
 
 from mistakes import user_error
 from nodewise.core import user_function
-from nodewise.core.cell import ModelSpec, Spec
+from nodewise.core.cell import Spec
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import Function, code_sha256, parse_spec, source_files
 
@@ -70,6 +69,7 @@ def test_no_code_of_the_user_runs_while_a_spec_is_checked():
     ("spec", "said"),
     [
         ("some.py", "must be path/to/file.py:function or package.module:function"),
+        ("my/m.keras", "def build(): return keras.models.load_model('my/m.keras')"),
         ("some.py:a-b", "must be path/to/file.py:function"),
         ("missing.py:build", "there is no file missing.py"),
         ("some.txt/x:build", "'x' is not a Python file (.py)"),
@@ -139,17 +139,6 @@ def test_any_text_is_a_place_or_one_line(text):
         assert "\n" not in str(error)
     else:
         assert place.function.isidentifier()
-
-
-def test_a_saved_model_is_named_by_its_file(tmp_path):
-    with ZipFile("mine.keras", "w") as file:
-        file.writestr("config.json", "{}")
-    place = parse_spec(f"{tmp_path}/mine.keras", ModelSpec)
-    assert (place.text, place.function) == ("mine.keras", "")
-    TypeAdapter(ModelSpec).validate_python(place.text)
-    assert source_files("mine.keras") == ["mine.keras"]
-    with pytest.raises(UserError, match="must be path/to/file"):
-        parse_spec("mine.keras")
 
 
 def test_a_user_s_code_sees_no_arguments_of_ours(monkeypatch):

@@ -70,7 +70,6 @@ def test_without_any_source_synthetic_data_is_drawn_and_says_so(sample, caplog):
     first = bytes_of(sample.out)
     sample.prepare(mirror=None)
     assert bytes_of(sample.out) == first
-    assert sample.prepare(mirror=None, seed=2).sha256 != manifest.sha256
 
 
 def test_synthetic_data_and_real_files_are_never_mixed(sample):
@@ -127,7 +126,3 @@ def test_a_run_that_fails_while_writing_leaves_no_manifest(sample, monkeypatch):
         sample.prepare()
     assert not sample.out.joinpath("manifest.json").exists()
     assert not list(sample.out.parent.rglob(".*"))
-
-
-def test_a_seed_that_cannot_be_one(sample):
-    assert "seed: -1; allowed: 0 and above" in sample.refused(mirror=None, seed=-1)

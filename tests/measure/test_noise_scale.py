@@ -26,7 +26,7 @@ def measure(*arguments):
 
 def prepare(folder, examples):
     """Return the manifest of synthetic examples like those of Fashion-MNIST."""
-    x, y = synthetic.draw((28, 28, 1), 10, examples, seed=1, split=0, advance=lambda made: None)
+    x, y = synthetic.draw((28, 28, 1), 10, examples, seed=1, split=0)
     prepared.write(
         folder / "data", (x, y), (x[:100], y[:100]), dataset="fashion_mnist",
         origin="generated", seed=1, title="Drawn garments",

@@ -29,7 +29,7 @@ def examples(name, number, folder):
     *_, shape = EXPECTED[name]
     mirror = os.environ.get("NODEWISE_DATASETS")
     if not mirror:
-        return synthetic.draw(shape, 10, number, seed=1, split=0, advance=lambda made: None)
+        return synthetic.draw(shape, 10, number, seed=1, split=0)
     dataset = registry.registry()[name].dataset
     datasets.prepare(
         dataset, registry=Path("data/datasets.yaml"), cache=folder / "cache", mirror=mirror,

@@ -76,7 +76,6 @@ def test_the_example_of_a_dataset_is_prepared(tmp_path):
         mirror=str(tmp_path / "mirror"),
         source="official",
         out=tmp_path / "out",
-        seed=1,
     )
     dataset = load(tmp_path / "out/manifest.json")
     assert dataset.train[0].shape == (8, 32, 32, 3)

@@ -24,7 +24,6 @@ EXAMPLES = [  # (model, dataset)
     ("my_loss.py:build", "my_loss.py:load"),
     ("my_options.py:build", "my_options.py:load"),
     ("my_saved.py:build", "my_regression.py:load"),
-    ("my_model.keras", "my_regression.py:load"),
     ("my_regression.py:build", "my_batches.py:load"),
     ("my_regression.py:build", "my_batches.py:load_py_dataset"),
     ("my_step.py:build", "my_step.py:load"),
@@ -40,8 +39,6 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("model", "dataset"), EXAMPLES)
 def test_an_example_trains(model, dataset, tmp_path):
-    if model == "my_model.keras":
-        user_model.building("my_regression.py:build")().save(model)
     if model == "my_saved.py:build":
         user_model.building("my_loss.py:build")().save("my_loss.keras")
     user_data.prepare(dataset, tmp_path / "out")

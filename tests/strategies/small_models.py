@@ -84,7 +84,7 @@ def data(model: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the examples of all steps and their labels, (steps, examples, …)."""
     random = np.random.default_rng(3)
     if model == "fashion_mlp":
-        x, y = synthetic.draw((28, 28, 1), 10, 20 * 96, seed=1, split=0, advance=lambda made: None)
+        x, y = synthetic.draw((28, 28, 1), 10, 20 * 96, seed=1, split=0)
         return x.reshape(20, 96, 28, 28, 1), y.reshape(20, 96)
     x = random.normal(size=(STEPS, EXAMPLES, WIDTH)).astype(np.float32)
     if model == "embedded":

@@ -26,7 +26,7 @@ def measure(
     strategy: Annotated[str, Option(help="A strategy (see `nodewise strategies`).")],
     model: Annotated[
         str,
-        Option(help="A model (see `nodewise models`), path/file.py:function or a .keras file."),
+        Option(help="A model (see `nodewise models`), or path/file.py:function."),
     ],
     nodes: Annotated[int, Option(help="Number of nodes.")],
     batch: Annotated[int, Option(help="Examples per node and step.")],

@@ -77,7 +77,7 @@ def prepare(
     else:
         from nodewise import data
 
-        manifest = data.prepare(name, registry=Path("data/datasets.yaml"), seed=1, **files)
+        manifest = data.prepare(name, registry=Path("data/datasets.yaml"), **files)
     note = f" ({manifest.note})" if manifest.note else ""
     examples = f"{manifest.train_examples} + {manifest.test_examples}"
     typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
@@ -97,7 +97,7 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[str, Argument(help="A model, path/file.py:function or a .keras file.")],
+    name: Annotated[str, Argument(help="A model, or path/file.py:function.")],
     *,
     dataset: OwnDataset = None,
     out: Annotated[Path | None, Option(help="Default: data/models or results/models.")] = None,

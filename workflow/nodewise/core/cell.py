@@ -184,20 +184,9 @@ Input = Literal["sharded", "unsharded", "service", "own"]
 CellInput = Input | Literal["whole"]
 
 
-_PATH = r"[A-Za-z0-9_./][A-Za-z0-9_./-]*"
-_FUNCTION = rf"{_PATH}:[A-Za-z_]\w*"
-SAVED_MODEL = ".keras"
-
-
-# A function that returns a user's own data. A user's own model is a function or a saved model.
-Spec = Annotated[str, StringConstraints(pattern=rf"^{_FUNCTION}$", max_length=200)]
-ModelSpec = Annotated[
-    str, StringConstraints(pattern=rf"^({_FUNCTION}|{_PATH}\{SAVED_MODEL})$", max_length=200)
-]
-# The name of a dataset of this project, or a function that returns a user's own data.
-DatasetSpec = Annotated[
-    str, StringConstraints(pattern=rf"^([a-z][a-z0-9_]*|{_FUNCTION})$", max_length=200)
-]
+FUNCTION = r"[A-Za-z0-9_./][A-Za-z0-9_./-]*:[A-Za-z_]\w*"
+# A function that returns a user's own model or data.
+Spec = Annotated[str, StringConstraints(pattern=rf"^{FUNCTION}$", max_length=200)]
 
 
 class Feeding(Frozen):
@@ -224,8 +213,9 @@ class Cell(Feeding):
         exchange: how the strategy combines gradients. It decides which law its step times follow.
         servers: number of nodes that hold parameters, in addition to those that train.
         one_process: whether the nodes that train are devices of one process.
-        build: what builds the model, if it is a user's own.
-        load: what loads the data, if it is a user's own.
+        build: spec of the function that builds the model, if it is a user's own. Older records also
+            name files that Keras saved.
+        load: spec of the function that loads the data, if it is a user's own.
         batch: examples per worker and step.
     """
 
@@ -240,7 +230,7 @@ class Cell(Feeding):
     servers: int = Field(default=0, ge=0, le=MAX_NODES)
     one_process: bool = False
     cluster: Cluster
-    build: ModelSpec | None = None
+    build: Line | None = None
     load: Spec | None = None
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)

@@ -14,35 +14,34 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-from zipfile import is_zipfile
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, Spec
+from nodewise.core.cell import Spec
 from nodewise.core.errors import Terminated, UserError
 from nodewise.core.schema import read_bytes
 
 _MOST_BYTES = 10_000_000
 _SLOW_S = 60.0
 _OURS = Path(__file__).parents[1]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class ParsedSpec:
-    """The place of a user's function, or of a model saved by Keras.
+    """The place of a user's function.
 
     Args:
         text: the spec itself. A file in it is relative to the project's folder.
-        file: file of the function or the saved model; None if the spec names a module.
-        module: name under which the function's module is imported; empty for a saved model.
-        function: name of the function; empty for a saved model.
+        file: file of the function; None if the spec names a module.
+        module: name under which the function's module is imported.
+        function: name of the function.
     """
 
     text: str
@@ -51,18 +50,22 @@ class ParsedSpec:
     function: str
 
 
-def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an annotated type)
+def parse_spec(spec: str) -> ParsedSpec:
     """Parse and check the spec of a function. None of the user's code is run.
 
     Args:
         spec: the spec; a file in it may be absolute.
-        form: what is allowed: `Spec`, or `ModelSpec` for a function or a file that Keras saved.
 
     Raises:
         UserError: the form is wrong, or there is no such file, module or function.
     """
+    if spec.endswith(".keras"):
+        raise UserError(
+            f"{spec}: name a function in a file of yours, with: def build(): "
+            f"return keras.models.load_model({spec!r})"
+        )
     try:
-        text = str(TypeAdapter(form).validate_python(relative_spec(spec)))
+        text = TypeAdapter(Spec).validate_python(relative_spec(spec))
     except (ValidationError, ValueError) as error:
         raise UserError(
             f"{spec!r}: must be path/to/file.py:function or package.module:function, with at most "
@@ -70,21 +73,17 @@ def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an a
             "nodewise inside the folder of the file"
         ) from error
     where, _, function = text.partition(":")
-    file = Path(where)
     if not _is_path(where):
         if _file_of(where) is None:
             raise UserError(
                 f"{spec}: there is no module {where!r}, neither installed nor in this folder"
             )
         return ParsedSpec(text, None, where, function)
-    if function and file.suffix != ".py":
+    file = Path(where)
+    if file.suffix != ".py":
         raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
     if not file.is_file():
         raise UserError(f"{spec}: there is no file {file}")
-    if not function:
-        if not is_zipfile(file):
-            raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
-        return ParsedSpec(text, file, "", "")
     code = read_bytes(file, _MOST_BYTES).decode(errors="replace")
     if not re.search(rf"\b{function}\b|import \*", code):
         raise UserError(f"{file}: has no function {function!r}")
@@ -94,12 +93,12 @@ def parse_spec(spec: str, form: Any = Spec) -> ParsedSpec:  # noqa: ANN401 (an a
 
 def relative_spec(spec: str) -> str:
     """Make the file in a spec relative to the current folder; return other specs unchanged."""
-    where, colon, function = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    where, colon, function = spec.rpartition(":")
     return f"{os.path.relpath(where)}{colon}{function}" if _is_path(where) else spec
 
 
 def _is_path(where: str) -> bool:
-    return where.endswith((".py", SAVED_MODEL)) or "/" in where
+    return where.endswith(".py") or "/" in where
 
 
 def own_model(build: str, dataset: str) -> str:
@@ -141,24 +140,19 @@ def code_sha256(files: Iterable[str]) -> str:
     for content in (Path(file).read_bytes() for file in files if Path(file).is_file()):
         try:
             digest.update(ast.unparse(ast.parse(content)).encode())
-        except (SyntaxError, ValueError):  # a saved model, or a mistake
+        except (SyntaxError, ValueError):
             digest.update(content)
     return digest.hexdigest()
 
 
 def _file_of(module: str) -> Path | None:
     """Return the file of a module, relative to the current folder if it is inside; None if none."""
-    places: list[str] | None = [str(Path.cwd()), *sys.path]
-    spec = None
-    for part in module.split("."):
-        spec = PathFinder.find_spec(part, places)
-        if spec is None:
-            return None
-        places = list(spec.submodule_search_locations or ())
-    if spec is None or spec.origin is None:
-        return None
-    file = Path(spec.origin)
-    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    inside = module.replace(".", "/")
+    for folder in (Path(), *map(Path, sys.path)):
+        for file in (folder / inside / "__init__.py", folder / f"{inside}.py"):
+            if file.is_file():
+                return file
+    return None
 
 
 def _imported_names(file: Path) -> set[str]:
@@ -180,8 +174,9 @@ class Function:
     """An imported user function, which can be called any number of times.
 
     While it is imported and called, Python looks for modules in the folder of its file first, as
-    for a script. If the spec names a module, that is the project's folder. `made_at_import` has
-    the names of its module and their values right after the import.
+    for a script. If the spec names a module, that is the project's folder. The user's code sees no
+    arguments of ours. If it runs for a minute, stderr says so. `made_at_import` has the names of
+    its module and their values right after the import.
     """
 
     def __init__(self, parsed: ParsedSpec) -> None:
@@ -191,16 +186,12 @@ class Function:
             UserError: its module cannot be imported, or has no such function.
         """
         self.parsed = parsed
-        with user_errors(parsed), _alone(parsed):
-            self._module = (
-                import_file(parsed.file, parsed.module)
-                if parsed.file
-                else importlib.import_module(parsed.module)
-            )
-            self._function = getattr(self._module, parsed.function, None)
-        self.made_at_import = dict(vars(self._module))
-        if not callable(self._function):
+        module = self._run(self._imported)
+        self.made_at_import = dict(vars(module))
+        function = getattr(module, parsed.function, None)
+        if not callable(function):
             raise UserError(f"{parsed.text}: there is no function {parsed.function!r}")
+        self._function = function
 
     def __call__(self) -> object:
         """Call the function without arguments.
@@ -208,8 +199,25 @@ class Function:
         Raises:
             UserError: the function failed; the message says how and where.
         """
-        with user_errors(self.parsed), _alone(self.parsed):
-            return self._function()  # type: ignore[misc]
+        return self._run(self._function)
+
+    def _imported(self) -> ModuleType:
+        file, module = self.parsed.file, self.parsed.module
+        return import_file(file, module) if file else importlib.import_module(module)
+
+    def _run(self, call: Callable[[], Result]) -> Result:
+        parsed = self.parsed
+        told = f"{parsed.text}: still runs after {_SLOW_S:.0f} s"
+        slow = threading.Timer(_SLOW_S, print, [told], {"file": sys.stderr, "flush": True})
+        slow.daemon = True
+        arguments, sys.argv = sys.argv, [str(parsed.file or parsed.module)]
+        slow.start()
+        try:
+            with user_errors(parsed):
+                return call()
+        finally:
+            slow.cancel()
+            sys.argv = arguments
 
 
 @contextmanager
@@ -231,24 +239,6 @@ def user_errors(parsed: ParsedSpec) -> Iterator[None]:
         raise UserError(f"{parsed.text}: {reason}") from error
     finally:
         sys.path.remove(folder)
-
-
-@contextmanager
-def _alone(parsed: ParsedSpec) -> Iterator[None]:
-    """Run the user's code without arguments of ours; if it runs for a minute, say so on stderr."""
-
-    def tell() -> None:
-        print(f"{parsed.text}: still runs after {_SLOW_S:.0f} s", file=sys.stderr, flush=True)
-
-    arguments, sys.argv = sys.argv, [str(parsed.file or parsed.module)]
-    slow = threading.Timer(_SLOW_S, tell)
-    slow.daemon = True
-    slow.start()
-    try:
-        yield
-    finally:
-        slow.cancel()
-        sys.argv = arguments
 
 
 def import_file(file: Path, name: str) -> ModuleType:

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Line
-from nodewise.core.fetch import RemoteFile, Sha256, Url
+from nodewise.data.fetch import RemoteFile, Sha256, Url
 
 MAX_EXAMPLE_BYTES = 2**30
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.fetch import FileName, Sha256
 from nodewise.core.schema import read_json
+from nodewise.data.fetch import FileName, Sha256
 from nodewise.data.structures import KeyPath
 from nodewise.results.record import Origin
 

@@ -3,13 +3,11 @@
 import logging
 from pathlib import Path
 from tarfile import TarError
-from typing import Literal
 from zipfile import BadZipFile
 
 from nodewise.core.errors import UserError
-from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError
 from nodewise.core.files import check_writable
-from nodewise.core.progress import progress
+from nodewise.data.fetch import Fetched, Fetcher, Source, UnobtainableError
 from nodewise.data.formats import Release
 from nodewise.data.manifest import MANIFEST, Manifest, ManifestFile
 from nodewise.data.prepared import write
@@ -18,18 +16,12 @@ from nodewise.data.synthetic import draw
 
 log = logging.getLogger(__name__)
 
-Source = Literal["any", "official"]
+SEED = 1
+"""Seed of synthetic data."""
 
 
 def prepare(
-    name: str,
-    *,
-    registry: Path,
-    cache: Path,
-    mirror: str | None,
-    source: Source,
-    out: Path,
-    seed: int,
+    name: str, *, registry: Path, cache: Path, mirror: str | None, source: Source, out: Path
 ) -> Manifest:
     """Fetch, check and unpack the dataset `name` into `out`, or generate synthetic data.
 
@@ -45,7 +37,6 @@ def prepare(
         source: "official" forbids synthetic data and releases with other than the official content.
             Checksums then guarantee that every byte is the official one.
         out: folder to write to.
-        seed: seed of synthetic data, 0 or above.
 
     Returns:
         The manifest that was written.
@@ -55,19 +46,14 @@ def prepare(
             corrupt file and no other source has the right one.
         OSError: a folder cannot be written.
     """
-    if seed < 0:
-        raise UserError(f"seed: {seed}; allowed: 0 and above")
     entry = find(registry, name)
     check_writable(out / MANIFEST)
-    fetcher = Fetcher(name, cache, mirror)
     try:
-        release, fetched = _obtain(name, entry, source, fetcher)
+        release, fetched = _obtain(name, entry, source, Fetcher(name, cache, mirror))
     except UnobtainableError as error:
-        # a corrupt file is never replaced silently: somebody wanted to use the real data
-        if error.corrupt or source == "official" or not entry.synthetic:
-            raise error.as_user_error(name) from error
-        log.warning("%s: generating synthetic data: %s", name, error)
-        manifest = _draw(name, entry, seed, out)
+        allowed = source == "any" and entry.synthetic
+        error.check_replaceable(name, "generating synthetic data", allowed=allowed)
+        manifest = _draw(name, entry, out)
     else:
         manifest = _read(name, entry, release, fetched, out)
     log.info("%s: written to %s, data is %s", name, out, manifest.origin)
@@ -116,16 +102,14 @@ def _read(
         UserError: the files do not agree with the registry. The registry is wrong then, because the
             checksums of the files are right.
     """
-    total = entry.train_examples + entry.test_examples
     paths = {name: file.path for name, file in fetched.items()}
-    with progress(f"reading {name}", total) as advance:
-        try:
-            train, test = release.read(entry, paths, advance)
-            for split, (_, labels) in (("train", train), ("test", test)):
-                if labels.max() >= len(entry.classes):
-                    raise ValueError(f"y_{split}: label {labels.max()} is not of a class")
-        except (ValueError, OSError, BadZipFile, TarError) as error:
-            raise UserError(f"{name}: {error}; the registry does not fit it") from error
+    try:
+        train, test = release.read(entry, paths)
+        for split, (_, labels) in (("train", train), ("test", test)):
+            if labels.max() >= len(entry.classes):
+                raise ValueError(f"y_{split}: label {labels.max()} is not of a class")
+    except (ValueError, OSError, BadZipFile, TarError) as error:
+        raise UserError(f"{name}: {error}; the registry does not fit it") from error
     files = tuple(
         ManifestFile(
             name=file.name, content_sha256=file.content_sha256, origin=fetched[file.name].origin
@@ -145,19 +129,11 @@ def _read(
     )
 
 
-def _draw(name: str, entry: Entry, seed: int, out: Path) -> Manifest:
+def _draw(name: str, entry: Entry, out: Path) -> Manifest:
     """Generate synthetic data for the whole dataset and write its arrays."""
-    counts = (entry.train_examples, entry.test_examples)
-    with progress(f"generating {name}", sum(counts)) as advance:
-        drawn = [
-            draw(entry.shape, len(entry.classes), n, seed=seed, split=split, advance=advance)
-            for split, n in enumerate(counts)
-        ]
-    return write(
-        out,
-        *drawn,
-        dataset=name,
-        origin="generated",
-        title=f"Synthetic data in place of {entry.title}",
-        seed=seed,
-    )
+    drawn = [
+        draw(entry.shape, len(entry.classes), examples, seed=SEED, split=split)
+        for split, examples in enumerate((entry.train_examples, entry.test_examples))
+    ]
+    title = f"Synthetic data in place of {entry.title}"
+    return write(out, *drawn, dataset=name, origin="generated", title=title, seed=SEED)

@@ -4,12 +4,9 @@ The data is labelled and can be learned, but not perfectly. Step times are the s
 accuracies mean nothing.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
-Advance = Callable[[int], None]
 Labels = NDArray[np.uint8]
 
 _CHUNK = 1_000_000  # pixels generated at a time
@@ -27,7 +24,7 @@ _MEDIAN_LENGTH, _LENGTH_SPREAD = 600, 0.5  # in words; standard deviation of the
 
 
 def draw(
-    shape: tuple[int, ...], classes: int, examples: int, *, seed: int, split: int, advance: Advance
+    shape: tuple[int, ...], classes: int, examples: int, *, seed: int, split: int
 ) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], Labels]:
     """Generate labelled images or texts. The same arguments give the same examples.
 
@@ -39,7 +36,6 @@ def draw(
         examples: number of examples.
         seed: seed of all randomness. Examples with the same seed share what a class looks like.
         split: 0 for training, 1 for test.
-        advance: called with the number of examples just generated.
 
     Returns:
         Images (examples × shape, uint8) or token ids (examples × tokens, uint16), and labels
@@ -48,8 +44,8 @@ def draw(
     rng = np.random.default_rng([seed, split])
     labels = rng.permutation(np.arange(examples) % classes).astype(np.uint8)
     if len(shape) == 1:
-        return _texts(labels, classes, shape[0], rng, seed=seed, advance=advance), labels
-    return _images(labels, classes, shape, rng, seed=seed, advance=advance), labels
+        return _texts(labels, classes, shape[0], rng, seed), labels
+    return _images(labels, classes, shape, rng, seed), labels
 
 
 def _images(
@@ -57,9 +53,7 @@ def _images(
     classes: int,
     shape: tuple[int, ...],
     rng: np.random.Generator,
-    *,
     seed: int,
-    advance: Advance,
 ) -> NDArray[np.uint8]:
     """Return images: the smooth pattern of their class and noise, in a random colour."""
     height, width, channels = shape
@@ -75,7 +69,6 @@ def _images(
         level = 0.5 + 0.15 * (rows @ coarse @ columns.T)
         colour = rng.uniform(0.5, 1, (len(part), 1, 1, channels)).astype(np.float32)
         images[start : start + chunk] = np.clip(level[..., None] * colour, 0, 1) * 255 + 0.5
-        advance(len(part))
     return images
 
 
@@ -91,9 +84,7 @@ def _texts(
     classes: int,
     length: int,
     rng: np.random.Generator,
-    *,
     seed: int,
-    advance: Advance,
 ) -> NDArray[np.uint16]:
     """Return random token ids, some of which indicate a class, padded with 0.
 
@@ -111,5 +102,4 @@ def _texts(
         spoken = np.where(rng.random(words) < _TRUE_SHARE, label, rng.integers(classes, size=words))
         text[tells] = telling[spoken, rng.integers(_TELLING, size=words)][tells]
         ids[row, : words + 2] = [START, *text, END]
-        advance(1)
     return ids

@@ -1,4 +1,4 @@
-"""A user's own model: a compiled model that their `build()` returns, or a saved Keras model.
+"""A user's own model: the compiled model that their `build()` returns.
 
 Imports TensorFlow.
 """
@@ -12,14 +12,11 @@ from unittest.mock import patch
 import keras
 import tensorflow as tf
 
-from nodewise.core.cell import ModelSpec
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_spec, user_errors
 from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
 from nodewise.models.fit_options import FitOptions
-
-_COMPILE = "call model.compile(optimizer=…, loss=…) before you"
 
 
 def building(spec: str) -> Callable[[], keras.Model]:
@@ -30,18 +27,15 @@ def building(spec: str) -> Callable[[], keras.Model]:
     occur when they are traced, are reported in one line, too.
 
     Raises:
-        UserError: there is no such function or file. The returned function raises it if there is no
+        UserError: there is no such function. The returned function raises it if there is no
             compiled model.
     """
-    place = parse_spec(spec, ModelSpec)
+    place = parse_spec(spec)
     imported = cache(partial(Function, place))
 
     def build() -> keras.Model:
-        if place.function:
-            with _without_own_strategies(place):
-                model, options = _built(imported())
-        else:
-            model, options = _loaded(place), FitOptions()
+        with _without_own_strategies(place):
+            model, options = _built(imported())
         _refuse_other_fit(place, model)
         train_step, test_step = model.train_step, model.test_step
 
@@ -114,7 +108,10 @@ def _built(function: Function) -> tuple[keras.Model, FitOptions]:
             came += " of Keras 2; unset TF_USE_LEGACY_KERAS"
         raise UserError(f"{name}: must return a keras.Model, not {came}")
     if not returned.compiled:
-        raise UserError(f"{name}: the model is not compiled; {_COMPILE} return it")
+        raise UserError(
+            f"{name}: the model is not compiled; call model.compile(optimizer=…, loss=…) before "
+            "you return it"
+        )
     _refuse_shared(function, returned)
     return returned, options
 
@@ -134,26 +131,3 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
                 f"{place.text}: {name!r} is made when the file is imported, but every replica "
                 f"needs one of its own; make it in {place.function}()"
             )
-
-
-def _loaded(place: ParsedSpec) -> keras.Model:
-    """Load a saved model, compiled as it was saved, with the state of its optimizer.
-
-    Raises:
-        UserError: Keras cannot load it, or it was not compiled.
-    """
-    try:
-        with user_errors(place):
-            model = keras.models.load_model(place.file)
-    except UserError as error:
-        # the message of the innermost exception names what is missing
-        reason = str(error.__cause__).rpartition("Exception encountered: ")[2].strip()
-        raise UserError(
-            f"{place.text}: Keras cannot load it ({reason[:200]}); write a "
-            "file with a build() that makes or loads the model, and give that"
-        ) from error
-    if not model.compiled:
-        raise UserError(
-            f"{place.text}: the model was saved without being compiled; {_COMPILE} save it"
-        )
-    return model

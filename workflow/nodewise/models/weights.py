@@ -4,29 +4,18 @@ manifest = prepare("resnet50_imagenet", registry=…, cache=…, mirror=…, sou
 pretrained = read_weights(out / "manifest.json")
 """
 
-import logging
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, StringConstraints
 
-from nodewise.core.cell import Frozen, Line, Name
+from nodewise.core.cell import Frozen, Line
 from nodewise.core.errors import UserError
-from nodewise.core.fetch import (
-    Fetcher,
-    FileName,
-    RemoteFile,
-    Sha256,
-    UnobtainableError,
-    Url,
-)
 from nodewise.core.files import atomic, check_writable, file_sha256, write_json
 from nodewise.core.schema import find_entry, read_json
+from nodewise.data.fetch import Fetcher, FileName, RemoteFile, Source, UnobtainableError, Url
 from nodewise.results.record import WeightsSource
-
-log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 
@@ -52,18 +41,14 @@ class Entry(Frozen):
     file: WeightsFile
 
 
-class Manifest(Frozen):
+class Manifest(WeightsSource):
     """What was prepared: a file beside the manifest, or random weights for the given `reason`."""
 
-    name: Name
-    origin: Literal["official", "mirror", "random"]
     file: FileName | None = None
-    sha256: Sha256 | None = None
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Pretrained:
+class Pretrained(NamedTuple):
     """The weights that a model starts from: their source, and their file unless they are random."""
 
     source: WeightsSource
@@ -71,44 +56,28 @@ class Pretrained:
 
 
 def prepare(
-    name: str,
-    *,
-    registry: Path,
-    cache: Path,
-    mirror: str | None,
-    source: Literal["any", "official"],
-    out: Path,
+    name: str, *, registry: Path, cache: Path, mirror: str | None, source: Source, out: Path
 ) -> Manifest:
     """Fetch and check the weights `name`; write their file and then `manifest.json` to `out`.
 
-    The sources are, in this order, `cache`, `mirror` and the official URLs. If none has the file,
-    the manifest says `random` and why, and a warning is logged.
-
-    Args:
-        name: a key of the registry.
-        registry: YAML file with an `Entry` per name.
-        cache: the folder of the fetched files, see `Fetcher`.
-        mirror: a folder that contains `<name>/<file>`, or None.
-        source: "official" forbids random weights in place of pretrained ones.
-        out: the folder to write to.
+    The arguments and sources are those of `data.prepare`. If no source has the file, the manifest
+    says `random` and why, and a warning is logged.
 
     Raises:
-        UserError: an argument or the registry is wrong; the weights cannot be had and random ones
-            are forbidden; a source has a corrupt file and no other has a correct one.
+        UserError: an argument or the registry is wrong; the weights cannot be had and `source` is
+            "official"; a source has a corrupt file and no other has a correct one.
         OSError: a folder cannot be written.
     """
     entry = find_entry(Entry, registry, name)
-    fetcher = Fetcher(name, cache, mirror)
     copy = out / entry.file.name
     check_writable(out / MANIFEST)
     (out / MANIFEST).unlink(missing_ok=True)
     copy.unlink(missing_ok=True)
     try:
-        fetched = fetcher.fetch(entry.file)
+        fetched = Fetcher(name, cache, mirror).fetch(entry.file)
     except UnobtainableError as error:
-        if error.corrupt or source == "official":
-            raise error.as_user_error(name) from error
-        log.warning("%s: random weights in place of pretrained ones: %s", name, error)
+        replacement = "random weights in place of pretrained ones"
+        error.check_replaceable(name, replacement, allowed=source == "any")
         manifest = Manifest(name=name, origin="random", reason=str(error))
     else:
         with atomic(copy) as temporary:

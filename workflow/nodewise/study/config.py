@@ -14,7 +14,6 @@ from nodewise.core.cell import (
     Cluster,
     Frozen,
     Line,
-    ModelSpec,
     Name,
 )
 from nodewise.core.errors import UserError
@@ -225,7 +224,7 @@ def check_files_exist(study: Config) -> None:
         try:
             for trained in experiment.trained():
                 if trained.build:
-                    parse_spec(trained.build, ModelSpec)
+                    parse_spec(trained.build)
                 if trained.load:
                     parse_spec(trained.load)
                 else:

@@ -4,22 +4,22 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from nodewise.core.cell import (
+    FUNCTION,
     MAX_BATCH,
     MAX_NODES,
     Cell,
     Cluster,
-    DatasetSpec,
     Extent,
     Feeding,
     Frozen,
     Input,
     Line,
-    ModelSpec,
     Name,
     Option,
+    Spec,
 )
 from nodewise.core.user_function import own_dataset_name, relative_spec
 from nodewise.models.registry import registry
@@ -60,13 +60,15 @@ class OwnModel(Frozen):
     """A user's own model and its dataset.
 
     Args:
-        build: spec of the function that builds the model, or a file saved by Keras.
+        build: spec of the function that builds the model.
         dataset: name of a dataset of this project, or spec of the function that loads the user's
             own data.
     """
 
-    build: ModelSpec
-    dataset: DatasetSpec
+    build: Spec
+    dataset: Annotated[
+        str, StringConstraints(pattern=rf"^([a-z][a-z0-9_]*|{FUNCTION})$", max_length=200)
+    ]
 
 
 class Trained(NamedTuple):

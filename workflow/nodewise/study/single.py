@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import SAVED_MODEL, Cell, Extent, Input, ModelSpec
+from nodewise.core.cell import Cell, Extent, Input
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 from nodewise.core.schema import first_error
@@ -130,7 +130,7 @@ def _strategy_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 def _trained(model: str, dataset: str | None) -> Trained:
     """Return the model and its dataset."""
-    if ":" not in model and not model.endswith(SAVED_MODEL):
+    if ":" not in model and not model.endswith(".keras"):
         check_project()
         if model not in registry():
             allowed = ", ".join(sorted(registry()))
@@ -141,6 +141,6 @@ def _trained(model: str, dataset: str | None) -> Trained:
         return Trained(model, known)
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    build = parse_spec(model, ModelSpec).text
+    build = parse_spec(model).text
     dataset = parse_spec(dataset).text if ":" in dataset else dataset
     return own_trained(own_model(build, dataset), build, dataset)

@@ -1,7 +1,7 @@
 """Interface of all release formats."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -29,15 +29,12 @@ class BaseRelease(Frozen):
         """Return the files of the release. Their names are different."""
 
     @abstractmethod
-    def read(
-        self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> tuple[Labelled, Labelled]:
+    def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the files, whose digests have been checked.
 
         Args:
             facts: facts about the dataset.
             paths: path of each file, by its name.
-            advance: called with the number of examples just read.
 
         Returns:
             The training set and the test set. Images are uint8 of N × H × W × C, token ids are

@@ -6,7 +6,7 @@ Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,9 +30,7 @@ class CifarBinary(BaseRelease):
         """Return the archive."""
         return (self.file,)
 
-    def read(
-        self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> tuple[Labelled, Labelled]:
+    def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the images and labels, in the order of the files."""
         with tarfile.open(paths[self.file.name], "r:gz") as archive:
             content = {
@@ -43,7 +41,6 @@ class CifarBinary(BaseRelease):
             whole = b"".join(content.get(f"{FOLDER}/{name}", b"") for name in names)
             rows = np.frombuffer(whole, np.uint8).reshape(examples, 1 + int(np.prod(facts.shape)))
             planes = rows[:, 1:].reshape(examples, facts.shape[-1], *facts.shape[:-1])
-            advance(examples)
             return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, 0].copy()
 
         return joined(TRAIN, facts.train_examples), joined(TEST, facts.test_examples)

@@ -7,7 +7,7 @@ Source: http://yann.lecun.com/exdb/mnist
 """
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -44,9 +44,7 @@ class Idx(BaseRelease):
         """Return the files of the four roles."""
         return self.files
 
-    def read(
-        self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> tuple[Labelled, Labelled]:
+    def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the images and labels in the order of the files."""
         found: dict[str, NDArray[np.uint8]] = {}
         for file in self.files:
@@ -58,7 +56,6 @@ class Idx(BaseRelease):
                 found[file.role] = parse(content, shape)
             except ValueError as error:
                 raise ValueError(f"{file.name}: {error}") from error
-            advance(examples // 2)
         x_train, y_train, x_test, y_test = (found[role] for role in ROLES)
         return (x_train, y_train), (x_test, y_test)
 

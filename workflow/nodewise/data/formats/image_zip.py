@@ -1,7 +1,7 @@
 """JPEG images in a zip archive, with one folder per class."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 from zipfile import ZipFile
@@ -31,9 +31,7 @@ class ImageZip(BaseRelease):
         """Return the archive."""
         return (self.file,)
 
-    def read(
-        self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> tuple[Labelled, Labelled]:
+    def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read and decode the images; return them with their labels."""
         from PIL import Image
 
@@ -46,7 +44,6 @@ class ImageZip(BaseRelease):
                         if (image.height, image.width) != facts.shape[:2]:  # before decoding it
                             raise ValueError(f"{name}: {image.height}×{image.width} pixels")
                         images[row] = image.convert("RGB")
-                    advance(1)
                 return images, np.array(labels, np.uint8)
 
             train, test = labelled(archive.namelist(), self.folders, facts, ".jpg")

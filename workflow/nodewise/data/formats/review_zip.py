@@ -1,7 +1,7 @@
 """Texts in a zip archive, with one folder per class, read as WordPiece tokens for BERT."""
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 from zipfile import ZipFile
@@ -16,7 +16,6 @@ from nodewise.data.formats.image_zip import Folder
 from nodewise.data.formats.labelled import labelled
 
 START, END = "[CLS]", "[SEP]"
-_CHUNK = 250  # texts tokenised at a time
 # BERT drops control characters, but the tokeniser would split words at them.
 _CONTROL = dict.fromkeys(
     code
@@ -43,9 +42,7 @@ class ReviewZip(BaseRelease):
         """Return the archive and the vocabulary."""
         return (self.file, self.vocabulary)
 
-    def read(
-        self, facts: Facts, paths: Mapping[str, Path], advance: Callable[[int], None]
-    ) -> tuple[Labelled, Labelled]:
+    def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the texts; return their token ids and labels."""
         lines = paths[self.vocabulary.name].read_text(encoding="utf-8").removesuffix("\n")
         vocabulary = lines.split("\n")  # the line number of an entry, from 0, is its id
@@ -55,16 +52,14 @@ class ReviewZip(BaseRelease):
 
             def read(names: list[str], labels: list[int]) -> Labelled:
                 texts = [archive.read(name).decode("utf-8").translate(_CONTROL) for name in names]
-                ids = tokens(texts, vocabulary, facts.shape[0], advance)
+                ids = tokens(texts, vocabulary, facts.shape[0])
                 return ids, np.array(labels, np.uint8)
 
             train, test = labelled(archive.namelist(), [self.folder], facts, ".txt")
             return read(*train), read(*test)
 
 
-def tokens(
-    texts: list[str], vocabulary: list[str], length: int, advance: Callable[[int], None]
-) -> Tokens:
+def tokens(texts: list[str], vocabulary: list[str], length: int) -> Tokens:
     """Convert texts to token ids: [CLS], WordPiece tokens and [SEP], truncated or padded with 0.
 
     Texts are converted to lower case without accents, as for bert-base-uncased (Devlin et al.,
@@ -74,7 +69,6 @@ def tokens(
         texts: the texts.
         vocabulary: entries of the vocabulary, in the order of their ids.
         length: number of tokens per text.
-        advance: called with the number of texts just converted.
 
     Returns:
         Token ids, uint16 (texts, length).
@@ -84,10 +78,7 @@ def tokens(
     tokenizer = tensorflow_text.FastBertTokenizer(vocabulary, lower_case_nfd_strip_accents=True)
     start, end = vocabulary.index(START), vocabulary.index(END)
     ids = np.zeros((len(texts), length), np.uint16)
-    for first in range(0, len(texts), _CHUNK):
-        chunk = texts[first : first + _CHUNK]
-        for row, pieces in enumerate(tokenizer.tokenize(chunk).to_list(), first):
-            whole = [start, *pieces[: length - 2], end]
-            ids[row, : len(whole)] = whole
-        advance(len(chunk))
+    for row, pieces in enumerate(tokenizer.tokenize(texts).to_list()):
+        whole = [start, *pieces[: length - 2], end]
+        ids[row, : len(whole)] = whole
     return ids

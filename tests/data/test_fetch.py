@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import pytest
 
-from nodewise.core import fetch
-from nodewise.core.fetch import Fetcher, RemoteFile, UnobtainableError
+from nodewise.data import fetch
+from nodewise.data.fetch import Fetcher, RemoteFile, UnobtainableError
 
 CONTENT = bytes(range(256)) * 400
 

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK = 2**16
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
+Source = Literal["any", "official"]
 
 
 def _web_address(url: str) -> str:
@@ -69,15 +70,21 @@ class UnobtainableError(Exception):
         super().__init__(text)
         self.corrupt = corrupt
 
-    def as_user_error(self, name: str) -> UserError:
-        """Return the error for users, with what to do, if nothing may replace the file."""
-        advice = (
-            "fix or remove the bad file, then run again"
-            if self.corrupt
-            else "put it into a folder DIR under this path and set NODEWISE_DATASETS=DIR, or allow "
-            "source 'any'"
-        )
-        return UserError(f"{name}: {self}; {advice}")
+    def check_replaceable(self, name: str, replacement: str, *, allowed: bool) -> None:
+        """Warn that `replacement` is used for the dataset or weights `name`.
+
+        Raises:
+            UserError: nothing may replace the file: it is corrupt, or `allowed` is false. Somebody
+                wanted to use the real data then.
+        """
+        if self.corrupt:
+            raise UserError(f"{name}: {self}; fix or remove the bad file, then run again") from self
+        if not allowed:
+            raise UserError(
+                f"{name}: {self}; put it into a folder DIR under this path and set "
+                "NODEWISE_DATASETS=DIR, or allow source 'any'"
+            ) from self
+        log.warning("%s: %s: %s", name, replacement, self)
 
 
 @dataclass(frozen=True)
@@ -112,13 +119,13 @@ class Fetcher:
             UnobtainableError: no source has it.
             OSError: the cache cannot be read or written.
         """
-        folder = file.folder or self.name
-        official = Fetched(self.cache / folder / file.name, "official")
+        place = f"{file.folder or self.name}/{file.name}"
+        official = Fetched(self.cache / place, "official")
         sources: list[tuple[Path | str, Fetched]] = []
         if official.path.exists():
             sources.append((official.path, official))
         if self.mirror is not None:
-            copy = Path(self.mirror, folder, file.name)
+            copy = Path(self.mirror, place)
             sources.append((copy, Fetched(copy, "mirror")))
         sources += [(url, official) for url in (() if near else file.urls)]
         failures: list[str] = []
@@ -137,7 +144,7 @@ class Fetcher:
             else:
                 return fetched
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
-        raise UnobtainableError(f"{folder}/{file.name} is not available{tried}", corrupt=corrupt)
+        raise UnobtainableError(f"{place} is not available{tried}", corrupt=corrupt)
 
 
 def _check(path: Path, file: RemoteFile) -> None:
