@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.law import Law, PartsLaw
+from nodewise.predict.law import Law
 from nodewise.predict.laws.collectives import (
     CompressedAllGather,
     ParameterAveraging,
@@ -22,7 +22,7 @@ from nodewise.predict.laws.collectives import (
 from nodewise.predict.laws.queues import ParameterServer
 from nodewise.predict.points import Floats, Points
 
-LAWS: tuple[PartsLaw, ...] = (
+LAWS: tuple[Law, ...] = (
     RingAllReduce(),
     RingAllReduce(),  # twice, because most clusters use it
     Tree(),
@@ -73,7 +73,7 @@ class Truth:
         payload: the bytes of one gradient.
     """
 
-    law: PartsLaw
+    law: Law
     values: dict[str, float]
     deviations: dict[int, float]
     payload: float
@@ -97,7 +97,7 @@ def random_design(rng: np.random.Generator) -> Design:
     )
 
 
-def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ...]) -> Truth:
+def random_truth(rng: np.random.Generator, law: Law, batches: tuple[int, ...]) -> Truth:
     """Return a law with random coefficients, and with random deviations of `batches`."""
     compute = 0.05 * np.exp(rng.normal())
     fixed = rng.uniform(0.05, 0.5) * compute

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.exchanges import EXCHANGES
-from nodewise.predict.law import LAWS, PARTS, PartsLaw, S, b, n, positive
+from nodewise.predict.law import LAWS, PARTS, S, b, n, positive
 from nodewise.predict.points import Points
 from nodewise.report.formulas import law_formula
 
@@ -26,7 +26,6 @@ def made(law, *, usual):
 
 
 USUAL = [made(law, usual=True) for law in LAWS.values()]
-WITH_PARTS = [law for law in USUAL if isinstance(law, PartsLaw)]
 ALL = [*USUAL, *(made(type(law), usual=False) for law in USUAL if vars(law))]
 every_name = pytest.mark.parametrize("name", LAWS)
 every_law = pytest.mark.parametrize("law", ALL, ids=repr)
@@ -81,7 +80,7 @@ def test_its_formula_is_written_in_mathml(name):
     assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
 
 
-@pytest.mark.parametrize("law", WITH_PARTS, ids=repr)
+@pytest.mark.parametrize("law", USUAL, ids=repr)
 @given(data=st.data(), nodes=st.integers(1, 20), payload=st.floats(0, 1e9))
 def test_its_parts_add_up(law, data, nodes, payload):
     p, at = data.draw(values_of(law)), Points.of(nodes, 32, payload)
@@ -119,7 +118,7 @@ def test_its_draws_broadcast_against_points(law):
 
 @pytest.mark.parametrize(
     "law",
-    [law for law in WITH_PARTS if "service_s" not in {c.name for c in law.parameters}],
+    [law for law in USUAL if "service_s" not in {c.name for c in law.parameters}],
     ids=repr,
 )
 def test_one_node_needs_no_link_unless_it_needs_a_server(law):

@@ -4,11 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nodewise.predict.law import PartsLaw
-from nodewise.predict.laws.baselines import Amdahl
+from nodewise.predict.law import Law
 from nodewise.predict.laws.collectives import (
     CompressedAllGather,
     ParameterAveraging,
@@ -21,7 +18,7 @@ from nodewise.predict.points import Points
 
 
 def label(law):
-    return repr(law) if isinstance(law, PartsLaw) else getattr(law, "name", None)
+    return repr(law) if isinstance(law, Law) else getattr(law, "name", None)
 
 
 def none(law):
@@ -75,15 +72,6 @@ def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes)
     # a star's driver that begins to send when all is summed
     p = none(law) | {"seconds_per_byte": 1.0, "turns_share": 1.0}
     assert law.seconds(p, at)["communicate"] == pytest.approx(float(sum(sent)))
-
-
-@given(parallel=st.floats(1e-3, 1e3), serial=st.floats(0, 1e3), nodes=st.integers(1, 64))
-def test_amdahls_law_is_that_of_a_job_of_fixed_size(parallel, serial, nodes):
-    """The job takes 1/n as many steps on n nodes."""
-    p = {"parallel_s": parallel, "serial_s": serial}
-    one, several = Amdahl().evaluate(p, [1, nodes], 1, 1)
-    f = serial / (parallel + serial)
-    assert several / nodes / one == pytest.approx(f + (1 - f) / nodes)
 
 
 def test_averaging_is_a_ring_now_and_then_and_waits_less():

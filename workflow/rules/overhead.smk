@@ -1,15 +1,12 @@
 """Overhead models, fitted and judged on points that they were not fitted to.
 
 in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any
-out:   results/<study>/overhead/{fits,predictions,diagnosis,optima,
-       steps_to_accuracy}.csv, trials.csv, and fit.json for `nodewise predict`
+out:   results/<study>/overhead/{fits,predictions,optima,steps_to_accuracy}.csv, trials.csv, and
+       fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead
 """
 
-FITTED = [
-    *("fits", "predictions", "diagnosis"),
-    *("optima", "steps_to_accuracy"),
-]
+FITTED = ["fits", "predictions", "optima", "steps_to_accuracy"]
 
 
 rule fit_overhead:

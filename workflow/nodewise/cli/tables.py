@@ -75,7 +75,7 @@ def judge_overhead(
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Test the cost models, and simple baselines, on held-out node counts."""
+    """Test the cost models on held-out node counts."""
     from nodewise.predict import study
     from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables

@@ -4,8 +4,8 @@ Nothing here needs TensorFlow. A cost model is called a law. The modules, in the
 curve passes through them:
 
 - **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface
-  of all laws, and of those whose parts (compute, wait, input, communicate) can be measured; `laws/`
-  has the laws. `points` has the points that laws are evaluated at and fitted to.
+  of all laws, `laws/` has the laws, and `points` the points that they are evaluated at and fitted
+  to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
 - **Validation**: `judge` computes errors on held-out points.
@@ -16,8 +16,7 @@ curve passes through them:
 
 These modules are used by:
 
-- The tables of a study: `study` builds them with `bottleneck`.
-  `calibration` builds the tables of a calibrated cluster.
+- The tables: `study` builds those of a study, `calibration` those of a calibrated cluster.
 - The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
   needs no fit.

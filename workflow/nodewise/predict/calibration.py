@@ -24,7 +24,8 @@ class ConsecutiveAllReduces(Law):
     title = "Consecutive all-reduces"
     source = RingAllReduce.source
     parameters = (Parameter("s", "software_s", "s", "link", "a call of the software"), *LINK)
-    step = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
+    compute = wait = input = sympy.S.Zero
+    communicate = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
 
 
 _STARTS = (0.5, 3.0)  # a fast link begins below the software's time, and would not be seen

@@ -182,7 +182,7 @@ class _Problem:
             for label in np.unique(getattr(points, p.scope)).tolist()
         )
         self.rows = _rows_of(law, self.coefficients, points)
-        columns = {"step_s": "step"} | (PARTS if "compute" in law.formulas() else {})
+        columns = {"step_s": "step"} | PARTS
         self.masks = {of: np.isfinite(getattr(points, name)) for name, of in columns.items()}
         self.point = np.concatenate([np.flatnonzero(mask) for mask in self.masks.values()])
         observed = [getattr(points, name)[self.masks[of]] for name, of in columns.items()]

@@ -89,9 +89,45 @@ def setting(
     return field(default=default, metadata=about)
 
 
+COMPUTE: tuple[Parameter, ...] = (
+    Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
+    Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
+)
+JITTER: tuple[Parameter, ...] = (
+    Parameter(
+        *("sigma", "jitter_s", "s", "model", "jitter (standard deviation) of a node's time"),
+        shrink=0.05,
+    ),
+    Parameter(
+        *("v", "jitter_share", "1", "link", "further jitter, relative to the computing time"),
+        shrink=0.05,
+    ),
+)
+EXCESS_INPUT = Parameter(
+    *("e", "input_per_example_s", "s", "model", "reading an example that another node trains on"),
+    shrink=0.10,
+)
+LINK: tuple[Parameter, ...] = (
+    Parameter("alpha", "latency_s", "s", "link", "latency per message"),
+    Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
+)
+c_0, c_1 = (p.symbol for p in COMPUTE)
+sigma, v = (p.symbol for p in JITTER)
+alpha, beta = (p.symbol for p in LINK)
+
+
 @dataclass(frozen=True)
 class Law:
-    """Base class of laws: the step time of one kind of training, in seconds.
+    """Base class of laws: t = compute + wait + input + communicate, where each can be measured.
+
+    - compute = c₀ + c₁·b.
+    - wait = (σ + v·compute)·m_n. The times of n nodes have a standard deviation of σ + v·compute.
+      The slowest node is expected m_n standard deviations above the mean: m_n is the mean of the
+      largest of n standard normal values (H. A. David and H. N. Nagaraja, Order Statistics, 3rd
+      ed., 2003). `slowest` approximates it to 0.1 % up to 65,536 nodes.
+    - input = e·b·(n − 1), the cost of an input pipeline that is not sharded, in which each node
+      reads the examples of all nodes. It is 0 if the pipeline is sharded.
+    - communicate depends on the law. A law may change the other formulas, too.
 
     Known structure, such as the period of parameter averaging, is a `setting`. A subclass that adds
     settings must be a frozen dataclass; other subclasses need no decorator.
@@ -103,7 +139,7 @@ class Law:
         title: name in tables and charts.
         source: publication of the formula.
         parameters: the coefficients.
-        step: the formula of the step time.
+        step: the formula of the step time; it may use the symbols of `PARTS`.
     """
 
     name: ClassVar[str]
@@ -111,8 +147,19 @@ class Law:
     alone: ClassVar[str] = ""
     title: ClassVar[str]
     source: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]]
-    step: ClassVar[Expr]
+    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
+    slowest: ClassVar[Expr] = (
+        0.872
+        * sympy.log(n)
+        / sympy.sqrt(1 + 0.421 * sympy.log(n) - 0.175 * sympy.sqrt(sympy.log(n)))
+    )
+    compute: ClassVar[Expr] = c_0 + c_1 * b
+    wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * PARTS["slowest"]
+    input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
+    communicate: ClassVar[Expr]
+    step: ClassVar[Expr] = in_order(
+        PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -136,14 +183,10 @@ class Law:
 
     @classmethod
     def formulas(cls) -> dict[str, Expr]:
-        """Return the formulas of the parts that the step uses, in order, then that of the step."""
-        formulas = {"step": sympy.sympify(cls.step)}
-        wanted = formulas["step"].free_symbols
-        for name, symbol in reversed(list(PARTS.items())):
-            if symbol in wanted:
-                formulas = {name: sympy.sympify(getattr(cls, name)), **formulas}
-                wanted = wanted | formulas[name].free_symbols
-        return formulas
+        """Return the formulas of the parts that others use, in order, then that of the step."""
+        formulas = {name: sympy.sympify(getattr(cls, name)) for name in (*PARTS, "step")}
+        used = set().union(*(formula.free_symbols for formula in formulas.values()))
+        return {name: of for name, of in formulas.items() if PARTS.get(name) in {None, *used}}
 
     def seconds(self, values: Mapping[str, Any], points: Points) -> dict[str, Floats]:
         """Return the seconds of the step and of its parts, by name of the formula.
@@ -181,63 +224,6 @@ def _compiled(law: type[Law]) -> tuple[list[str], Callable[..., list[Any]]]:
     settings = [positive(each.metadata["letter"]) for each in fields(law)]
     arguments = [n, b, S, *(p.symbol for p in law.parameters), *settings]
     return [*whole], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
-
-
-COMPUTE: tuple[Parameter, ...] = (
-    Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
-    Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
-)
-JITTER: tuple[Parameter, ...] = (
-    Parameter(
-        *("sigma", "jitter_s", "s", "model", "jitter (standard deviation) of a node's time"),
-        shrink=0.05,
-    ),
-    Parameter(
-        *("v", "jitter_share", "1", "link", "further jitter, relative to the computing time"),
-        shrink=0.05,
-    ),
-)
-EXCESS_INPUT = Parameter(
-    *("e", "input_per_example_s", "s", "model", "reading an example that another node trains on"),
-    shrink=0.10,
-)
-LINK: tuple[Parameter, ...] = (
-    Parameter("alpha", "latency_s", "s", "link", "latency per message"),
-    Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
-)
-c_0, c_1 = (p.symbol for p in COMPUTE)
-sigma, v = (p.symbol for p in JITTER)
-alpha, beta = (p.symbol for p in LINK)
-
-
-@dataclass(frozen=True)
-class PartsLaw(Law):
-    """t = compute + wait + input + communicate, where each part can be measured.
-
-    - compute = c₀ + c₁·b.
-    - wait = (σ + v·compute)·m_n. The times of n nodes have a standard deviation of σ + v·compute.
-      The slowest node is expected m_n standard deviations above the mean: m_n is the mean of the
-      largest of n standard normal values (H. A. David and H. N. Nagaraja, Order Statistics, 3rd
-      ed., 2003). `slowest` approximates it to 0.1 % up to 65,536 nodes.
-    - input = e·b·(n − 1), the cost of an input pipeline that is not sharded, in which each node
-      reads the examples of all nodes. It is 0 if the pipeline is sharded.
-    - communicate depends on the law.
-
-    In tables, `wait_bound` names a step whose largest part is `wait`.
-    """
-
-    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
-    wait_bound: ClassVar[str] = "straggler-bound"
-    slowest: ClassVar[Expr] = (
-        0.872
-        * sympy.log(n)
-        / sympy.sqrt(1 + 0.421 * sympy.log(n) - 0.175 * sympy.sqrt(sympy.log(n)))
-    )
-    compute: ClassVar[Expr] = c_0 + c_1 * b
-    wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * PARTS["slowest"]
-    input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
-    communicate: ClassVar[Expr]
-    step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
 
 
 def law_text(law: Law) -> str:
@@ -283,10 +269,6 @@ class _Laws(Registry[type[Law]]):
         except TypeError:
             example = ", ".join(f"{each.name}=…" for each in fields(law))
             raise UserError(f"law {text[:60]}: must be written {law.name}({example})") from None
-
-    def baselines(self) -> list[str]:
-        """Return the names of the laws that do not model how nodes exchange data."""
-        return [name for name, law in self.items() if not issubclass(law, PartsLaw)]
 
 
 LAWS = _Laws("law", "nodewise.predict.laws", "nodewise.laws")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import bottleneck, judge
+from nodewise.predict import judge
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
@@ -43,8 +43,6 @@ def fitted_tables(
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
-        points = group.fitted
-        rows["diagnosis"].append(bottleneck.diagnose(points.rows, fitted, points.points()))
         rows["optima"] += optima_rows(group, fitted, laws)
     rows["steps_to_accuracy"] = [*steps]
     return {name: _table(parts, name) for name, parts in rows.items()}

@@ -13,7 +13,6 @@ from nodewise.predict.law import (
     PARTS,
     Law,
     Parameter,
-    PartsLaw,
     S,
     alpha,
     beta,
@@ -53,7 +52,7 @@ CODEC = Parameter(
 rho = positive("rho")
 
 
-class AllReduce(PartsLaw):
+class AllReduce(Law):
     """Base class of laws in which every step sums gradients over all nodes.
 
     The exchange of the first gradients may hide behind the computing of the others. The share h of
@@ -61,7 +60,7 @@ class AllReduce(PartsLaw):
     alone, so with h > 0 the parts add up to more than the step.
     """
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, HIDDEN)
+    parameters: ClassVar[tuple[Parameter, ...]] = (*Law.parameters, HIDDEN)
     step = in_order(
         PARTS["compute"],
         PARTS["wait"],
@@ -162,7 +161,7 @@ class Star(AllReduce):
 
 @LAWS.register
 @dataclass(frozen=True)
-class ParameterAveraging(PartsLaw):
+class ParameterAveraging(Law):
     """communicate = (2(n−1)·α + 2(n−1)/n·S·β)/τ: a ring all-reduce of the weights every τ steps.
 
     Nodes wait for each other only when they average, once per `period` of τ steps. If the steps of
@@ -179,7 +178,7 @@ class ParameterAveraging(PartsLaw):
         "J. Wang and G. Joshi, Adaptive communication strategies to achieve the best error-runtime "
         "trade-off in local-update SGD, SysML 2019, arXiv:1810.08313"
     )
-    wait = PartsLaw.wait / sympy.sqrt(tau)
+    wait = Law.wait / sympy.sqrt(tau)
     communicate = RingAllReduce.communicate / tau
 
     @classmethod
@@ -190,7 +189,7 @@ class ParameterAveraging(PartsLaw):
 
 @LAWS.register
 @dataclass(frozen=True)
-class CompressedAllGather(PartsLaw):
+class CompressedAllGather(Law):
     """communicate = k·S·(1 + ρn) + (n−1)·(α + ρ·S·β): every node sends a coded gradient to all.
 
     `density` ρ is the size of a coded gradient as a share of S. It is known from the bytes counted
@@ -208,7 +207,7 @@ class CompressedAllGather(PartsLaw):
         "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "
         "Interspeech 2015"
     )
-    parameters = (*PartsLaw.parameters, CODEC)
+    parameters = (*Law.parameters, CODEC)
     communicate = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (alpha + rho * S * beta)
 
     @classmethod
@@ -224,7 +223,7 @@ class CompressedAllGather(PartsLaw):
 
 
 @LAWS.register
-class NoExchange(PartsLaw):
+class NoExchange(Law):
     """communicate = 0: one node, or nodes that do not communicate."""
 
     name = "none"

@@ -13,8 +13,8 @@ from nodewise.predict.law import (
     LAWS,
     LINK,
     PARTS,
+    Law,
     Parameter,
-    PartsLaw,
     S,
     alpha,
     b,
@@ -42,7 +42,7 @@ excess = served * (1 + (n - 1) / (2 * p)) - think
 
 @LAWS.register
 @dataclass(frozen=True)
-class ParameterServer(PartsLaw):
+class ParameterServer(Law):
     """t = Z + R: workers queue at p servers, by an approximate mean-value analysis.
 
     Workers do not wait for each other. In a step, a worker first thinks for Z = compute + input +
@@ -77,7 +77,7 @@ class ParameterServer(PartsLaw):
 
 @LAWS.register
 @dataclass(frozen=True)
-class GPipe(PartsLaw):
+class GPipe(Law):
     """t = (m+n−1)·(c₀ + c₁·b/m) + 2(m+n−2)·(α + a·n·b/m·β): n stages, m micro-batches of n·b/m.
 
     All stages are equal: each takes c₁/n per example plus c₀ per micro-batch. Between neighbouring
@@ -100,9 +100,8 @@ class GPipe(PartsLaw):
         "parallelism, NeurIPS 2019, arXiv:1811.06965, section 2"
     )
     parameters = (*COMPUTE, EXCESS_INPUT, *LINK)
-    compute = in_order(PartsLaw.compute, (m - 1) * c_0)
+    compute = in_order(Law.compute, (m - 1) * c_0)
     wait = (n - 1) / m * PARTS["compute"]
-    wait_bound = "bubble-bound"
     communicate = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )

@@ -53,7 +53,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
     sources = [_source(study, curves, name, rows) for name, rows in of.items() if len(rows)]
     judged = judge(study.overhead["trials"])  # without trials that the pages leave out
-    errors = judged[judged["own"]].replace({"source": _TITLES})
+    errors = judged.replace({"source": _TITLES})
     context = {
         "percent": write_percent,
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),
