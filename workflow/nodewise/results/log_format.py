@@ -2,7 +2,7 @@ r"""Read text logs. A kind of log is declared by regular expressions with named 
 
 A group is named after a field of `FIELDS`: `(?P<step_ms>[\d.]+)` is the time of a step in
 milliseconds. `^` and `$` match at every line. Lines are read without what terminals and launchers
-put before them, which is learned from the log: see `without_prefixes`.
+put before them, which is learned from the log: see `text_of`.
 """
 
 import itertools
@@ -61,8 +61,6 @@ _MOST_PREFIXES = 20
 def pattern_of_user(text: str) -> "LogFormat":
     """Return the importer of logs whose results match a regular expression.
 
-    The first result is left out if there are more, because the first steps are slower.
-
     Raises:
         UserError: it is no regular expression, or it has other groups than `FIELDS`, or none.
     """
@@ -74,44 +72,34 @@ def pattern_of_user(text: str) -> "LogFormat":
         unknown = ", ".join(sorted(groups - FIELDS.keys()))
         problem = f"group {unknown} is not known" if unknown else "has no named group"
         raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
-    return LogFormat(result=text, example=text, warm_up=1)
+    return LogFormat(example=text, results=[text], warm_up=True)
 
 
 @dataclass(frozen=True)
 class LogFormat:
-    """An importer of one kind of log. Each match of `result` is a measurement, others are repeats.
+    """An importer of one kind of log. Each match of a pattern of results is a measurement.
 
     Attributes:
-        result: pattern of a measurement.
-        others: patterns of measurements, each for logs without those before it, such as one of the
-            whole run.
-        example: a line that `result` finds, for messages.
+        example: a line with a result, for messages.
+        results: patterns of measurements, each for logs without those before it.
         settings: patterns of what a run says once, before its results. Ranks may repeat them.
-        start: pattern by which the log is recognised; by default `result`.
+        start: pattern by which the log is recognised; by default that of the first results.
         refused: reasons why a log is refused, by the pattern that shows it.
-        doubts: notes on the results, by the pattern that shows them.
-        warm_up: number of first results that are left out, if there are more.
+        notes: notes on the results, by the pattern that shows them.
+        warm_up: whether the first of several results is left out, because first steps are slower.
     """
 
-    result: str
     example: str
-    others: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
+    results: Sequence[str]
+    settings: Sequence[str] = ()
     start: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
-    doubts: Mapping[str, str] = field(default_factory=dict)
-    warm_up: int = 0
-
-    @property
-    def known(self) -> list[str]:
-        """Patterns of lines by which prefixes are learned."""
-        patterns = [self.start, self.result, *self.others, *self.settings]
-        anchored = [pattern for pattern in patterns if pattern.startswith("^")]
-        return anchored or [self.start or self.result]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    warm_up: bool = False
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
-        sign = re.sub(r"(^|\|)\^", r"\1", self.start or self.result)  # prefixes are not removed yet
+        sign = (self.start or self.results[0]).removeprefix("^")  # prefixes are not removed yet
         return re.search(sign, start_of(path)) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
@@ -121,48 +109,68 @@ class LogFormat:
             UserError: the log is refused, has no result, or has several runs: a setting comes after
                 a result, or with another value.
         """
-        return self.rows_of(text_of(path, self.known), path)
+        known = [self.start or self.results[0], *self.results, *self.settings]
+        anchored = [pattern for pattern in known if pattern.startswith("^")]
+        return self.rows_of(text_of(path, anchored or known[:1]), path)
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per result in the text of a log; see `read`."""
         for sign, reason in self.refused.items():
-            if line := _lines(sign).search(text):
-                raise _refusal(path, text, line, reason)
-        results, said, ranks = [*_lines(self.result).finditer(text)], dict[str, str](), 1
-        for setting in self.settings:
-            found = [*_lines(setting).finditer(text)]
-            for line in found:
-                late = results and line.start() > results[0].start()
-                if late or line.groups() != found[0].groups():
-                    other = "another run begins; give each its own file"
-                    raise _refusal(path, text, line, other)
-            said |= found[0].groupdict("") if found else {}
-            ranks = max(ranks, len(found))
-        for other in self.others:
-            results = results or [*_lines(other).finditer(text)]
+            for line in _find(sign, text):
+                raise _refusal(path, line, reason)
+        found = (_find(pattern, text) for pattern in self.results)
+        results = next(filter(None, found), [])
+        first_end = results[0].end() if results else len(text)
+        settings = [lines for pattern in self.settings if (lines := _find(pattern, text))]
+        for lines in settings:
+            for line in lines:
+                if line.start() > first_end or line.groups() != lines[0].groups():
+                    raise _refusal(path, line, "another run begins; give each its own file")
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
-        lines = [_without_values(text, row) for row in results]
-        runs = [len([*run]) for _, run in itertools.groupby(lines)]
-        if {*runs} == {runs[0]} and (len(runs) > 1 or runs[0] == ranks):
-            results = results[:: runs[0]]  # all ranks wrote each result in turn, without a tag
-        left_out = self.warm_up if len(results) > self.warm_up else 0
-        table = pd.DataFrame(
-            [_columns(path, said | row.groupdict("")) for row in results[left_out:]]
-        )
-        notes = [note for sign, note in self.doubts.items() if _lines(sign).search(text)]
-        table.attrs["notes"] = notes + ["the first result is left out as warm-up"] * left_out
+        results = _of_one_rank(results, max(map(len, settings), default=1))
+        notes = [note for sign, note in self.notes.items() if _find(sign, text)]
+        if self.warm_up and len(results) > 1:
+            results = results[1:]
+            notes.append("the first result is left out as warm-up")
+        fields: dict[str, str] = {}
+        for lines in settings:
+            fields |= lines[0].groupdict("")
+        table = pd.DataFrame([_columns(path, fields | one.groupdict("")) for one in results])
+        table.attrs["notes"] = notes
         return table
 
 
-def _lines(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
+def _find(pattern: str, text: str) -> list[re.Match[str]]:
+    return [*re.finditer(pattern, text, re.MULTILINE)]
 
 
-def _without_values(text: str, result: re.Match[str]) -> str:
-    """Return a result and what stands before it in its line, without values and time stamps."""
-    before = text[text.rfind("\n", 0, result.start()) + 1 : result.start()]
-    return re.sub(r"\d+", "", before[-_LONGEST_PREFIX:]) + _uncaptured(result)
+def _refusal(path: Path, at: re.Match[str], reason: str) -> UserError:
+    number = at.string.count("\n", 0, at.start()) + 1
+    return UserError(f"{path}: line {number}: {reason}")
+
+
+def _of_one_rank(results: list[re.Match[str]], ranks: int) -> list[re.Match[str]]:
+    """Return the results of one rank, if all ranks wrote each result in turn, without a tag."""
+    lines = [re.sub(r"\d+", "", _before(one)) + _uncaptured(one) for one in results]
+    runs = [len([*run]) for _, run in itertools.groupby(lines)]
+    in_turn = {*runs} == {runs[0]} and (len(runs) > 1 or runs[0] == ranks)
+    return results[:: runs[0]] if in_turn else results
+
+
+def _before(found: re.Match[str]) -> str:
+    """Return what stands before a match in its line, up to a length."""
+    low = max(found.string.rfind("\n", 0, found.start()) + 1, found.start() - _LONGEST_PREFIX - 1)
+    return found.string[low : found.start()]
+
+
+def _uncaptured(found: re.Match[str]) -> str:
+    """Return what a pattern matched, without the values that it captured."""
+    text = found[0]
+    for low, high in sorted({found.span(name) for name in found.groupdict()}, reverse=True):
+        if low >= 0:
+            text = text[: low - found.start()] + text[high - found.start() :]
+    return text
 
 
 def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -192,95 +200,81 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def text_of(path: Path, known: Sequence[str]) -> str:
-    """Return the text of a log, without codes for colours and without prefixes of its lines.
-
-    Invalid characters are replaced by `�`.
-
-    Args:
-        path: the log.
-        known: patterns of lines by which prefixes are learned; see `without_prefixes`.
-
-    Raises:
-        UserError: the file cannot be read, or is too large.
-    """
-    return without_prefixes(_plain(read_bytes(path, _MOST_BYTES)), known)
-
-
 def start_of(path: Path) -> str:
     """Return the start of a log, with prefixes of its lines, but without codes for colours."""
     return _plain(read_start(path, _START_BYTES))
 
 
-def without_prefixes(text: str, known: Sequence[str]) -> str:
-    r"""Remove what launchers and loggers put before every line: labels, time stamps, indentation.
+@lru_cache(maxsize=1)  # all formats look at the same start
+def _plain(content: bytes) -> str:
+    return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
 
-    It is learned from what stands before known lines: the signs between its words are the same
-    before every line, its numbers may differ, and so may words that differ before known lines.
-    `[1,0]<stdout>:` becomes `\[\d+,\d+\]<stdout>:`.
 
-    If several ranks wrote the same lines in turn, a word of the prefixes tells them apart. Lines
-    of the lowest rank are kept then, and those of others become empty, so that lines keep their
+def text_of(path: Path, known: Sequence[str]) -> str:
+    r"""Return a log without what launchers and loggers put before every line, and without colours.
+
+    The prefix of a line is a label, a time stamp, indentation. It is learned from what stands
+    before known lines: the signs between its words are the same before every line, its numbers may
+    differ, and so may words that differ before known lines. `[1,0]<stdout>:` becomes
+    `\[\d+,\d+\]<stdout>:`.
+
+    If several ranks wrote the same lines in turn, words of the prefixes tell them apart. Lines of
+    the lowest rank are kept then, and those of others become empty, so that lines keep their
     numbers.
 
     Args:
-        text: the log.
+        path: the log.
         known: patterns of lines; the first that is found decides which prefixes there are. If it
             does not begin with `^`, ranks are told apart, but nothing is removed.
+
+    Raises:
+        UserError: the file cannot be read, or is too large.
     """
+    text = _plain(read_bytes(path, _MOST_BYTES))
     prefixes: dict[tuple[str, ...], list[_Known]] = {}
-    decisive = ""
     for pattern in known:
-        for found in _lines(pattern.removeprefix("^")).finditer(text):
-            start = text.rfind("\n", 0, found.start()) + 1
-            if found.start() - start <= _LONGEST_PREFIX:
-                pieces = _WORD.split(text[start : found.start()].strip())
-                signs = tuple(re.sub(r"\s+", " ", piece) for piece in pieces[::2])
-                if not decisive or pattern == decisive or signs in prefixes:
-                    one = _Known(start, pieces[1::2], _uncaptured(found))
-                    prefixes.setdefault(signs, []).append(one)
-                    decisive = decisive or pattern
+        learned = {*prefixes}
+        for found in _find(pattern.removeprefix("^"), text):
+            before = _before(found)
+            pieces = _WORD.split(before.strip())
+            signs = tuple(re.sub(r"\s+", " ", piece) for piece in pieces[::2])
+            if len(before) <= _LONGEST_PREFIX and (signs in learned or not learned):
+                line = _Known(found.start(), pieces[1::2], _uncaptured(found))
+                prefixes.setdefault(signs, []).append(line)
     for signs in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
-        text = _strip(text, signs, sorted(prefixes[signs]), remove=decisive.startswith("^"))
+        text = _strip(text, signs, sorted(prefixes[signs]), remove=known[0].startswith("^"))
     return text
 
 
 class _Known(NamedTuple):
-    """A known line: where it begins, the words of its prefix, and what its pattern fixes."""
+    """A known line: its place, the words of its prefix, and what its pattern fixes."""
 
     start: int
     words: list[str]
     content: str
 
 
-def _uncaptured(found: re.Match[str]) -> str:
-    """Return what a pattern matched, without the values that it captured."""
-    text = found[0]
-    for low, high in sorted({found.span(name) for name in found.groupdict()}, reverse=True):
-        if low >= 0:
-            text = text[: low - found.start()] + text[high - found.start() :]
-    return text
-
-
-def _strip(text: str, signs: Sequence[str], known: Sequence[_Known], *, remove: bool) -> str:
+def _strip(text: str, signs: Sequence[str], lines: Sequence[_Known], *, remove: bool) -> str:
     """Remove one kind of prefix, and the lines of all ranks but the lowest."""
-    columns = [[one.words[at] for one in known] for at in range(len(signs) - 1)]
-    words = [rf"({_any_of({*column})})" for column in columns]
-    between = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in signs]
-    prefix = "".join(itertools.chain(*zip(between, [*words, ""], strict=True)))
-    ranks = [column for column in columns if _tells_ranks(column, known)]
+    columns = [*zip(*(line.words for line in lines), strict=True)]
+    ranks = [at for at, words in enumerate(columns) if _tells_ranks(words, lines)]
     if not ranks and not remove:
         return text
-    rank = max(ranks, key=lambda column: len({*column}), default=[])
-    at = columns.index(rank) + 1 if ranks else 0
-    lowest = min(rank, key=lambda word: (int(re.sub(r"\D", "", word) or 0), word), default="")
+    lowest = min([[line.words[at] for at in ranks] for line in lines], key=_by_number)
+    between = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in signs]
+    words = [f"({_any_of({*column})})" for column in columns]
+    prefix = "".join(itertools.chain(*zip(between, [*words, ""], strict=True)))
 
     def rest(line: re.Match[str]) -> str:
-        if at and line[at] != lowest:
+        if [line[at + 1] for at in ranks] != lowest:
             return ""
         return line["rest"] if remove else line[0]
 
-    return _lines(rf"^[ \t]*{prefix}[ \t]*(?P<rest>.*)").sub(rest, text)
+    return re.sub(rf"^[ \t]*{prefix}[ \t]*(?P<rest>.*)", rest, text, flags=re.MULTILINE)
+
+
+def _by_number(words: Sequence[str]) -> list[tuple[int, str]]:
+    return [(int(re.sub(r"\D", "", word) or 0), word) for word in words]
 
 
 def _any_of(words: set[str]) -> str:
@@ -289,23 +283,13 @@ def _any_of(words: set[str]) -> str:
     return shapes.pop() if len(shapes) == 1 else r"\w+"
 
 
-def _tells_ranks(column: Sequence[str], known: Sequence[_Known]) -> bool:
+def _tells_ranks(column: Sequence[str], lines: Sequence[_Known]) -> bool:
     """Return whether a word with a number takes turns, and has the same lines with each value."""
     contents: dict[str, set[str]] = defaultdict(set)
-    for word, one in zip(column, known, strict=True):
-        contents[word].add(one.content)
+    for word, line in zip(column, lines, strict=True):
+        contents[word].add(line.content)
     turns = sum(one != other for one, other in itertools.pairwise(column))
     most = max(contents.values(), key=len)
-    shared = min(len(lines & most) for lines in contents.values())
+    shared = min(len(each & most) for each in contents.values())
     numbered = all(re.search(r"\d", word) for word in contents)
     return numbered and 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
-
-
-def _refusal(path: Path, text: str, at: re.Match[str], reason: str) -> UserError:
-    number = text.count("\n", 0, at.start()) + 1
-    return UserError(f"{path}: line {number}: {reason}")
-
-
-@lru_cache(maxsize=1)  # all formats look at the same start
-def _plain(content: bytes) -> str:
-    return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
