@@ -31,7 +31,6 @@ localrules:
     measure_noise_scale,
     build_tables,
     fit_overhead,
-    judge_overhead,
     build_site,
 
 

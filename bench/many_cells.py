@@ -32,28 +32,23 @@ def main() -> None:
         folder = Path(name)
         config = folder / "study.yaml"
         config.write_text(yaml.safe_dump(study(base, REPEATS)))
-        records, tables, overhead = folder / "records", folder / "tables", folder / "overhead"
+        results = folder / "results/many"
         twice = folder / "twice.yaml"
         twice.write_text(yaml.safe_dump(study(base, 2 * REPEATS)))
         report("plan", "nodewise", "plan", "--config", twice)
         started = time.perf_counter()
         cells = read_config(config).cells()
         for cell in cells:
-            write_text(records / f"{cell.id}.json", record_json(simulated(base, cell)))
+            write_text(results / f"records/{cell.id}.json", record_json(simulated(base, cell)))
         print(
             f"{len(cells)} records simulated in {time.perf_counter() - started:.0f} s", flush=True
         )
-        report(
-            *("tables", "nodewise", "build-tables", "--config", config, "--records", records),
-            *("--out", tables),
-        )
-        for step in ("fit-overhead", "judge-overhead"):
-            report(step, "nodewise", step, "--tables", tables, "--out", overhead)
-        report(
-            "predict", "nodewise", "predict", overhead / "fit.json", "--nodes", WORKERS, "--json"
-        )
-        results = ("--results", folder, "--out", folder / "build")
-        report("site", "nodewise", "build-site", "--config", config, *results)
+        for shared in ("data", "models", "site", "mkdocs.yml", "CITATION.cff"):
+            (folder / shared).symlink_to(Path(shared).absolute())
+        os.chdir(folder)
+        for step in ("build-tables", "fit-overhead", "build-site"):
+            report(step, "nodewise", step, "--config", config)
+        report("predict", "nodewise", "predict", results, "--nodes", WORKERS, "--json")
 
 
 def study(base: Record, repeats: int) -> dict[str, object]:

@@ -25,10 +25,7 @@ WRITING = {
     "prepare": "sample --out {out}",
     "measure-cell": f"{CELL} --config {SMOKE} --manifest {{made}}/sample/manifest.json"
     " --out {out}/record.json --logs {out}/logs",
-    "build-tables": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
-    "fit-overhead": "--tables {made}/tables --out {out}",
-    "judge-overhead": "--tables {made}/tables --out {out}",
-    "build-site": f"--config {SMOKE} --results {{made}} --out {{out}}",
+    **dict.fromkeys(("build-tables", "fit-overhead", "build-site"), f"--config {SMOKE}"),
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "build-horovod": "--out {out}",
     "measure-noise-scale": f"fashion_mlp --config {SMOKE} --manifest {{made}}/sample/manifest.json"
@@ -39,8 +36,14 @@ WRITING = {
     "fit": "data/templates/measurements.csv -o {out}/fit.json",
     "import": f"{Path('tests/results/files/horovod.txt').absolute()} -o {{out}}/curves.csv",
     "publish": f"--config {SMOKE} --out {{out}}",
-    "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
+    "compare": "results/smoke/tables results/smoke/tables --out {out}/changes.csv",
 }
+PLACES = {
+    "build-tables": "results/smoke/tables",
+    "fit-overhead": "results/smoke/overhead",
+    "build-site": "build",
+}
+"""Where commands without `--out` write."""
 READING = {
     *("doctor", "explain", "forecast", "missing", "models"),
     *("next", "optimum", "plan", "predict", "strategies"),
@@ -68,14 +71,28 @@ def project(tmp_path_factory):
     shutil.copy("CITATION.cff", folder)
     make_datasets.write_registry(folder / "data/datasets.yaml", make_datasets.entry())
     records = [make.record(cell) for cell in read_config(SMOKE).cells()]
-    for place in ("made", "results/smoke"):
-        make.write(records, folder / place / "records")
-    make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
+    make.write(records, folder / "results/smoke/records")
+    grid = make.grid(batches=(64,), repeats=1)
+    make.write_study(folder / "results/smoke", grid, make.published())
     assert run(folder, ["prepare", "sample", "--out", "made/sample"])[0] == 0
     return folder
 
 
-def arguments(command: str, out: str) -> list[str]:
+@pytest.fixture
+def place(project, tmp_path, command):
+    """Yield where a command writes; what is there already is put aside."""
+    path = Path(PLACES[command]) if command in PLACES else tmp_path / "out"
+    real = project / path
+    real.parent.mkdir(parents=True, exist_ok=True)
+    if real.exists():
+        real.rename(tmp_path / "aside")
+    yield path
+    shutil.rmtree(real) if real.is_dir() else real.unlink(missing_ok=True)
+    if (tmp_path / "aside").exists():
+        (tmp_path / "aside").rename(real)
+
+
+def arguments(command: str, out: Path) -> list[str]:
     return WRITING[command].format(out=out, made="made").split()
 
 
@@ -105,11 +122,11 @@ def one_line(code: int, said: str) -> str:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", WRITING)
-def test_a_file_in_the_way(project, tmp_path, command):
-    (tmp_path / "out").write_text("precious")
-    line = one_line(*run(project, [command, *arguments(command, str(tmp_path / "out"))]))
-    assert line.startswith(f"{tmp_path}/out")
-    assert (tmp_path / "out").read_text() == "precious"
+def test_a_file_in_the_way(project, place, command):
+    (project / place).write_text("precious")
+    line = one_line(*run(project, [command, *arguments(command, place)]))
+    assert line.startswith(str(place))
+    assert (project / place).read_text() == "precious"
 
 
 def may_mount() -> bool:
@@ -123,25 +140,31 @@ needs_mounts = pytest.mark.skipif(
 )
 
 
+def disk(project: Path, place: Path) -> Path:
+    """Return the folder on which to mount a disk for what is written to `place`."""
+    if place.is_absolute():
+        return place.parent
+    (project / place).mkdir()
+    return place
+
+
 @pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("command", READ_ONLY)
-def test_a_disk_that_may_only_be_read(project, tmp_path, command):
-    before = f"mount -t tmpfs -o ro none {tmp_path}"
-    code, said = run(project, [command, *arguments(command, f"{tmp_path}/out")], before)
-    line = one_line(code, said)
-    assert line.startswith(f"{tmp_path}/out")
+def test_a_disk_that_may_only_be_read(project, place, command):
+    before = f"mount -t tmpfs -o ro none {disk(project, place)}"
+    line = one_line(*run(project, [command, *arguments(command, place)], before))
+    assert line.startswith(str(place))
     assert line.endswith(": Read-only file system")
 
 
 @pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("command", FULL)
-def test_a_full_disk(project, tmp_path, command):
-    before = f"mount -t tmpfs -o size=16k none {tmp_path}"
-    code, said = run(project, [command, *arguments(command, f"{tmp_path}/out")], before)
-    line = one_line(code, said)
-    assert line.startswith(f"{tmp_path}/out/")
+def test_a_full_disk(project, place, command):
+    before = f"mount -t tmpfs -o size=16k none {disk(project, place)}"
+    line = one_line(*run(project, [command, *arguments(command, place)], before))
+    assert line.startswith(f"{place}/")
     assert "No space left on device" in line or "cannot be written" in line
 
 

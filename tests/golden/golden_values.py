@@ -47,11 +47,11 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
     """Return the published study and the tables of its committed records."""
     config = read_config(Path("config/published.yaml"))
     tables = build_tables(
-        config.record_files(Path()),
+        config.record_files(),
         published.points(),
         watts_per_core=config.watts_per_core,
         published_runs=published.runs(),
-        noise_scale_paths=config.beside_records("noise_scale/*.json"),
+        noise_scale_paths=config.noise_scales(),
     )
     return config, tables
 
@@ -65,7 +65,7 @@ def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they predict held-out points."""
     config, tables = committed()
     points = tables["curve_points"]
-    known = read_calibrations(config.beside_records("calibration.json"))
+    known = read_calibrations(config.calibrations())
     steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     fitted = study.fitted_tables(fit_curves(points, known), steps)
     judged = study.judge_study(points, known)

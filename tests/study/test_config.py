@@ -228,18 +228,18 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
 ):
     study = read(tmp_path, GOOD)
     cells = [f"{cell.id}.json" for cell in study.cells()]
-    assert study.record_files(Path("made")) == [Path("made", name) for name in cells]
-    assert study.beside_records("calibration.json") == []
+    assert study.record_files() == [Path("results", study.name, "records", name) for name in cells]
+    assert study.calibrations() == []
     published = read(tmp_path, RECORDS)
     monkeypatch.chdir(tmp_path)
-    none = user_error(published.record_files, Path("made"))
+    none = user_error(published.record_files)
     assert none.startswith("data/records/here/one: holds no record of a cell")
     folder = Path("data/records/here/one")
     for name in (*cells, "calibration.json"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    assert published.record_files(Path("made")) == sorted(folder / name for name in cells)
-    assert published.beside_records("calibration.json") == [folder / "calibration.json"]
+    assert published.record_files() == sorted(folder / name for name in cells)
+    assert published.calibrations() == [folder / "calibration.json"]
 
 
 def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):

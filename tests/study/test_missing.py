@@ -12,7 +12,7 @@ from nodewise.cli import app
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
-from nodewise.study.config import Config, check_files_exist
+from nodewise.study.config import CALIBRATION, Config, check_files_exist
 from nodewise.study.estimate import Machine
 from nodewise.study.plan import plan, report
 
@@ -77,7 +77,7 @@ def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with
 def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measured):
     """It may have another version; the run that renews it also ends with `nodewise missing`."""
     before = missing.find_missing(study(), measured)
-    file = measured.parent / missing.CALIBRATION
+    file = measured.parent / CALIBRATION
     file.parent.mkdir()
     file.write_text('{"schema_version": 0}')
     assert missing.find_missing(study(), measured) == before

@@ -14,8 +14,7 @@ from nodewise.core.files import file_sha256, write_text
 from nodewise.core.schema import read_json
 from nodewise.results.manifest import Manifest
 from nodewise.results.record import read_record
-from nodewise.study.config import Config
-from nodewise.study.missing import CALIBRATION
+from nodewise.study.config import CALIBRATION, Config
 
 STUDY = projects.small_study(
     name="tiny", strategies={"single": {"nodes": [1]}, "mpi": {"nodes": [2]}}, repeats=2

@@ -24,7 +24,7 @@ CELLS = [
     [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
 ]
 REPORTING = {
-    *("build_tables", "fit_overhead", "judge_overhead", "build_site"),
+    *("build_tables", "fit_overhead", "build_site"),
 }
 
 
@@ -73,8 +73,7 @@ LAYERS = ["core", "results", "predict", "models", "data", "cluster", "strategies
 REPORT = [*LAYERS, "report"]
 IMPORTED = {
     "build_tables": LAYERS,
-    "fit_overhead": LAYERS[:3],
-    "judge_overhead": LAYERS[:3],
+    "fit_overhead": LAYERS,
     "build_site": REPORT,
 }
 

@@ -33,7 +33,7 @@ MOST_BYTES = 15_000_000
 @pytest.fixture(scope="module")
 def tables():
     """Return the tables of the committed records that the site shows."""
-    files = read_config(Path("config/published.yaml")).record_files(Path())
+    files = read_config(Path("config/published.yaml")).record_files()
     return build_tables(files, published.points(), published_runs=published.runs())
 
 

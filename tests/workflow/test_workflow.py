@@ -71,7 +71,7 @@ WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
 FOLLOWING = {
-    *("build_tables", "fit_overhead", "judge_overhead"),
+    *("build_tables", "fit_overhead"),
     *("build_site", "all"),
 }
 
@@ -290,7 +290,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
 
 def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project):
     (project / "results/small/overhead/trials.csv").unlink()
-    assert would_run(project) == (set(), FOLLOWING - {"build_tables", "fit_overhead"})
+    assert would_run(project) == (set(), FOLLOWING - {"build_tables"})
     cell = min(STEPS_CELLS)
     (project / f"results/small/records/{cell}.json").unlink()
     (project / "results/small/noise_scale/fashion_mlp.json").unlink()

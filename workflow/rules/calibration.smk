@@ -8,14 +8,13 @@ steps: calibrate
 """
 
 from nodewise.cluster.kinds.emulated import Emulated
-from nodewise.study.missing import CALIBRATION
+from nodewise.study.config import CALIBRATION
 
 CALIBRATED = STUDY.calibrated_cluster()
-CALIBRATIONS = [str(path) for path in STUDY.beside_records(CALIBRATION.name)]
 EMULATED = CALIBRATED is not None and isinstance(CALIBRATED[0], Emulated)
-if EMULATED or (CALIBRATED and Path(RESULTS, CALIBRATION).is_file()):
-    CALIBRATIONS = [str(Path(RESULTS, CALIBRATION))]
-CALIBRATION_OPTIONS = options("calibration", CALIBRATIONS)
+CALIBRATIONS = [str(path) for path in STUDY.calibrations()]
+if EMULATED:
+    CALIBRATIONS = [f"{RESULTS}/{CALIBRATION}"]
 
 if EMULATED:
 

@@ -7,7 +7,6 @@ out:   CONFIG, STUDY, RESULTS, CELLS, RECORDS, and functions that use them
 import configparser
 import math
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -58,7 +57,7 @@ try:
     check_files_exist(STUDY)
     RESULTS = str(STUDY.results)
     # List records one by one: a deleted one is measured again although the tables are newer.
-    RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
+    RECORDS = [str(path) for path in STUDY.record_files()]
     COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
@@ -158,8 +157,3 @@ def advise_on_large_study():
             "More than 100 cells to measure: "
             "add --max-jobs-per-timespan 1000/1m to leave the cores to them."
         )
-
-
-def options(name, paths):
-    """Return a command line's options: `--name path` for each path."""
-    return " ".join(f"--{name} {shlex.quote(path)}" for path in paths)

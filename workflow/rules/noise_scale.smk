@@ -8,15 +8,8 @@ out:   results/<study>/noise_scale/<model>.json, for those of the project's mode
 steps: measure_noise_scale
 """
 
-from nodewise.models.facts import is_small
-
 TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
-SMALL_MODELS = sorted(name for name in TRAINED if is_small(name))
-NOISE_SCALES = [
-    *(f"{RESULTS}/noise_scale/{model}.json" for model in SMALL_MODELS),
-    *(str(path) for path in STUDY.beside_records("noise_scale/*.json")),
-]
-NOISE_SCALE_OPTIONS = options("noise-scale", NOISE_SCALES)
+NOISE_SCALES = [str(path) for path in STUDY.noise_scales()]
 
 
 rule measure_noise_scale:

@@ -16,7 +16,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            code=layers("results", "report"),
+            code=layers("results", "study"),
         output:
             CHANGES,
         log:
@@ -50,15 +50,11 @@ rule build_site:
         mkdocs=["mkdocs.yml", "CITATION.cff"],
         # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        code=layers("report", "report"),
+        code=layers("report", "tables"),
     output:
         directory("build/docs"),
         directory("build/site"),
     log:
         f"{RESULTS}/logs/build_site.log",
-    params:
-        results=RESULTS,
-        calibrations=CALIBRATION_OPTIONS,
     shell:
-        "nodewise build-site --config {input.config:q} --results {params.results}"
-        " --out build {params.calibrations} > {log} 2>&1"
+        "nodewise build-site --config {input.config:q} > {log} 2>&1"

@@ -27,7 +27,5 @@ rule build_tables:
         f"{RESULTS}/logs/build_tables.log",
     params:
         watts_per_core=STUDY.watts_per_core,  # the only configuration value used
-        noise_scales=NOISE_SCALE_OPTIONS,
     shell:
-        "nodewise build-tables --config {CONFIG:q} --out {output:q}"
-        " {params.noise_scales} > {log} 2>&1"
+        "nodewise build-tables --config {CONFIG:q} > {log} 2>&1"

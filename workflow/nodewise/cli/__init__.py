@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from nodewise import __version__
-from nodewise.cli import explain, forecast, measure, predict, prepare, report, study, tables
+from nodewise.cli import explain, forecast, measure, predict, prepare, study, tables
 from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
@@ -29,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for commands in (study, prepare, measure, predict, forecast, explain, tables, report):
+for commands in (study, prepare, measure, predict, forecast, explain, tables):
     app.add_typer(commands.app)
 
 

@@ -109,8 +109,7 @@ def calibrate(
     """
     from nodewise.core.units import write_number
     from nodewise.measure.calibrate import calibrate as measure_all
-    from nodewise.study.config import read_config
-    from nodewise.study.missing import CALIBRATION
+    from nodewise.study.config import CALIBRATION, read_config
 
     results = read_config(config).results
     out = out or results / CALIBRATION

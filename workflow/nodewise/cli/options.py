@@ -28,12 +28,6 @@ DataManifest = Annotated[Path, Option(help="manifest.json of the prepared datase
 OwnDataset = Annotated[
     str | None, Option(help="For your own model: a dataset, or path/file.py:function.")
 ]
-Tables = Annotated[Path, Option(help="Folder of the tables.")]
-Calibrated = Annotated[
-    list[Path] | None,
-    Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
-]
-
 FileFormat = Annotated[str | None, Option("--format", help="Default: recognised.")]
 FitFile = Annotated[Path, Argument(help="A file from `nodewise fit`, or results/STUDY.")]
 NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]

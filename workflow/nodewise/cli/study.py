@@ -1,10 +1,10 @@
-"""Commands about studies: check, plan and publish them, and list what they can use."""
+"""Commands about studies: plan, publish and compare them, and list what they can use."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from nodewise.cli.options import StudyConfig, print_table
 from nodewise.core.errors import UserError
@@ -32,7 +32,7 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
     study = read_config(config)
     check_files_exist(study)
     if study.records:
-        cells = counted(len(study.record_files(Path())), "cell")
+        cells = counted(len(study.record_files()), "cell")
         typer.echo(f"{config}: {cells}, measured before")
         return
     machine = Machine.here()
@@ -100,6 +100,34 @@ def publish(
     launches = sum(one.launches for one in manifest.experiments)
     experiments = counted(len(manifest.experiments), "experiment")
     typer.echo(f"{out}: {experiments}, {counted(points, 'point')}, {launches} launches")
+
+
+@app.command("compare")
+def compare_runs(
+    old: Annotated[Path, Argument(help="Folder with the records or tables of the earlier run.")],
+    new: Annotated[Path, Argument(help="Folder with those of the later run.")],
+    out: Annotated[Path | None, Option(help="CSV file to write, for the site.")] = None,
+) -> None:
+    """Compare two runs and show which points differ by more than noise.
+
+    Example: nodewise compare old/tables results/study/tables --out
+    results/study/changes.csv
+    """
+    from nodewise.core.units import write_number
+    from nodewise.results import compare_runs as compare
+    from nodewise.results.table_files import write_csv
+
+    changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
+    units = {"old_s": "s", "new_s": "s", "ratio": "×", "low": "×", "high": "×"}
+    columns = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"]
+    print_table(
+        {name: row[name] for name in columns}
+        | {name: write_number(row[name], unit) for name, unit in units.items()}
+        | {"verdict": row["verdict"]}
+        for row in changes.to_dict("records")
+    )
+    if out is not None:
+        write_csv(changes, out)
 
 
 @app.command("models")

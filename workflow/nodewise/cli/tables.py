@@ -1,26 +1,16 @@
-"""Commands that collect records in tables, fit cost models to them and judge these."""
+"""Commands that make the tables, the fits and the site of a study, in the folder of its results."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from typer import Option
 
-from nodewise.cli.options import STEPS, Calibrated, Out, StudyConfig, Tables
+from nodewise.cli.options import STEPS, StudyConfig
 
 app = typer.Typer()
 
 
 @app.command(rich_help_panel=STEPS)
-def build_tables(
-    config: StudyConfig,
-    out: Out,
-    records: Annotated[Path | None, Option(help="Default: results/STUDY/records.")] = None,
-    noise_scales: Annotated[
-        list[Path] | None,
-        Option("--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."),
-    ] = None,
-) -> None:
+def build_tables(config: StudyConfig) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
     from nodewise.results import published, tables
     from nodewise.results.importers import import_for_study
@@ -28,58 +18,60 @@ def build_tables(
     from nodewise.study.config import read_config
 
     study = read_config(config)
-    files = study.record_files(records or study.results / "records")
-    imported = import_for_study([Path(path) for path in study.curves])
     built = tables.build_tables(
-        files,
+        study.record_files(),
         published.points(),
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
-        noise_scale_paths=noise_scales or (),
-        imported=imported,
+        noise_scale_paths=[path for path in study.noise_scales() if path.is_file()],
+        imported=import_for_study([Path(path) for path in study.curves]),
     )
+    out = study.results / "tables"
     write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 
 
 @app.command(rich_help_panel=STEPS)
-def fit_overhead(
-    tables: Tables,
-    out: Out,
-    calibrations: Calibrated = None,
-) -> None:
-    """Fit the cost models to measured and published curves.
+def fit_overhead(config: StudyConfig) -> None:
+    """Fit the cost models to measured and published curves, and judge them on held-out points.
 
-    Beside the tables there is fit.json, which `nodewise predict` and `nodewise
-    optimum` read.
+    Beside the tables there is fit.json, which `nodewise predict` and `nodewise optimum` read.
     """
     from nodewise.core.files import file_sha256
-    from nodewise.predict import study
+    from nodewise.predict import study as fits
     from nodewise.predict.fit_curves import fit_curves
     from nodewise.predict.fit_file import file_of, write_fit
     from nodewise.predict.steps_to_accuracy import find_steps
     from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables
+    from nodewise.study.config import read_config
 
-    read = read_tables(tables)
-    steps = find_steps(read["epochs"], read["cells"], read["noise_scale"])
-    found = fit_curves(read["curve_points"], read_calibrations(calibrations or ()))
-    study.write(study.fitted_tables(found, steps), out)
-    table = tables / "curve_points.csv"
-    write_fit(out / "fit.json", file_of(found, table.name, file_sha256(table)))
+    study = read_config(config)
+    out, source = study.results / "overhead", study.results / "tables/curve_points.csv"
+    tables = read_tables(source.parent)
+    points, calibrations = tables["curve_points"], read_calibrations(study.calibrations())
+    steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
+    found = fit_curves(points, calibrations)
+    fits.write(fits.fitted_tables(found, steps) | fits.judge_study(points, calibrations), out)
+    write_fit(out / "fit.json", file_of(found, source.name, file_sha256(source)))
 
 
 @app.command(rich_help_panel=STEPS)
-def judge_overhead(
-    tables: Tables,
-    out: Out,
-    calibrations: Calibrated = None,
-) -> None:
-    """Test the cost models on held-out node counts."""
-    from nodewise.predict import study
-    from nodewise.results.calibration import read_calibrations
-    from nodewise.results.table_files import read_tables
+def build_site(config: StudyConfig) -> None:
+    """Render the pages of the site to build/docs as Markdown, and build build/site from them."""
+    from nodewise.models.facts import DESCRIPTIONS
+    from nodewise.report.context import read_context
+    from nodewise.report.render import build_site, render_pages
+    from nodewise.study.config import read_config
 
-    points = read_tables(tables)["curve_points"]
-    known = read_calibrations(calibrations or ())
-    study.write(study.judge_study(points, known), out)
+    study = read_config(config)
+    context = read_context(
+        config,
+        study.results,
+        calibration_paths=study.calibrations(),
+        models_dir=DESCRIPTIONS,
+        own_models=study.own_descriptions(),
+    )
+    docs = Path("build/docs")
+    render_pages(context, study.results, docs)
+    build_site(docs, docs.with_name("site"))

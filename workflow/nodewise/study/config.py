@@ -19,7 +19,7 @@ from nodewise.core.cell import (
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_spec
-from nodewise.models.facts import facts, own_description, own_models
+from nodewise.models.facts import facts, is_small, own_description, own_models
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
@@ -27,6 +27,7 @@ from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 DEFAULT = "config/study.yaml"
 CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
+CALIBRATION = Path("calibration", "calibration.json")
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # records in a folder, named by their cells' ids
 
 
@@ -114,18 +115,14 @@ class Config(Frozen):
         """Folder of the workflow's results for this study."""
         return Path("results", self.name)
 
-    def record_files(self, measured: Path) -> list[Path]:
+    def record_files(self) -> list[Path]:
         """Return the record files of all cells.
-
-        Args:
-            measured: folder of the records of the study's own cells. It is not used if the study
-                consists of earlier `records`.
 
         Raises:
             UserError: a folder of `records` contains no records.
         """
         if not self.records:
-            return [measured / f"{cell.id}.json" for cell in self.cells()]
+            return [self.results / "records" / f"{cell.id}.json" for cell in self.cells()]
         return [file for folder in self.records for file in _records_in(folder)]
 
     def earlier_configs(self) -> list[Path]:
@@ -144,6 +141,17 @@ class Config(Frozen):
     def beside_records(self, pattern: str) -> list[Path]:
         """Return the files in the folders of `records` that match a pattern."""
         return [file for folder in self.records for file in sorted(Path(folder).glob(pattern))]
+
+    def calibrations(self) -> list[Path]:
+        """Return the file of its own calibration if there is one, else those of `records`."""
+        own = self.results / CALIBRATION
+        return [own] if own.is_file() else self.beside_records(CALIBRATION.name)
+
+    def noise_scales(self) -> list[Path]:
+        """Return the files of the noise scales of its small models, or those of `records`."""
+        models = sorted({cell.model for cell in self.cells() if not cell.build})
+        own = [self.results / f"noise_scale/{name}.json" for name in models if is_small(name)]
+        return own or self.beside_records("noise_scale/*.json")
 
     def own_descriptions(self) -> dict[str, Path]:
         """Return the files that describe users' own models, by their names in the study."""

@@ -10,9 +10,7 @@ from nodewise.models.facts import own_description, own_models, why_refused
 from nodewise.results.calibration import read_calibration
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import Config
-
-CALIBRATION = Path("calibration", "calibration.json")
+from nodewise.study.config import CALIBRATION, Config
 
 Missing = dict[str, list[Path]]
 """Files of failed and refused measurements, by reason."""

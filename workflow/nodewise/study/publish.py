@@ -19,8 +19,7 @@ from nodewise.results.columns import CURVE_KEY
 from nodewise.results.manifest import MANIFEST, LeftOut, Manifest, PublishedExperiment
 from nodewise.results.record import Record, record_json, recorded
 from nodewise.results.tables import build_tables
-from nodewise.study.config import Config
-from nodewise.study.missing import CALIBRATION
+from nodewise.study.config import CALIBRATION, Config
 
 _DONE = ("ok", "refused")  # a refusal is a result, too: it says what the machine cannot do
 
