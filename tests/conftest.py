@@ -48,16 +48,11 @@ def fill_once(tmp_path_factory, worker_id):
     folder. Tests must only read it.
     """
 
-    filled_here = {}
+    own = tmp_path_factory.getbasetemp()
+    shared = own if worker_id == "master" else own.parent
 
     def filled(name, fill):
-        if worker_id == "master":  # the only process
-            if name not in filled_here:
-                folder = tmp_path_factory.mktemp(name)
-                fill(folder)
-                filled_here[name] = folder
-            return filled_here[name]
-        folder = tmp_path_factory.getbasetemp().parent / name
+        folder = shared / name
         done = folder.with_name(f"{name}.done")
         with FileLock(f"{folder}.lock"):
             if not done.exists():
@@ -98,10 +93,16 @@ def study(fill_once) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch():
+def docs(study) -> Path:
+    """Return the folder of the pages of `study`."""
+    return study / "docs"
+
+
+@pytest.fixture(scope="session")
+def run_job():
     """Return a function that calls a job's `main(*arguments)` in the session's launcher process.
 
-    It returns a `launcher.Done`.
+    It asserts that the job succeeded, and returns what it printed.
     """
     from launcher import Launcher
 
@@ -111,23 +112,13 @@ def launch():
         if not launchers:
             launchers.append(Launcher())
         try:
-            return launchers[0].run(main, *arguments, timeout_s=timeout_s)
+            done = launchers[0].run(main, *arguments, timeout_s=timeout_s)
         except (TimeoutError, EOFError):
             launchers.clear()  # the next job gets another one
             raise
+        assert not done.error, done.error
+        return done.printed
 
     yield run
     for launcher in launchers:
         launcher.end()
-
-
-@pytest.fixture(scope="session")
-def run_job(launch):
-    """Return a function that runs a job, asserts that it succeeded, and returns its output."""
-
-    def run(main, *arguments, timeout_s=150):
-        done = launch(main, *arguments, timeout_s=timeout_s)
-        assert not done.error, done.error
-        return done.printed
-
-    return run

@@ -60,23 +60,22 @@ def start_snakemake(project: Path, *arguments: str, **variables: str) -> subproc
     return start(project, *command, **variables)
 
 
-def finish(run: subprocess.Popen[str]) -> str:
-    """Wait for a command to end, and return what it printed.
+def finish(run: subprocess.Popen[str], code: int | None = 0) -> str:
+    """Wait for a command to end, assert its exit code, and return what it printed.
 
-    It is killed after `TIMEOUT_S` seconds.
+    It is killed after `TIMEOUT_S` seconds. Any exit code is right if `code` is None.
     """
     try:
-        return run.communicate(timeout=TIMEOUT_S)[0]
+        said = run.communicate(timeout=TIMEOUT_S)[0]
     finally:
         run.kill()
+    assert code is None or run.returncode == code, said[-8000:]
+    return said
 
 
 def snakemake(project: Path, *arguments: str, **variables: str) -> str:
     """Run Snakemake in a copy, assert that it succeeded, and return what it printed."""
-    run = start_snakemake(project, *arguments, **variables)
-    said = finish(run)
-    assert run.returncode == 0, said[-8000:]
-    return said
+    return finish(start_snakemake(project, *arguments, **variables))
 
 
 def python(*words: object, **variables: str) -> str:
@@ -88,14 +87,6 @@ def python(*words: object, **variables: str) -> str:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
-
-
-def prepare(project: Path, dataset: str) -> None:
-    """Run `nodewise prepare` in a copy."""
-    out = f"results/datasets/{dataset}"
-    run = start(project, "nodewise", "prepare", dataset, "--out", out)
-    said = finish(run)
-    assert run.returncode == 0, said
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:

@@ -69,9 +69,7 @@ def check(record, name: str) -> None:
 def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, inside):
     settings = CLUSTER.replace("}", ", devices_per_node: 2}")
     how = "--strategy mpi --nodes 3 --steps 4"
-    run = start(inside, project, *measure(how, "mpi.json", settings))
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    projects.finish(start(inside, project, *measure(how, "mpi.json", settings)))
     check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
     wait_until(lambda: not ssh_hosts.agents(project))
 
@@ -98,25 +96,22 @@ def test_a_batch_job_measures_a_study(project, inside):
     (project / ".venv").symlink_to(sys.prefix)
     script = ("profiles/slurm/study.sh", "config/batch.yaml", record)
     run = projects.start(project, *inside("sbatch", "-W", "-N2", "-o", "said", *script, at=project))
-    projects.finish(run)
+    projects.finish(run, None)
     assert run.returncode == 0, (project / "said").read_text()
     check(read_record(project / record), "our Slurm")
 
 
 def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
     write_study(project, "examined")
-    run = start(inside, project, "nodewise", "doctor", "--config", "config/examined.yaml")
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    doctor = ("nodewise", "doctor", "--config", "config/examined.yaml")
+    said = projects.finish(start(inside, project, *doctor))
     assert [line[:5] for line in said.splitlines() if " cores, " in line] == ["node1", "node2"]
 
 
 def test_the_links_between_the_nodes_of_an_allocation_are_calibrated(project, inside):
     write_study(project, "linked")
     words = ("--config", "config/linked.yaml", "--repeats", "1")
-    run = start(inside, project, "nodewise", "calibrate", *words)
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    projects.finish(start(inside, project, "nodewise", "calibrate", *words))
     found = read_calibration(project / "results/linked/calibration/calibration.json")
     assert (found.kind, found.cluster.label) == ("measured", "our Slurm")
     (launch,) = found.launches
@@ -130,9 +125,7 @@ def test_the_links_between_the_nodes_of_an_allocation_are_calibrated(project, in
 def test_snakemake_submits_a_cell_as_a_job(project, inside):
     record = write_study(project, "submitted")
     how = ("--profile", "profiles/slurm", "--configfile", "config/submitted.yaml")
-    run = projects.start(project, *inside("snakemake", record, *how, at=project))
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    projects.finish(projects.start(project, *inside("snakemake", record, *how, at=project)))
     check(read_record(project / record), "our Slurm")
 
 
@@ -142,22 +135,18 @@ def test_snakemake_submits_a_cell_as_a_job(project, inside):
 def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(project, inside, end):
     run, job = begun(inside, project, "ended.json")
     slurm_nodes.said(inside, *(word.replace("JOB", job) for word in end))
-    said = projects.finish(run)
-    assert run.returncode == 2, said
+    said = projects.finish(run, 2)
     assert f"nodewise: the Slurm job {job} has ended (" in said
     assert not (project / "ended.json").exists()
     wait_until(lambda: not ssh_hosts.agents(project))
 
 
 def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):
-    run = projects.start(project, *inside(*measure(LONG, "outside.json"), at=project))
-    said = projects.finish(run)
-    assert run.returncode == 2
+    outside = inside(*measure(LONG, "outside.json"), at=project)
+    said = projects.finish(projects.start(project, *outside), 2)
     *_, line = said.splitlines()
     assert line.startswith("nodewise: cluster: kind slurm measures inside an allocation only: sal")
     assert not (project / "outside.json").exists()
-    run = start(inside, project, *measure(f"{LONG} --nodes 3", "many.json"))
-    said = projects.finish(run)
-    assert run.returncode == 1, said
+    projects.finish(start(inside, project, *measure(f"{LONG} --nodes 3", "many.json")), 1)
     reason = "3 nodes need as many in the allocation, not 2. To allow it, run: salloc --nodes=3"
     assert read_record(project / "many.json").failure.reason == reason

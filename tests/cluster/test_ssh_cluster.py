@@ -100,9 +100,7 @@ def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_no
     (project / "rates.py").write_text(RATES)  # The other file imports it.
     settings = cluster(hosts, tmp_path / "there", "one", "two")
     how = "--nodes 2 --batch 250 --epochs 3"
-    run = start(project, settings, "two.json", how, "with_options.py:build")
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    projects.finish(start(project, settings, "two.json", how, "with_options.py:build"))
     text = (project / "two.json").read_text()
     record = read_record(project / "two.json")
     assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
@@ -160,9 +158,7 @@ def test_what_is_wrong_with_a_host_is_the_reason_and_names_its_label(project, ho
 
 def test_a_port_that_is_taken_is_the_reason_of_a_refusal(project, hosts, tmp_path):
     settings = cluster(hosts, tmp_path / "there", "one", ports=[2022, 2022])
-    run = start(project, settings, "port.json", "--nodes 1 --batch 32 --steps 4")
-    said = projects.finish(run)
-    assert run.returncode == 1, said
+    projects.finish(start(project, settings, "port.json", "--nodes 1 --batch 32 --steps 4"), 1)
     record = read_record(project / "port.json")
     assert record.status == "refused"
     assert record.failure.reason.startswith("node1: port 2022 is taken")
@@ -186,9 +182,7 @@ def test_doctor_examines_each_host(project, hosts, tmp_path):
     study = (project / "config/smoke.yaml").read_text()
     settings = cluster(hosts, tmp_path / "there", "one", "two", "three")
     (project / "hosts.yaml").write_text(study.replace("{kind: local}", settings))
-    run = projects.start(project, "nodewise", "doctor", "--config", "hosts.yaml")
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    said = projects.finish(projects.start(project, "nodewise", "doctor", "--config", "hosts.yaml"))
     assert [line[:5] for line in said.splitlines() if " cores, " in line] == [
         "node1",
         "node2",
@@ -216,7 +210,6 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     run = projects.start(project, *words)
     with ssh_hosts.limited(f"{PREFIX}2", RATE_MBIT):
         said = projects.finish(run)
-    assert run.returncode == 0, said
     path = project / "results/linked/calibration/calibration.json"
     found = read_calibration(path)
     assert (found.kind, found.cluster.label) == ("measured", "the hosts")
@@ -256,8 +249,7 @@ def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, h
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
     wait_until(lambda: len(ssh_hosts.agents(tmp_path / "there")) >= 6, 120, run)  # on two hosts
     with ssh_hosts.cut(f"{PREFIX}2"):
-        said = projects.finish(run)
-        assert run.returncode == 1, said
+        said = projects.finish(run, 1)
         record = read_record(project / "cut.json")
         assert record.status == "failed", said
         assert "node" in record.failure.reason

@@ -110,9 +110,7 @@ def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(tmp_path, strategy, 
     (project / "mine.py").write_text(OWN)
     own = "--model mine.py:build --dataset mine.py:sleeping --input own --out record.json"
     options = f"--strategy {strategy} --nodes {nodes} --batch 4 --steps 40 {own}"
-    run = projects.start(project, "nodewise", "measure", *options.split())
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    said = projects.finish(projects.start(project, "nodewise", "measure", *options.split()))
     assert "\ninput  " in said
     record = read_record(project / "record.json")
     assert record.cell.input == "own"
@@ -129,5 +127,4 @@ def test_a_strategy_that_divides_no_batch_and_other_data_are_refused(tmp_path):
     ):
         options = f"--strategy {strategy} --model {model} --nodes 2 --batch 4 --input own"
         run = projects.start(project, "nodewise", "measure", *options.split())
-        assert said in projects.finish(run)
-        assert run.returncode == 2
+        assert said in projects.finish(run, 2)

@@ -1,8 +1,6 @@
 """A calibration measures the share, links and all-reduces of emulated nodes or hosts."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -142,7 +140,7 @@ def launches(tmp_path_factory):
 def calibrated(folder):
     config, out = write_study(folder, most=2), folder / "out.json"
     words = ["calibrate", "--config", config, "--out", out, "--logs", folder, "--repeats", "1"]
-    subprocess.run([sys.executable, "-m", "nodewise", *words], check=True, timeout=250)
+    projects.finish(projects.start(Path.cwd(), "nodewise", *map(str, words)))
     written = read_calibration(out)
     assert written.failure is None
     for launch in written.launches:

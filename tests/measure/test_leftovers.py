@@ -122,8 +122,7 @@ def measure(project: Path, strategy: str, built: bool = True):
 
 
 def finish(project: Path, run) -> Record:
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    projects.finish(run)
     return read_record(project / BY_HAND)
 
 

@@ -23,16 +23,13 @@ def project(tmp_path_factory):
     return projects.copy(tmp_path_factory.mktemp("single_run") / "project")
 
 
-def measure(project, options: str) -> tuple[int, str]:
-    run = projects.start(project, "nodewise", "measure", *options.split())
-    said = projects.finish(run)
-    return run.returncode, said
+def measure(project, options: str, code=0) -> str:
+    return projects.finish(projects.start(project, "nodewise", "measure", *options.split()), code)
 
 
 def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 32 --epochs 3"
-    code, said = measure(project, f"{OWN} {how}")
-    assert code == 0, said
+    said = measure(project, f"{OWN} {how}")
     (path,) = (project / RECORDS).glob(
         "single_run_local_*/own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
     )
@@ -50,17 +47,15 @@ def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
 
 def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
     path = project / "results/models" / f"{own_model(MODEL, DATA)}.json"
-    run = projects.start(project, "nodewise", "describe-model", MODEL, "--dataset", DATA)
-    said = projects.finish(run)
-    assert run.returncode == 0, said
+    describe = ("nodewise", "describe-model", MODEL, "--dataset", DATA)
+    said = projects.finish(projects.start(project, *describe))
     described = read_facts(path.parent, path.stem)
     assert f"{described.total:,} parameters" in said
     assert described.trainable > 0
     too_large = described.memory.model_copy(update={"bytes_per_example": 10**12})
     write_text(path, json_text(described.model_copy(update={"memory": too_large})))
     how = "--strategy single --nodes 1 --batch 8 --out too_large.json"
-    code, said = measure(project, f"{OWN} {how}")
-    assert code == 1, said
+    measure(project, f"{OWN} {how}", 1)
     record = read_record(project / "too_large.json")
     assert record.status == "refused"
     assert record.failure.reason.startswith(f"batch 8 of {path.stem} takes about 8000.")
@@ -89,8 +84,7 @@ def build():
 def test_a_cell_that_fails_is_recorded_and_exit_code_1(project, name, shape, rate, reason, rank):
     (project / f"{name}.py").write_text(MODEL_FILE.format(shape=shape, rate=rate))
     what = f"--model {name}.py:build --dataset {DATA} --out {name}.json"
-    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
-    assert code == 1, said
+    said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9", 1)
     record = read_record(project / f"{name}.json")
     assert (record.status, record.failure.rank) == ("failed", rank)
     assert reason in record.failure.reason and record.failure.reason in said

@@ -1,12 +1,11 @@
 """The noise scale of the MLP, measured by the command on synthetic examples."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import projects
 from nodewise.core.schema import read_json
 from nodewise.data import prepared, synthetic
 from nodewise.predict.steps_to_accuracy import find_steps
@@ -15,13 +14,10 @@ from nodewise.results.tables import build_tables
 
 pytestmark = pytest.mark.slow
 
-NODEWISE = Path(sys.executable).with_name("nodewise")
-CONFIG = "config/study.yaml"
 
-
-def measure(*arguments):
-    command = [NODEWISE, "measure-noise-scale", *map(str, arguments), "--config", CONFIG]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def measure(*arguments, code=0):
+    command = ("measure-noise-scale", *map(str, arguments), "--config", "config/study.yaml")
+    return projects.finish(projects.start(Path.cwd(), "nodewise", *command), code)
 
 
 def prepare(folder, examples):
@@ -36,8 +32,7 @@ def prepare(folder, examples):
 
 def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_path):
     out = tmp_path / "mlp.json"
-    done = measure("fashion_mlp", "--manifest", prepare(tmp_path, 20_000), "--out", out)
-    assert done.returncode == 0, done.stderr
+    measure("fashion_mlp", "--manifest", prepare(tmp_path, 20_000), "--out", out)
     measured = read_json(NoiseScale, out)
     assert [point.step for point in measured.points] == [0, 50, 200]
     assert (measured.model, measured.data.dataset) == ("fashion_mlp", "fashion_mnist")
@@ -63,7 +58,5 @@ def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_
 )
 def test_what_cannot_be_measured_is_a_mistake(tmp_path, model, examples, said):
     manifest = prepare(tmp_path, examples) if examples else tmp_path / "m.json"
-    done = measure(model, "--manifest", manifest, "--out", tmp_path / "x.json")
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert said in measure(model, "--manifest", manifest, "--out", tmp_path / "x.json", code=2)
     assert not (tmp_path / "x.json").exists()

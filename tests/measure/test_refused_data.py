@@ -1,8 +1,6 @@
 """Cells with unusable own data are refused with the reason; the study continues."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from nodewise.core.errors import UserError
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 
-NODEWISE = Path(sys.executable).with_name("nodewise")
 OWN = {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}}
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
 
@@ -43,10 +40,7 @@ def declare(**changes):
 
 
 def run(*command):
-    done = subprocess.run(
-        [NODEWISE, *command], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    projects.finish(projects.start(Path.cwd(), "nodewise", *command))
 
 
 def measured_cell(cell):

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import make_datasets
 import plugins
-from nodewise.data import load, prepare
 
 SITE = "add-to-site.md"
 SCRIPT = """
@@ -60,24 +60,11 @@ def test_the_example_of_a_dataset_is_prepared(tmp_path):
     names = [f"my_pictures/{kind}/{number}.jpg" for kind in ("cat", "dog") for number in range(5)]
     picture = make_datasets.jpeg((200, 80, 40), (32, 32, 3))
     pictures = make_datasets.zipped(dict.fromkeys(names, picture))
-    told = make_datasets.file("my_pictures.zip", pictures, ())
-    registry = (
-        plugins.example("my_pictures.yaml")
-        .replace("0" * 64, told["content_sha256"])
-        .replace("content_bytes: 1\n", f"content_bytes: {told['content_bytes']}\n")
-    )
-    (tmp_path / "datasets.yaml").write_text(registry)
-    (tmp_path / "mirror/my_pictures").mkdir(parents=True)
-    (tmp_path / "mirror/my_pictures/my_pictures.zip").write_bytes(pictures)
-    prepare(
-        "my_pictures",
-        registry=tmp_path / "datasets.yaml",
-        cache=tmp_path / "cache",
-        mirror=str(tmp_path / "mirror"),
-        source="official",
-        out=tmp_path / "out",
-    )
-    dataset = load(tmp_path / "out/manifest.json")
+    (entry,) = yaml.safe_load(plugins.example("my_pictures.yaml")).values()
+    (release,) = entry["releases"]
+    release["file"] |= make_datasets.file("my_pictures.zip", pictures, ())
+    files = {"sample/my_pictures.zip": pictures}
+    dataset = make_datasets.Sample(tmp_path, entry, files).load(source="official")
     assert dataset.train[0].shape == (8, 32, 32, 3)
     assert set(dataset.train[1].tolist() + dataset.test[1].tolist()) == {0, 1}
 
@@ -93,28 +80,3 @@ def test_the_example_of_a_model_can_be_described(tmp_path, monkeypatch):
     described = describe("my_model")
     assert described.trainable == (28 * 28 + 1) * 64 + (64 + 1) * 10
     assert described.stages == 4
-
-
-FOLDERS = {
-    "my_model.py": "models",
-    "toy_cluster.py": "workflow/nodewise/cluster/kinds",
-    "tagged/__init__.py": "workflow/nodewise/strategies",
-    "tagged/worker.py": "workflow/nodewise/strategies",
-    "my_exchange.py": "workflow/nodewise/core",
-    "my_law.py": "workflow/nodewise/predict/laws",
-    "my_format.py": "workflow/nodewise/results/importers",
-    "my_figure.py": "workflow/nodewise/report/figures",
-    "my_page.py": "workflow/nodewise/report/pages",
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_the_examples_pass_the_checks_of_the_project(name):
-    code = plugins.example(name, SITE if name in ("my_figure.py", "my_page.py") else "add.md")
-    for check in ("check", "format --check"):
-        of = [f"--stdin-filename={FOLDERS[name]}/{name}", "-"]
-        ruff = Path(sys.executable).with_name("ruff")
-        done = subprocess.run(
-            [ruff, *check.split(), *of], input=code, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout

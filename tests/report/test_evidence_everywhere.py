@@ -9,6 +9,7 @@ import pytest
 import make_records as make
 from nodewise.report import evidence
 from nodewise.results import published
+from nodewise.results.table_files import read_tables
 from nodewise.results.tables import CURVE_KEY
 from rendering import render
 
@@ -51,7 +52,7 @@ def sentences(folder, name):
 
 def without_evidence(folder):
     """Return the keys of points that count in no comparison of times."""
-    tables = {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
+    tables = read_tables(folder / "tables")
     rows = evidence.check_times(tables["curves"], tables)
     return rows.loc[rows["lacks"] != "", CURVE_KEY]
 

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 import vl_convert
 
 import make_records as make
-from nodewise.report import evidence, theme
+from nodewise.report import theme
 from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext, read_context
 from nodewise.report.drawing import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE
@@ -137,14 +136,6 @@ def test_without_evidence_the_title_is_what_is_plotted():
     assert chart.spec["title"] == {"text": "Speed-up by nodes", "subtitle": "measured"}
 
 
-def test_points_that_do_not_count_as_evidence_give_no_finding(study):
-    curves = study.tables["curves"].assign(repeats=evidence.LAUNCHES - 1)
-    poor = replace(study, tables=study.tables | {"curves": curves})
-    charts = poor.pick("time", "speedup", "parts", "strategies")
-    assert charts and [one.name for one in charts if one.finding] == []
-    assert any(one.finding for one in study.pick("time", "speedup", "parts"))
-
-
 # --- axes, intervals, looks ---
 
 
@@ -262,23 +253,6 @@ def test_colours_that_are_too_many_become_panels_and_each_is_named():
     spec = one_chart(rows).spec
     assert spec["facet"]["sort"] == [f"Batch per worker {2**power:,}" for power in range(9)]
     assert spec["usermeta"]["panels"] == 9 and "facet" not in one_chart().spec
-
-
-def test_panels_of_a_row_are_level_also_if_one_lacks_a_colour(study):
-    (chart,) = study.pick("samples")
-    cell = (
-        rf'translate\([\d.]+,([\d.]+)\)"><path class="background"[^>]*"M0.5,0.5h\d+v{theme.PANEL}'
-    )
-    tops, columns = re.findall(cell, chart.svg), chart.spec["columns"]
-    assert len(tops) == chart.spec["usermeta"]["panels"] > columns
-    assert all(len(set(tops[at : at + columns])) == 1 for at in range(0, len(tops), columns))
-
-
-def test_a_long_name_is_broken_before_a_capital():
-    rows = POINTS.assign(strategy="MultiWorkerMirroredStrategy")
-    figure = replace(FIGURE, y=Axis("strategy", "", "names"), x=FIGURE.y, mark="point")
-    axis = layers_of(one_chart(rows, figure))[-1]["encoding"]["y"]["axis"]
-    assert '["MultiWorkerMirrored", "Strategy"]' in axis["labelExpr"]
 
 
 def machines_of(line, tables):

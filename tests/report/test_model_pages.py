@@ -1,25 +1,14 @@
-"""Models on the site and in the terminal: figures, pages and the list."""
+"""Models on the site: figures and pages."""
 
 import json
-import subprocess
-import sys
 from html import unescape
-from pathlib import Path
 
 import pytest
 
 import make_architectures as make
 import make_records
 import rendering
-from nodewise.core.errors import UserError
 from nodewise.models.facts import refuse_own
-
-# --- the pages ---
-
-
-@pytest.fixture(scope="module")
-def docs(study):
-    return study / "docs"
 
 
 def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
@@ -65,25 +54,3 @@ def test_what_a_model_says_of_itself_is_escaped(docs):
     for page in ("models/fashion-cnn.md", "models/index.md"):
         assert "<b>two" not in (docs / page).read_text()
     assert "&#60;b&#62;two" in (docs / "models/fashion-cnn.md").read_text()
-
-
-def test_a_missing_description_stops_with_one_line(tmp_path):
-    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    with pytest.raises(UserError, match=r"models/fashion_cnn\.json: .* is not described; run: "):
-        rendering.render(tmp_path, models_dir=tmp_path / "models")
-
-
-# --- the list in the terminal ---
-
-
-def run(*arguments):
-    command = [Path(sys.executable).parent / "nodewise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def test_an_unknown_model_is_one_line(tmp_path):
-    done = run("describe-model", "../fashion_cnn", "--out", tmp_path / "x.json")
-    assert done.returncode == 2
-    assert done.stderr.startswith("nodewise: --model: unknown name '../fashion_cnn'; allowed: bert")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "x.json").exists()

@@ -24,9 +24,9 @@ from nodewise.report.context import read_context
 from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number
 from nodewise.report.page import curve_page
-from nodewise.report.pages import PAGES
 from nodewise.report.pages.about import GLOSSARY
 from nodewise.report.tables import Column, table
+from nodewise.results.studies import studies
 from nodewise.study.config import read_config
 from rendering import Texts, render
 
@@ -77,22 +77,7 @@ def test_a_title_in_front_matter_reads_back_as_escaped_text(value):
     assert Texts(title).text == markup_shows(value)
 
 
-# --- kinds ---
-
-
 # --- pages ---
-
-
-@pytest.fixture(scope="module")
-def context(study):
-    return read_context(CONFIG, study)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_has_a_title_and_is_rendered(name, context, study):
-    for page in PAGES[name](context):
-        assert page.title
-        assert front_matter(study / "docs" / page.source)["title"]
 
 
 def test_every_page_is_linked_from_another_or_in_the_navigation(study):
@@ -147,24 +132,17 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
     assert not page.exists()
 
 
-def test_a_failed_cell_shows_its_reason_on_three_pages(study):
-    gap = "worker 2 did not finish in time"
-    pages = ["results/fashion-mnist/fashion-cnn.md", "records.md"]
-    pages.append("curves/fashion-cnn/multi-worker-mirrored.md")
-    for page in pages:
-        assert gap in Texts((study / "docs" / page).read_text()).text
-    cell = Texts((study / "docs" / pages[2]).read_text()).text
-    assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
-
-
 def test_without_a_single_record_the_pages_say_so(tmp_path):
     make.write_study(tmp_path, [])
     (tmp_path / "records").mkdir(exist_ok=True)
     docs = render(tmp_path)
     assert "No cell of this study has a result yet" in (docs / "index.md").read_text()
     assert "No cell has been measured yet" in (docs / "results/index.md").read_text()
-    studies = Texts((docs / "studies/index.md").read_text()).text
-    assert "agree with 0 and contradict 0" in studies and "17 claims with too little" in studies
+    findings = (docs / "findings.md").read_text()
+    assert "Nothing is decided yet" in findings and "nw-lead" not in findings
+    shown = Texts((docs / "studies/index.md").read_text()).text
+    claims = sum(len(one.claims) for one in studies().values())
+    assert "agree with 0 and contradict 0" in shown and f"{claims} claims with too little" in shown
 
 
 def test_without_a_single_result_the_failures_are_shown(tmp_path):
@@ -236,20 +214,6 @@ def test_no_number_without_a_kind():
         table(rows, [hidden])
 
 
-def test_a_kind_is_stated_where_it_differs_and_never_on_counts():
-    rows = pd.DataFrame({"t": [1.0, 2.0], "s": [3.0, 4.0], "label": ["measured", "emulated"]})
-    times = [Column("t", "T", "s", kind_from="label"), Column("s", "S", "s", "fitted")]
-    of = [Column("n", "N"), *times, Column("label", "Kind"), Column("k", "Bytes", "B", "counted")]
-    each = table(rows.assign(n=[1, 2], k=5), of)
-    assert "nw-kind--emulated" in each.rows[1][3] and "nw-kind--fitted" in each.heads[2]
-    assert not each.caption and each.heads[4] == "Bytes"
-    of_columns = table(rows.assign(n=[1, 2], k=5, label="measured"), of)
-    assert "nw-kind--measured" in of_columns.heads[1] and not of_columns.caption
-    of_all = table(rows.assign(n=[1, 2], k=5, label="fitted"), of)
-    assert "nw-kind--fitted" in of_all.caption and "nw-kind" not in "".join(of_all.heads)
-    assert [head.striptags() for head in of_all.heads] == ["N", "T", "S", "Bytes"]
-
-
 def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_left_out():
     rows = [
         {"model": "<b>", "n": 1, "flags": "", "why": "long", "link": Markup('<a href="x">m</a>')},
@@ -272,11 +236,6 @@ def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_le
 def test_a_title_cannot_end_the_attribute_that_holds_it():
     style = table([{"x": 1}], [Column("x", "it's \"; } <b>")]).style
     assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;")) & set("\"'<>&;")
-
-
-def test_a_long_name_in_a_table_may_break_at_capitals_only():
-    ((cell,),) = table([{"s": "MultiWorkerMirroredStrategy"}], [Column("s", "S")]).rows
-    assert cell == "Multi<wbr>Worker<wbr>Mirrored<wbr>Strategy"
 
 
 def test_missing_numbers_are_dashes_and_intervals_stand_below():

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.report.context import title_of_variant
 from nodewise.report.formulas import law_formula
 from nodewise.report.page import strategy_page
 from nodewise.report.pages.strategies import read_diagrams
@@ -24,11 +23,6 @@ PICTURES = [
     for name, strategy in STRATEGIES.items()
     for path in sorted(strategy.folder.glob("diagram*.svg"))
 ]
-
-
-@pytest.fixture(scope="module")
-def docs(study):
-    return study / "docs"
 
 
 def page(docs, strategy):
@@ -164,16 +158,3 @@ def test_noted_seconds_are_the_node_s_own(tmp_path):
     rows = rows.set_index("observation")
     assert rows.loc["held_s", "mean"] == pytest.approx(0.4)
     assert rows.loc["staleness", "mean"] == 5
-
-
-@pytest.mark.parametrize(
-    ("strategy", "variant", "title"),
-    [
-        ("parameter_averaging", "averaging_every_10", "every 10"),
-        ("hybrid", "hybrid_one_group", "one group"),
-        ("multi_worker_mirrored", "driver", "driver"),
-        ("mpi", None, ""),
-    ],
-)
-def test_a_variant_is_named_by_the_words_that_its_strategy_does_not_have(strategy, variant, title):
-    assert title_of_variant(make.cell(strategy=strategy, variant=variant, n=2)) == title

@@ -12,6 +12,7 @@ from nodewise.report import scoreboard as module
 from nodewise.report.context import read_context
 from nodewise.report.scoreboard import NOT_MEASURED, OTHER, SAME, scoreboard, summary
 from nodewise.results import published, queries, studies
+from nodewise.results.table_files import read_tables
 from nodewise.study.config import read_config
 from rendering import CONFIG, Texts, render
 
@@ -96,14 +97,6 @@ def test_an_experiment_can_name_a_study_that_is_a_folder_and_no_other(folder, tm
         read_config(tmp_path / "seventh.yaml")
 
 
-def test_claims_without_evidence_are_one_line_and_the_lead_says_what_is_known(folder, tmp_path):
-    add(folder)
-    measured(tmp_path, repeats=1)
-    page = Texts((render(tmp_path / "study") / "studies/sixth.md").read_text()).text
-    assert "1 claim with too little evidence" in page
-    assert "1 point of ours does not count as evidence" in page
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -135,7 +128,7 @@ def test_a_scoreboard_has_every_printed_number_with_our_time_divided_by_it(study
     of_time = rows[rows["quantity"] == "time"]
     ratio = of_time["seconds_ours"] / of_time["seconds_published"]
     pd.testing.assert_series_equal(of_time["ratio"], ratio, check_names=False)
-    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
+    tables = read_tables(study / "tables")
     curves = tables["curves"].query("experiment == 'asu'").set_index(["strategy", "nodes"])
     asu = rows[rows["study"] == "asu"].set_index("nodes")
     assert asu.loc[2, "seconds_ours"] == pytest.approx(
@@ -170,7 +163,7 @@ def test_the_order_of_our_times_is_compared_pair_by_pair(monkeypatch, study, our
 
 
 def test_ours_stand_beside_the_published_training_of_the_same_way(study):
-    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
+    tables = read_tables(study / "tables")
     rows = queries.published_runs_and_ours(tables, "asu").set_index(["strategy", "nodes"])
     assert set(rows.index) == {("single", 1), ("mirrored", 2), ("model_parallel", 2)}
     # Two epochs were measured, the study has thirty.

@@ -11,7 +11,6 @@ import server_job
 
 from local_job import failure
 
-STEPS = 20
 ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
 BOTH = pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
 # strategy, options, model, optimizer, float32 tolerance (larger for sums of 30,000 terms)

@@ -25,42 +25,27 @@ from snakemake_logger_plugin_nodewise import STOPPED
 
 pytestmark = pytest.mark.slow
 
-EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
-STUDY = {
-    "name": "small",
-    "title": "A small study",
-    "cluster": {"kind": "local"},
-    "experiments": {
-        "steps": {
-            "title": "Steps",
-            "study": "ntua",
-            "models": ["fashion_cnn", "fashion_mlp"],
-            "strategies": {"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}},
-            "batches": [32],
-            "extent": EXTENT,
-        },
-        "whole": {
-            "title": "A whole epoch",
-            "study": "strategies",
-            "models": ["fashion_mlp"],
-            "strategies": {"single": {"nodes": [1]}},
-            "batches": [512],
-            "extent": {"warmup_steps": 1, "epochs": 1, "split_steps": 2},
-        },
-        "impossible": {
-            "title": "A batch larger than what own data turns out to have",
-            "study": "nodewise",
-            "own_models": {
-                "mine": {
-                    "build": "models/templates/own_model.py:build",
-                    "dataset": "data/templates/own_data.py:load",
-                }
-            },
-            "strategies": {"single": {"nodes": [1]}},
-            "batches": [4000],
-            "extent": EXTENT,
-        },
-    },
+STUDY = projects.small_study(
+    models=["fashion_cnn", "fashion_mlp"],
+    strategies={"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}},
+    batches=[32],
+    extent={"warmup_steps": 1, "steps": 4, "split_steps": 2},
+)
+STEPS = STUDY["experiments"]["steps"]
+STUDY["experiments"]["whole"] = STEPS | {
+    "study": "strategies",
+    "models": ["fashion_mlp"],
+    "strategies": {"single": {"nodes": [1]}},
+    "batches": [512],
+    "extent": {"warmup_steps": 1, "epochs": 1, "split_steps": 2},
+}
+OWN = {"build": "models/templates/own_model.py:build", "dataset": "data/templates/own_data.py:load"}
+# a batch larger than what own data turns out to have
+STUDY["experiments"]["impossible"] = STEPS | {
+    "models": [],
+    "own_models": {"mine": OWN},
+    "strategies": {"single": {"nodes": [1]}},
+    "batches": [4000],
 }
 STEPS_CELLS = {
     f"steps/{model}/{strategy}/batch~32/nodes~{nodes}/repeat~0"
@@ -225,8 +210,7 @@ def test_an_edited_template_renders_pages_only(project):
 def refused(project: Path, *arguments: str) -> list[str]:
     """Return the lines that a run prints that ends before any job."""
     run = start(project, "snakemake", "--cores", "all", "--configfile", CONFIG, *arguments)
-    output = finish(run)
-    assert run.returncode != 0
+    output = finish(run, 1)
     return [line for line in output.splitlines() if not line.startswith("Using ")]
 
 
@@ -279,8 +263,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
     project, run = waiting
     run.send_signal(signal.SIGINT)
     (project / "go").touch()
-    said = finish(run)
-    assert run.returncode == 1, said  # The cell has not been measured yet.
+    said = finish(run, 1)  # The cell has not been measured yet.
     assert said.splitlines()[-1] == STOPPED
     assert (project / DATASET).is_file()
     cells, rules = would_run(project)
