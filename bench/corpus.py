@@ -77,7 +77,7 @@ def predict_all() -> pd.DataFrame:
         if line_of(curve) is not None:
             by_publisher[curve.publisher].append(curve)
     rows = []
-    with progress("published curves", sum(map(len, by_publisher.values()))) as advance:
+    with progress("published curves", sum(map(len, by_publisher.values()))) as show:
         for publisher, curves in by_publisher.items():
             seen = [whole.at(slice(-1)) for whole in map(line_of, curves)]
             others = [curve for curve in read_published() if curve.publisher != publisher]
@@ -85,7 +85,7 @@ def predict_all() -> pd.DataFrame:
             for curve in curves:
                 groups = groups_of(line_of(curve), about[curve.name])
                 rows.append({"groups": groups} | predict_last(curve, similar))
-            advance(len(curves))
+            show(len(rows))
     return pd.DataFrame(rows)
 
 

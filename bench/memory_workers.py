@@ -65,7 +65,7 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
 
     compute_with(1)
     data = datasets.load(DATASET / "manifest.json")
-    recipe = training.recipe_of(cell, data)
+    recipe = training.recipe_of(cell)
     job = Job(0, 1, BATCH, 1, recipe.build)
     strategy = STRATEGIES["single"].worker().Strategy(job)
     nothing = tf.zeros([BATCH, *data.train[0].shape[1:]], tf.uint8), tf.zeros([BATCH])

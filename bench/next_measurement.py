@@ -97,15 +97,15 @@ def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
     rows = []
     scaled = [(curve, whole) for curve in curves if (whole := line_of(curve)) is not None]
     publishers = dict.fromkeys(curve.publisher for curve, _ in scaled)
-    with progress("publishers", len(publishers)) as advance:
-        for publisher in publishers:
+    with progress("publishers", len(publishers)) as show:
+        for number, publisher in enumerate(publishers, 1):
             similar = SimilarCurves(c for c in read_published() if c.publisher != publisher)
             rows += [
                 compare(curve, whole, similar)
                 for curve, whole in scaled
                 if curve.publisher == publisher and len(whole.devices) >= LEAST_POINTS
             ]
-            advance(1)
+            show(number)
     return pd.DataFrame(rows)
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from nodewise.core import progress as progress_module
-from nodewise.core.progress import share_done
+from nodewise.core.progress import progress
 
 
 class Terminal(io.StringIO):
@@ -19,9 +19,9 @@ def test_a_bar_goes_up_to_the_end_on_a_terminal_only(monkeypatch, stream):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream())
     monkeypatch.setattr(progress_module, "_REDRAWN_S", 0.0)
-    with share_done("drawing [sample]") as tell:
+    with progress("drawing [sample]") as show:
         for share in (0.25, 0.75, 1.0):
-            tell(share)
+            show(share)
     shown = sys.stderr.getvalue()
     if stream is io.StringIO:
         assert shown == ""

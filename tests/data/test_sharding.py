@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.data import shard
+from nodewise.data.pipeline import shard
 
 
 @given(st.integers(0, 500), st.integers(1, 40), st.integers(0, 2**31 - 1))

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nodewise.data.sharding import shard
 from nodewise.data.synthetic import draw
 from nodewise.predict import study
 from nodewise.predict.fit_curves import fit_curves
@@ -88,6 +87,8 @@ def integers() -> dict[str, str]:
 
 
 def _integers() -> Iterator[tuple[str, str]]:
+    from nodewise.data.pipeline import shard  # Imported here because it needs TensorFlow.
+
     tokens, labels = synthetic((64,))
     yield "tokens of reviews", sha256(tokens)
     yield "labels of reviews", sha256(labels)
@@ -103,7 +104,7 @@ def _integers() -> Iterator[tuple[str, str]]:
 
 def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield a warm-up batch, then the first batch of each of two epochs."""
-    import make_records as make  # Imported here because only this function needs TensorFlow.
+    import make_records as make
     from nodewise.data import Dataset
     from nodewise.data.pipeline import batches
     from nodewise.models.training import Recipe

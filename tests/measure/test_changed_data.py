@@ -19,8 +19,8 @@ def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path)
     written = ("--logs", f"{tmp_path}/logs", "--out", f"{tmp_path}/out.json")
     said = projects.finish(projects.start(Path.cwd(), "nodewise", *command, *written), 2)
     assert said.splitlines()[-1] == (
-        f"nodewise: {path}: changed since it was prepared; prepare it again: "
-        f"nodewise prepare sample --out {path.parent}"
+        f"nodewise: {path}: changed since it was prepared; "
+        f"remove {path.parent} to have the dataset prepared again"
     )
     assert "Traceback" not in said
     assert not (tmp_path / "out.json").exists()

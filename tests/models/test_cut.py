@@ -12,7 +12,7 @@ from keras import layers
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
-from nodewise.models.cut import balanced, cut, most_stages
+from nodewise.models.cut import balanced, cut, pieces_of
 
 
 def chain(stages, x, **how):
@@ -55,7 +55,7 @@ def test_stages_compute_what_the_model_computes(build, count):
 @MODELS
 def test_a_model_can_be_cut_into_as_many_stages_as_its_description_says(build):
     model = build()
-    most = most_stages(model)
+    most = len(pieces_of(model))
     assert len(cut(model, most)) == most
     with pytest.raises(RefusedError, match=f"can be cut into {most} stages at most"):
         cut(model, most + 1)

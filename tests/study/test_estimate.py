@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.cell import Cell
-from nodewise.data.registry import find
+from nodewise.data.registry import Entry, find
 from nodewise.models.facts import facts
 from nodewise.results.record import Record, read_record
 from nodewise.study import estimate
 
 MACHINE = estimate.Machine(estimate.REFERENCE_S, cores=2)
 MODEL = facts("fashion_cnn")
-DATA = find(estimate.DATASETS, "fashion_mnist")
+DATA = find(estimate.DATASETS, "fashion_mnist", Entry)
 EMULATED = {"kind": "emulated", "node": {"cpu": 0.4}, "link": {"rate_mbit": 200}}
 
 

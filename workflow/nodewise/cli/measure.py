@@ -15,7 +15,7 @@ from nodewise.cli.options import (
     StudyConfig,
 )
 from nodewise.core.errors import UserError
-from nodewise.core.progress import share_done
+from nodewise.core.progress import progress
 
 app = typer.Typer()
 
@@ -72,7 +72,7 @@ def measure(
     single.prepare_data(cell)
     settle_environment()
     claim = nullcontext(cell) if out else single.claimed_repeat(cell)
-    with claim as cell, share_done(f"{model}, {counted(nodes, 'node')}") as progress:
+    with claim as cell, progress(f"{model}, {counted(nodes, 'node')}") as show:
         out = out or single.record_of(cell)
         record = measure_now(
             cell,
@@ -82,7 +82,7 @@ def measure(
             logs=single.logs_of(cell),
             config=None,
             command=command_of(options, cell),
-            progress=progress,
+            progress=show,
         )
     if record.failure is not None:
         typer.echo(f"{out}: {record.status}: {record.failure.reason}", err=True)
@@ -113,13 +113,13 @@ def calibrate(
 
     results = read_config(config).results
     out = out or results / CALIBRATION
-    with share_done(f"{config}: calibration") as progress:
+    with progress(f"{config}: calibration") as show:
         result = measure_all(
             config,
             output=out,
             logs=logs or results / "logs" / "calibration",
             repeats=repeats,
-            progress=progress,
+            progress=show,
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
@@ -185,7 +185,7 @@ def measure_cell(
     cells = {cell.id: cell for cell in read_config(config).cells()}
     if cell_id not in cells:
         raise UserError(f"{config}: declares no cell {cell_id!r}")
-    with share_done(cell_id) as progress:
+    with progress(cell_id) as show:
         record = measure(
             cells[cell_id],
             manifest,
@@ -194,7 +194,7 @@ def measure_cell(
             logs=logs,
             config=config,
             command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
-            progress=progress,
+            progress=show,
         )
     reason = f": {record.failure.reason}" if record.failure else ""
     typer.echo(f"{cell_id}: {record.status}{reason}", err=record.failure is not None)
@@ -227,13 +227,13 @@ def measure_noise_scale(
     from nodewise.data import quiet_tensorflow  # noqa: F401 (before anything else imports it)
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 
-    with share_done(f"{model}: noise scale") as progress:
+    with progress(f"{model}: noise scale") as show:
         measure_model(
             cells[model],
             manifest,
             weights_manifest(cells[model]),
             output=out,
             config=config,
-            progress=progress,
+            progress=show,
         )
     typer.echo(f"{out}: measured")

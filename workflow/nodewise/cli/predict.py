@@ -56,11 +56,11 @@ def fit_measurements(
     of_study = measurements.is_dir() or measurements.name == "curve_points.csv"
     read = None if of_study else import_curves(measurements, file_format)
     check_writable(out)
-    with progress(str(measurements), len(read.curves) if read else None) as advance:
+    with progress(str(measurements), len(read.curves) if read else None) as show:
         if read:
-            fitted = fit_file.fit_measurements(read, progress=advance)
+            fitted = fit_file.fit_measurements(read, progress=show)
         else:
-            fitted = fit_file.fit_study(measurements, progress=advance)
+            fitted = fit_file.fit_study(measurements, progress=show)
     fit_file.write_fit(out, fitted)
     options.print_table(predict_tables.curves_rows(fitted))
     _print_notes(fitted, as_json=False)

@@ -157,7 +157,7 @@ def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
         described, most = describe.describe(cell.model), BATCHES[-1]
     else:
         data = load(manifest)
-        recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
+        recipe, most = recipe_of(cell), min(data.train_examples, BATCHES[-1])
         sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]
         specs = [batch_spec(one, data, recipe) for one in sizes]
         about = [f"The model of {cell.build}."]

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_SUFFIX = ".tmp"
 _NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, None)  # None: raised by NumPy
 
 
@@ -68,7 +67,7 @@ def _temporary(target: Path) -> Iterator[Path]:
 
     It stays if the block has renamed it.
     """
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch(exist_ok=False)

@@ -53,11 +53,7 @@ def pooled_factors(groups: Sequence[ArrayLike]) -> NDArray[np.float64]:
     freedom = sum(len(group) - 1 for group in logs)
     if not freedom:
         return np.full(len(logs), np.nan)
-    noise = (sum(squares(group) for group in logs) / freedom) ** 0.5
+    squares = [((group - group.mean()) ** 2).sum() for group in logs]
+    noise = (sum(squares) / freedom) ** 0.5
     repeats = np.array([len(group) if len(group) > 1 else np.nan for group in logs])
     return np.asarray(np.exp(noise * students_t(freedom) * median_error(repeats)))
-
-
-def squares(logs: pd.Series) -> float:
-    """Return the sum of the squared deviations of values from their mean."""
-    return float(((logs - logs.mean()) ** 2).sum())

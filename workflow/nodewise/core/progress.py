@@ -9,17 +9,17 @@ _REDRAWN_S = 0.1
 
 
 @contextmanager
-def progress(label: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar on stderr; yield a function to call with the amount just done.
+def progress(label: str, total: float | None = 1.0) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on stderr; yield a function to call with the amount done so far.
 
     The bar is only shown on a terminal, and removed at the end.
 
     Args:
         label: text beside the bar.
-        total: amount of the whole work; None if it is unknown.
+        total: amount of the whole work; None if it is unknown. By default amounts are shares.
     """
     if not sys.stderr.isatty():
-        yield lambda amount: None
+        yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
@@ -31,25 +31,11 @@ def progress(label: str, total: float | None) -> Iterator[Callable[[float], None
     ) as bar:
         task, due = bar.add_task(label, total=total), 0.0
 
-        def advance(amount: float) -> None:
+        def show(done: float) -> None:
             nonlocal due
-            bar.advance(task, amount)
+            bar.update(task, completed=done)
             if time.monotonic() >= due:
                 due = time.monotonic() + _REDRAWN_S
                 bar.refresh()
 
-        yield advance
-
-
-@contextmanager
-def share_done(label: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar; yield a function to call with the share (0 … 1) done so far."""
-    with progress(label, 1.0) as advance:
-        done = 0.0
-
-        def tell(share: float) -> None:
-            nonlocal done
-            advance(share - done)
-            done = share
-
-        yield tell
+        yield show

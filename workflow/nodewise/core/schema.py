@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from nodewise.core.cell import NAME, Name
+from nodewise.core.cell import NAME
 from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 
@@ -102,18 +102,6 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
         return adapter.validate_json(json.dumps(read_tree(path), default=str))
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}") from error
-
-
-def find_entry(model: type[Model], path: Path, name: str) -> Model:
-    """Return the entry `name` of a YAML file that has one key per entry.
-
-    Raises:
-        UserError: see `read_yaml`; or there is no such entry.
-    """
-    entries = read_yaml(TypeAdapter(dict[Name, model]), path)  # type: ignore[valid-type]
-    if name not in entries:
-        raise UserError(f"{name!r} is not in {path}; allowed: {', '.join(sorted(entries))}")
-    return entries[name]
 
 
 def read_tree(path: Path) -> Any:  # noqa: ANN401

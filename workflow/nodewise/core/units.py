@@ -19,7 +19,6 @@ KINDS = {
 }
 PROJECTED = "step time × steps"
 GENERATED = "generated data"
-FROM_RANDOM = "from random weights"
 
 
 def kind_label(
@@ -42,7 +41,7 @@ def kind_label(
     label = f"{kind} {PROJECTED}" if projected else kind
     if data_origin == "generated":
         label = f"{label}, {GENERATED}"
-    return f"{label}, {FROM_RANDOM}" if weights == "random" else label
+    return f"{label}, from random weights" if weights == "random" else label
 
 
 def base_kind(label: str) -> str:

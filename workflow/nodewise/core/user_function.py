@@ -16,10 +16,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -33,8 +32,7 @@ _OURS = Path(__file__).parents[1]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class ParsedSpec:
+class ParsedSpec(NamedTuple):
     """The place of a user's function.
 
     Args:

@@ -1,15 +1,11 @@
 """Facts about a dataset and its files that are known before any file is fetched."""
 
-import math
 from typing import Annotated, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Line
 from nodewise.data.fetch import RemoteFile, Sha256, Url
-
-MAX_EXAMPLE_BYTES = 2**30
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -54,7 +50,4 @@ class Facts(Frozen):
             raise ValueError("classes: two have the same name")
         if self.dtype != ("uint8" if len(self.shape) == 3 else "uint16"):
             raise ValueError("dtype: images are uint8, tokens uint16")
-        values = math.prod(self.shape) * (self.train_examples + self.test_examples)
-        if values * np.dtype(self.dtype).itemsize > MAX_EXAMPLE_BYTES:
-            raise ValueError(f"shape: more than {MAX_EXAMPLE_BYTES:,} bytes of examples")
         return self

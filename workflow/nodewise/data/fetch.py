@@ -6,7 +6,6 @@ pooch downloads into the cache, as `<folder>/<file>`. Files in a mirror are used
 import gzip
 import hashlib
 import logging
-import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Annotated, ClassVar, Literal
 
 from filelock import FileLock
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
@@ -29,16 +28,10 @@ TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 Source = Literal["any", "official"]
 
 
-def _web_address(url: str) -> str:
-    if not re.fullmatch(r"https?://[^/@\s]+(/\S*)?", url):
-        raise ValueError("must be an http(s) address without a user name")
-    return url
-
-
 # No leading dot and no slash, so a file stays in its folder and is never hidden.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Url = Annotated[str, AfterValidator(_web_address)]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@\s]+(/\S*)?$")]  # no user name
 
 
 class RemoteFile(Frozen):
@@ -184,7 +177,7 @@ def _download(url: str, file: RemoteFile, to: Path) -> None:
     with (
         FileLock(to.parent / ".lock"),
         atomic(to) as temporary,
-        progress(file.name, file.content_bytes) as advance,
+        progress(file.name, file.content_bytes) as show,
     ):
         for leftover in set(to.parent.glob(f".{to.name}.*.tmp")) - {temporary}:
             leftover.unlink()  # of a download that was killed
@@ -196,7 +189,7 @@ def _download(url: str, file: RemoteFile, to: Path) -> None:
                     if copy.tell() + len(chunk) > most_bytes:
                         raise UnobtainableError("is larger than it should be", corrupt=True)
                     copy.write(chunk)
-                    advance(len(chunk))
+                    show(copy.tell())
 
                 get(url, SimpleNamespace(write=write, flush=copy.flush), None)
         except requests.HTTPError as error:

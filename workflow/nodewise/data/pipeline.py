@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
-from nodewise.data import Dataset, shard
+from nodewise.data import Dataset
 from nodewise.data.structures import Array, Ragged, Structure
 from nodewise.data.user_data import own_batches
 
@@ -49,6 +49,21 @@ def steps_per_epoch(cell: Cell, examples: int) -> int:
             f"a global batch of {cell.global_batch} is larger than the {examples} examples"
         )
     return steps
+
+
+def shard(examples: int, workers: int, rank: int, seed: int) -> NDArray[np.int64]:
+    """Return the sorted row indices of the shard of worker `rank`.
+
+    A shard is a part of a permutation of all rows. The shards of all ranks are disjoint and cover
+    all rows. Their sizes differ by at most one; lower ranks have the larger shards.
+
+    Raises:
+        ValueError: `rank` is not below `workers`, or a count is negative.
+    """
+    if not 0 <= rank < workers:
+        raise ValueError(f"rank {rank} of {workers} workers")
+    order = np.random.default_rng(seed).permutation(examples)
+    return np.sort(np.array_split(order, workers)[rank])
 
 
 def rows_read(cell: Cell, examples: int, rank: int) -> NDArray[np.int64]:
@@ -124,7 +139,12 @@ def batches(
     if cell.input == "unsharded":
         part = slice(rank * cell.batch, (rank + 1) * cell.batch)
         stream = _map(stream, lambda batch: tf.nest.map_structure(lambda array: array[part], batch))
-    return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
+    one_thread = tf.data.Options()
+    one_thread.threading.private_threadpool_size = 1
+    one_thread.threading.max_intra_op_parallelism = 1
+    one_thread.autotune.enabled = False
+    one_thread.deterministic = True
+    return iter(stream.prefetch(_READ_AHEAD).with_options(one_thread))
 
 
 def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
@@ -135,7 +155,7 @@ def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
     examples = cell.global_batch if cell.input == "whole" else cell.batch
     with tf.Graph().as_default():
         raw = tf.nest.map_structure(lambda array: _placeholder(array, examples), data.train)
-        return tf.nest.map_structure(_spec, _prepare(recipe)(raw))
+        return tf.nest.map_structure(tf.type_spec_from_value, _prepare(recipe)(raw))
 
 
 def _placeholder(array: Array | Ragged, examples: int) -> tf.Tensor | tf.RaggedTensor:
@@ -143,12 +163,6 @@ def _placeholder(array: Array | Ragged, examples: int) -> tf.Tensor | tf.RaggedT
         return tf.compat.v1.placeholder(array.dtype, (examples, *array.shape[1:]))
     depth, shape = len(array.row_splits), array.values.shape[1:]
     return tf.compat.v1.ragged.placeholder(array.values.dtype, depth, shape)
-
-
-def _spec(tensor: tf.Tensor | tf.RaggedTensor) -> tf.TypeSpec:
-    if isinstance(tensor, tf.RaggedTensor):
-        return tf.RaggedTensorSpec.from_value(tensor)
-    return tf.TensorSpec(tensor.shape, tensor.dtype)
 
 
 def evaluation_batches(
@@ -205,11 +219,16 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
     before or after the epoch to which it belongs.
     """
     blocks = math.ceil(data.train_examples / _BLOCK)
+
+    def read(block: tf.Tensor) -> tf.data.Dataset:
+        arrays = tf.nest.map_structure(lambda array: _records(array, block), data.train)
+        return tf.data.Dataset.zip(arrays)
+
     raw = (
         tf.data.Dataset.range(blocks)
         .shuffle(blocks, seed=cell.seed)
         .repeat()
-        .flat_map(_plain(lambda block: _block(data, block)))
+        .flat_map(_plain(read))
         .shuffle(_SHUFFLED_AHEAD, seed=cell.seed)
         .batch(cell.batch, drop_remainder=True)
     )
@@ -223,12 +242,6 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
                 job_name=_SERVED_JOB,
             )
         )
-    )
-
-
-def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
-    return tf.data.Dataset.zip(
-        tf.nest.map_structure(lambda array: _records(array, block), data.train)
     )
 
 
@@ -275,12 +288,3 @@ def _map(stream: tf.data.Dataset, function: Callable[[Batch], Batch]) -> tf.data
     """Map a function over batches. `stream.map` alone would pass a tuple as separate arguments."""
     parted = isinstance(stream.element_spec, tuple)
     return stream.map(_plain(lambda *parts: function(parts if parted else parts[0])))
-
-
-def _one_thread() -> tf.data.Options:
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 1
-    options.threading.max_intra_op_parallelism = 1
-    options.autotune.enabled = False
-    options.deterministic = True
-    return options

@@ -46,14 +46,19 @@ def prepare(
             corrupt file and no other source has the right one.
         OSError: a folder cannot be written.
     """
-    entry = find(registry, name)
+    entry = find(registry, name, Entry)
     check_writable(out / MANIFEST)
     try:
         release, fetched = _obtain(name, entry, source, Fetcher(name, cache, mirror))
     except UnobtainableError as error:
         allowed = source == "any" and entry.synthetic
         error.check_replaceable(name, "generating synthetic data", allowed=allowed)
-        manifest = _draw(name, entry, out)
+        drawn = [
+            draw(entry.shape, len(entry.classes), examples, seed=SEED, split=split)
+            for split, examples in enumerate((entry.train_examples, entry.test_examples))
+        ]
+        title = f"Synthetic data in place of {entry.title}"
+        manifest = write(out, *drawn, dataset=name, origin="generated", title=title, seed=SEED)
     else:
         manifest = _read(name, entry, release, fetched, out)
     log.info("%s: written to %s, data is %s", name, out, manifest.origin)
@@ -116,24 +121,13 @@ def _read(
         )
         for file in release.files_needed()
     )
-    mirrored = any(file.origin == "mirror" for file in files)
     return write(
         out,
         train,
         test,
         dataset=name,
-        origin="mirror" if mirrored else "official",
+        origin="mirror" if any(file.origin == "mirror" for file in files) else "official",
         title=entry.title,
         note=release.note,
         files=files,
     )
-
-
-def _draw(name: str, entry: Entry, out: Path) -> Manifest:
-    """Generate synthetic data for the whole dataset and write its arrays."""
-    drawn = [
-        draw(entry.shape, len(entry.classes), examples, seed=SEED, split=split)
-        for split, examples in enumerate((entry.train_examples, entry.test_examples))
-    ]
-    title = f"Synthetic data in place of {entry.title}"
-    return write(out, *drawn, dataset=name, origin="generated", title=title, seed=SEED)

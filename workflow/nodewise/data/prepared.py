@@ -19,6 +19,7 @@ from nodewise.core.schema import first_error
 from nodewise.data.manifest import MANIFEST, ArrayFile, Manifest, read_manifest
 from nodewise.data.structures import Array, KeyPath, Ragged, Structure, count, flat, nested
 
+_AGAIN = "remove {} to have the dataset prepared again"
 _NAMES: dict[KeyPath, str] = {(0,): "x", (1,): "y"}
 Part = tuple[KeyPath, int | None, Array]
 """Path of an array, the level of its row splits (None for values), and what is stored."""
@@ -155,12 +156,8 @@ def check_arrays(path: Path) -> Manifest:
     manifest, folder = read_manifest(path), path.parent
     for one in (*manifest.train, *manifest.test):
         if _sha256(_open(folder, one)) != one.sha256:
-            own = manifest.origin == "own"
-            source = "FILE.py:FUNCTION" if own else manifest.dataset
-            raise UserError(
-                f"{folder / one.file}: changed since it was prepared; prepare it again: "
-                f"nodewise prepare {source} --out {folder}"
-            )
+            file, again = folder / one.file, _AGAIN.format(folder)
+            raise UserError(f"{file}: changed since it was prepared; {again}")
     return manifest
 
 
@@ -169,7 +166,7 @@ def _sha256(array: Array) -> str:
 
 
 def _open(folder: Path, expected: ArrayFile) -> Array:
-    path, again = folder / expected.file, f"remove {folder} to have the dataset prepared again"
+    path, again = folder / expected.file, _AGAIN.format(folder)
     try:
         # like np.load(mmap_mode="r"), but for .npy files only: no zip files, no pickles
         array: Array = np.lib.format.open_memmap(path, mode="r")

@@ -1,14 +1,17 @@
-"""Registry of datasets: facts about each, the addresses of its files and their digests."""
+"""Registries of datasets and weights: facts, the addresses of files and their digests."""
 
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import Field, TypeAdapter, model_validator
 
-from nodewise.core.cell import Name
-from nodewise.core.schema import find_entry, read_yaml
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_yaml
 from nodewise.data.facts import Facts
 from nodewise.data.formats import Release
+
+Kind = TypeVar("Kind", bound=Frozen)
 
 
 class Entry(Facts):
@@ -24,20 +27,23 @@ class Entry(Facts):
         return self
 
 
-def read_registry(path: Path) -> dict[str, Entry]:
-    """Read and check a registry file (YAML, one key per dataset).
+def read_registry(path: Path, kind: type[Kind]) -> dict[str, Kind]:
+    """Read and check a registry file (YAML, one key per entry).
 
     Raises:
-        UserError: the file cannot be read, is not YAML, or is not valid. The message names the
-            first error.
+        UserError: the file cannot be read, is not YAML, or has an entry that is not of a `kind`.
+            The message names the first error.
     """
-    return read_yaml(TypeAdapter(dict[Name, Entry]), path)
+    return read_yaml(TypeAdapter(dict[Name, kind]), path)  # type: ignore[valid-type]
 
 
-def find(path: Path, name: str) -> Entry:
+def find(path: Path, name: str, kind: type[Kind]) -> Kind:
     """Return the entry `name` of the registry at `path`.
 
     Raises:
-        UserError: see `read_registry`; or there is no such dataset.
+        UserError: see `read_registry`; or there is no such entry.
     """
-    return find_entry(Entry, path, name)
+    entries = read_registry(path, kind)
+    if name not in entries:
+        raise UserError(f"{name!r} is not in {path}; allowed: {', '.join(sorted(entries))}")
+    return entries[name]

@@ -102,7 +102,7 @@ def _points(
     cell: Cell, data: Dataset, weights: Path | None, progress: Callable[[float], None]
 ) -> Iterator[Point]:
     """Yield the measurement after each number of steps."""
-    recipe = recipe_of(cell, data)
+    recipe = recipe_of(cell)
     replica = Replica(Job(0, 1, SMALL_BATCH, cell.seed, partial(recipe.built, weights)))
     mean_gradient = tf.function(partial(_mean_gradient, replica.model), autograph=False)
     stream = _batches(data, recipe, cell.seed)

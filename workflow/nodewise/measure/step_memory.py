@@ -104,7 +104,7 @@ def _inputs(cell: Cell, manifest: Path | None) -> tuple[Any, Any, Any]:
         spec = zeros_spec(build(), cell.batch)
         return build, spec, tf.nest.map_structure(lambda one: tf.zeros(one.shape, one.dtype), spec)
     data = load(manifest)
-    recipe = recipe_of(cell, data)
+    recipe = recipe_of(cell)
     batch = next(iter(batches(cell, data, recipe, 0, warm_up=1)))
     return recipe.build, batch_spec(cell, data, recipe), batch
 

@@ -56,7 +56,7 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     # the devices of one process may be several GPUs
     start_in_node(cluster, rank, channel, cell.workers, any_gpu=cell.one_process)
     data = load(task.manifest)
-    recipe = recipe_of(cell, data)
+    recipe = recipe_of(cell)
     job = _job(task, data, recipe, rank)
     steps = job.steps_per_epoch
     strategy: Strategy = STRATEGIES[cell.strategy].worker().Strategy(job)
@@ -112,7 +112,7 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float
 
     def start() -> object:
         data = load(task.manifest)
-        job = _job(task, data, recipe_of(task.cell, data), rank)
+        job = _job(task, data, recipe_of(task.cell), rank)
         return STRATEGIES[task.cell.strategy].worker().Server(job)
 
     return serve_in_node(task, rank, channel, start)
@@ -121,7 +121,7 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float
 def check_model(task: Task) -> None:
     """Check that the cell's strategy can split the model; raise RefusedError if not."""
     data = load(task.manifest)
-    job = _job(task, data, recipe_of(task.cell, data), 0)
+    job = _job(task, data, recipe_of(task.cell), 0)
     STRATEGIES[task.cell.strategy].worker().check(job)
 
 

@@ -15,8 +15,6 @@ from keras.src.random.seed_generator import global_seed_generator
 
 from nodewise.core.errors import RefusedError
 
-_UNSEEDED = "global_seed_generator"  # the name of that generator in Keras' global state
-
 Kept = TypeVar("Kept")
 
 
@@ -62,7 +60,7 @@ def unseeded() -> keras.random.SeedGenerator:
 
 def draw_unseeded_by(generator: Any) -> None:  # noqa: ANN401
     """Make Keras use `generator` in this thread where no seed was given."""
-    set_global_attribute(_UNSEEDED, generator)
+    set_global_attribute("global_seed_generator", generator)
 
 
 def draw_in_threads(model: keras.Model) -> None:

@@ -29,43 +29,35 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
     """
     if not _is_graph(model):
         raise RefusedError(f"{model.name}: is no graph of layers, so it cannot be cut into stages")
-    pieces = _pieces(model)
+    pieces = pieces_of(model)
     if len(pieces) < stages:
         raise RefusedError(
             f"{model.name}: can be cut into {counted(len(pieces), 'stage')} at most, where a "
             f"single tensor of float32 passes; not into {stages}"
         )
-    places = balanced(_costs(pieces), [math.prod(one.output_shape[1:]) for one in pieces], stages)
-    found = [_joined(pieces[a:b]) for a, b in pairwise((0, *places, len(pieces)))]
-    if len({id(one) for one in model.variables}) < sum(len(stage.variables) for stage in found):
-        raise RefusedError(f"{model.name}: two stages would share weights")
-    return found
-
-
-def most_stages(model: keras.Model) -> int:
-    """Return the largest number of stages that a functional or Sequential model can be cut into."""
-    return len(_pieces(model))
-
-
-def _costs(pieces: Sequence[keras.Model]) -> list[int]:
-    """Return the operations of each piece when one example is trained."""
-    costs: list[int] = []
+    costs: list[int] = []  # the operations of each piece when one example is trained
     reached = False  # whether the gradient is propagated back through a piece
     for piece in pieces:
         (x,), weights = piece.inputs, piece.trainable_weights
         spec = tf.TensorSpec((1, *x.shape[1:]), x.dtype)
         costs.append(round(count_training(piece, [spec], weights, reached=reached).flops))
         reached = reached or bool(weights)
-    return costs
+    places = balanced(costs, [math.prod(one.output_shape[1:]) for one in pieces], stages)
+    found = []
+    for first, end in pairwise((0, *places, len(pieces))):
+        (start,) = pieces[first].inputs
+        begin = keras.Input(start.shape[1:], dtype=start.dtype)
+        found.append(keras.Sequential([begin, *pieces[first:end]]))
+    if len({id(one) for one in model.variables}) < sum(len(stage.variables) for stage in found):
+        raise RefusedError(f"{model.name}: two stages would share weights")
+    return found
 
 
-def _joined(pieces: Sequence[keras.Model]) -> keras.Model:
-    (start,) = pieces[0].inputs
-    return keras.Sequential([keras.Input(start.shape[1:], dtype=start.dtype), *pieces])
+def pieces_of(model: keras.Model) -> list[keras.Model]:
+    """Return the parts of a functional or Sequential model between all places to cut, in order.
 
-
-def _pieces(model: keras.Model) -> list[keras.Model]:
-    """Return the layers between two consecutive places to cut, of all such places in order."""
+    Their number is the largest number of stages.
+    """
     nodes = [node for node in graph_calls(model) if not node.is_input]
     last_use = {id(one): place for place, node in enumerate(nodes) for one in node.input_tensors}
     last_use |= {id(one): len(nodes) for one in model.outputs}
@@ -79,7 +71,7 @@ def _pieces(model: keras.Model) -> list[keras.Model]:
             (end,) = passing.values()
             if place == len(nodes) - 1 or _can_be_sent(end):
                 inside = _inner_model(nodes[since : place + 1])
-                pieces += _pieces(inside) if inside else [keras.Model(begin, end)]
+                pieces += pieces_of(inside) if inside else [keras.Model(begin, end)]
                 begin, since = end, place + 1
     return pieces
 

@@ -5,7 +5,7 @@ Imports TensorFlow: the model is built, but nothing is computed with it.
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -15,7 +15,7 @@ from keras import layers as kinds
 from nodewise.core.errors import UserError
 from nodewise.models import registry
 from nodewise.models.contents import graph_calls, make_all_variables
-from nodewise.models.cut import most_stages
+from nodewise.models.cut import pieces_of
 from nodewise.models.graph_flops import Count, count_call, count_model
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
 
@@ -28,19 +28,15 @@ def describe(name: str) -> Architecture:
     module = registry.load(name)
     model = module.build()
     batches = [zeros_spec(model, examples) for examples in COUNTED_BATCHES]
-    return architecture_of(model, name, about(module.__doc__ or ""), batches)
+    paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
+    about = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    return architecture_of(model, name, about, batches)
 
 
 def zeros_spec(model: keras.Model, examples: int) -> tuple[tf.TensorSpec, tf.TensorSpec]:
     """Return the spec of a batch for a model in the registry: one input and a label per example."""
     (x,) = model.inputs
     return tf.TensorSpec((examples, *x.shape[1:]), x.dtype), tf.TensorSpec((examples,), tf.uint8)
-
-
-def about(docstring: str) -> list[str]:
-    """Return the paragraphs of a docstring, each on one line."""
-    paragraphs = inspect.cleandoc(docstring).split("\n\n")
-    return [" ".join(paragraph.split()) for paragraph in paragraphs]
 
 
 def architecture_of(
@@ -61,14 +57,17 @@ def architecture_of(
     Raises:
         UserError: no layer is trained, or the batch size is fixed.
     """
-    for one in getattr(model, "inputs", None) or []:
+    inputs = getattr(model, "inputs", None) or []
+    for one in inputs:
         if one.shape[0] is not None:
             raise UserError(
                 f"{name}: its batch size is fixed to {one.shape[0]}, and batches of several sizes "
                 "are needed to describe it; give its keras.Input no batch size"
             )
+    one_input = len(inputs) == 1 and None not in inputs[0].shape[1:]
+    as_keras = type(model).train_step is keras.Model.train_step
     try:
-        layers = layers_of(model) if _trains_its_layers(model) else []
+        layers = layers_of(model) if one_input and as_keras else []
     except (KeyError, TypeError, ValueError):
         layers = []
     in_a_row = bool(layers)
@@ -79,7 +78,7 @@ def architecture_of(
     trainable = sum(layer.trainable for layer in layers)
     if not trainable:
         raise UserError(f"{name}: no layer is trained")
-    stages = most_stages(model) if in_a_row and len(model.outputs) == 1 else 1
+    stages = len(pieces_of(model)) if in_a_row and len(model.outputs) == 1 else 1
     return Architecture(
         model=name,
         about=about,
@@ -92,12 +91,6 @@ def architecture_of(
         training_flops_per_example=sum(layer.training_flops for layer in layers),
         stages=stages,
     )
-
-
-def _trains_its_layers(model: keras.Model) -> bool:
-    inputs = getattr(model, "inputs", None) or []
-    as_keras = type(model).train_step is keras.Model.train_step
-    return as_keras and len(inputs) == 1 and None not in inputs[0].shape[1:]
 
 
 def _layer(
@@ -198,9 +191,9 @@ def _detail(layer: Any) -> str:  # noqa: ANN401
         case kinds.MultiHeadAttention():
             settings = [f"{layer.num_heads} heads of {layer.key_dim}"]
         case kinds.MaxPooling2D() | kinds.AveragePooling2D():
-            settings = [_by(layer.pool_size)]
+            settings = ["×".join(map(str, layer.pool_size))]
         case kinds.Conv2D():
-            settings = [_by(layer.kernel_size), f"{layer.filters} filters"]
+            settings = ["×".join(map(str, layer.kernel_size)), f"{layer.filters} filters"]
             if max(layer.strides) > 1:
                 settings.append(f"stride {max(layer.strides)}")
         case kinds.Dense():
@@ -213,7 +206,3 @@ def _detail(layer: Any) -> str:  # noqa: ANN401
     if activation is not keras.activations.linear:
         settings.append(getattr(activation, "__name__", type(activation).__name__).strip("_"))
     return ", ".join(settings)
-
-
-def _by(sizes: Iterable[int]) -> str:
-    return "×".join(str(size) for size in sizes)

@@ -21,8 +21,6 @@ DESCRIPTIONS = Path("data/models")
 OWN_DESCRIPTIONS = Path("results/models")
 """Descriptions of users' own models, created by the workflow or on request."""
 _ADVICE = "remove the file to have the model described again"
-SMALL_FLOPS = 100_000_000
-"""The most FLOPs of training an example for which the workflow measures a model's noise scale."""
 
 
 @cache
@@ -59,9 +57,8 @@ def read_all_facts(
         for name in registry()
         if name in trained or (folder / f"{name}.json").is_file()
     }
-    for name, path in own.items():
-        described = read_own(path) if name in trained else None
-        if described is not None:
+    for name in own.keys() & trained:
+        if described := read_own(own[name]):
             known[name] = described.model_copy(update={"model": name})
     return known
 
@@ -115,8 +112,3 @@ def own_description(cell: Cell) -> Path:
     """Return where `nodewise describe-model` writes the description of a cell's own model."""
     name = own_model(str(cell.build), cell.load or cell.dataset)
     return OWN_DESCRIPTIONS / f"{name}.json"
-
-
-def is_small(name: str) -> bool:
-    """Return whether the workflow measures the noise scale of a model."""
-    return facts(name).training_flops_per_example <= SMALL_FLOPS

@@ -87,10 +87,7 @@ def count_call(
         return layer(*args, **kwargs)
 
     weights = list(getattr(layer, "trainable_weights", [])) if trained else []
-    forward = _traced(call, specs)
-    if not weights and not reached:
-        return forward, forward
-    return forward, count_training(call, specs, weights, reached=reached)
+    return _traced(call, specs), count_training(call, specs, weights, reached=reached)
 
 
 def count_training(

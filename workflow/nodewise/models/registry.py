@@ -24,7 +24,6 @@ from nodewise.core.schema import first_error, read_bytes
 from nodewise.core.user_function import code_sha256, import_file, source_files
 
 MODELS_DIR = Path("models")
-MOST_MODEL_BYTES = 1_000_000
 
 
 class ModelEntry(Frozen):
@@ -74,7 +73,7 @@ def read_metadata(path: Path) -> ModelEntry:
         TypeAdapter(Name).validate_python(path.stem)
         values = [
             statement.value
-            for statement in ast.parse(read_bytes(path, MOST_MODEL_BYTES)).body
+            for statement in ast.parse(read_bytes(path, 1_000_000)).body
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "METADATA"
         ]
         return ModelEntry.model_validate(ast.literal_eval(values[-1]) if values else {})

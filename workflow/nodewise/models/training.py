@@ -6,7 +6,7 @@ Imports TensorFlow.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,14 +15,7 @@ from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
 
-if TYPE_CHECKING:
-    from nodewise.data import Dataset
-
 OnBatch = Callable[[tf.Tensor], tf.Tensor]
-
-
-def _as_it_is(x: tf.Tensor) -> tf.Tensor:
-    return x
 
 
 @dataclass(frozen=True)
@@ -37,8 +30,8 @@ class Recipe:
     """
 
     build: Callable[[], keras.Model]
-    preprocess: OnBatch = _as_it_is
-    augment: OnBatch = _as_it_is
+    preprocess: OnBatch = lambda x: x
+    augment: OnBatch = lambda x: x
     load_pretrained: Callable[[keras.Model, Path], None] | None = None
 
     def built(self, weights: Path | None) -> keras.Model:
@@ -58,8 +51,8 @@ class Recipe:
         return model
 
 
-def recipe_of(cell: Cell, data: "Dataset") -> Recipe:
-    """Return the recipe of the model that `cell` trains on `data`.
+def recipe_of(cell: Cell) -> Recipe:
+    """Return the recipe of the model that `cell` trains.
 
     Raises:
         UserError: the user's own model cannot be used.

@@ -13,8 +13,9 @@ from pydantic import Field, StringConstraints
 from nodewise.core.cell import Frozen, Line
 from nodewise.core.errors import UserError
 from nodewise.core.files import atomic, check_writable, file_sha256, write_json
-from nodewise.core.schema import find_entry, read_json
+from nodewise.core.schema import read_json
 from nodewise.data.fetch import Fetcher, FileName, RemoteFile, Source, UnobtainableError, Url
+from nodewise.data.registry import find
 from nodewise.results.record import WeightsSource
 
 MANIFEST = "manifest.json"
@@ -68,7 +69,7 @@ def prepare(
             "official"; a source has a corrupt file and no other has a correct one.
         OSError: a folder cannot be written.
     """
-    entry = find_entry(Entry, registry, name)
+    entry = find(registry, name, Entry)
     copy = out / entry.file.name
     check_writable(out / MANIFEST)
     (out / MANIFEST).unlink(missing_ok=True)
@@ -93,17 +94,15 @@ def read_weights(manifest: Path) -> Pretrained:
     """Return the weights that `manifest` describes, after checking their file.
 
     Raises:
-        UserError: the manifest or the file is missing or damaged, or they do not match.
+        UserError: the manifest is missing or damaged, or the file is another one.
+        OSError: the file cannot be read.
     """
     prepared = read_json(Manifest, manifest, "remove the file to have the weights prepared again")
     file = manifest.parent / prepared.file if prepared.file else None
-    try:
-        if file and file_sha256(file) != prepared.sha256:
-            raise UserError(
-                f"{file}: not what its manifest says; remove {manifest} to have it prepared again"
-            )
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    if file and file_sha256(file) != prepared.sha256:
+        raise UserError(
+            f"{file}: not what its manifest says; remove {manifest} to have it prepared again"
+        )
     return Pretrained(
         WeightsSource(name=prepared.name, origin=prepared.origin, sha256=prepared.sha256), file
     )

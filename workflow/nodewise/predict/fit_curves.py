@@ -78,12 +78,13 @@ def fit_curves(
         points: the table of points (`results.curve_points`).
         calibrations: calibrations of clusters, for priors on the bandwidth of their links.
         draws: number of equally likely coefficients, from which intervals come.
-        progress: function that is called after each group with its number of curves.
+        progress: called after each group with the number of curves that are fitted.
     """
-    fits = []
+    fits, done = [], 0
     for group in find_groups(points, calibrations):
         fits.append((group, group.fitted.fit(draws)))
-        progress(group.rows["curve"].nunique())
+        done += group.rows["curve"].nunique()
+        progress(done)
     return fits
 
 

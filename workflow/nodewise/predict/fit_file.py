@@ -170,7 +170,7 @@ def fit_measurements(
     Args:
         measured: the curves.
         draws: number of equally likely coefficients, from which intervals come; 1 or more.
-        progress: function that is called after each group with its number of curves.
+        progress: called after each group with the number of curves that are fitted.
 
     Raises:
         UserError: a curve names an unknown law.

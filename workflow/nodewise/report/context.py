@@ -235,7 +235,7 @@ def read_context(
         config=config,
         tables=tables,
         records=records,
-        datasets=read_registry(DATASETS),
+        datasets=read_registry(DATASETS, Entry),
         overhead=_without(read_overhead(results / "overhead"), config.left_out),
         fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
         calibrations=read_calibrations(calibration_paths),

@@ -19,7 +19,7 @@ from nodewise.core.cell import (
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_spec
-from nodewise.models.facts import facts, is_small, own_description, own_models
+from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
@@ -29,6 +29,7 @@ CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 CALIBRATION = Path("calibration", "calibration.json")
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # records in a folder, named by their cells' ids
+_SMALL_FLOPS = 100_000_000  # of training an example, in models whose noise scale is measured
 
 
 class Data(Frozen):
@@ -150,7 +151,8 @@ class Config(Frozen):
     def noise_scales(self) -> list[Path]:
         """Return the files of the noise scales of its small models, or those of `records`."""
         models = sorted({cell.model for cell in self.cells() if not cell.build})
-        own = [self.results / f"noise_scale/{name}.json" for name in models if is_small(name)]
+        small = [one for one in models if facts(one).training_flops_per_example <= _SMALL_FLOPS]
+        own = [self.results / f"noise_scale/{name}.json" for name in small]
         return own or self.beside_records("noise_scale/*.json")
 
     def own_descriptions(self) -> dict[str, Path]:
@@ -221,7 +223,7 @@ def check_files_exist(study: Config) -> None:
         UserError: a function, a dataset or a file is missing, or a model of the project has no
             description. Where an experiment is the cause, the message names it.
     """
-    from nodewise.data.registry import find  # slow to import, because of NumPy
+    from nodewise.data.registry import Entry, find  # slow to import, because of NumPy
 
     for model in registry():
         facts(model)
@@ -236,6 +238,6 @@ def check_files_exist(study: Config) -> None:
                 if trained.load:
                     parse_spec(trained.load)
                 else:
-                    find(DATASETS, trained.dataset)
+                    find(DATASETS, trained.dataset, Entry)
         except UserError as error:
             raise UserError(f"experiments.{name}: {error}") from error

@@ -138,4 +138,4 @@ def work_of(cell: Cell) -> tuple[Architecture, Data] | None:
         from nodewise.data.manifest import read_manifest  # slow to import, because of NumPy
 
         return model, read_manifest(manifest)
-    return model, find(DATASETS, cell.dataset)
+    return model, find(DATASETS, cell.dataset, Entry)

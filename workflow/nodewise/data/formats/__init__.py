@@ -1,6 +1,6 @@
 """Formats in which datasets are released, one module each.
 
-A release class says which files it needs (`files_needed`) and reads them into arrays (`read`).
+The fields of a release class are the files it needs, and `read` reads them into arrays.
 """
 
 from typing import Annotated

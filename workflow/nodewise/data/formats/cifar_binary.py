@@ -26,10 +26,6 @@ class CifarBinary(BaseRelease):
     format: Literal["cifar_binary"]
     file: SourceFile
 
-    def files_needed(self) -> tuple[SourceFile, ...]:
-        """Return the archive."""
-        return (self.file,)
-
     def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the images and labels, in the order of the files."""
         with tarfile.open(paths[self.file.name], "r:gz") as archive:

@@ -40,10 +40,6 @@ class Idx(BaseRelease):
             raise ValueError(f"files: need each role exactly once: {', '.join(ROLES)}")
         return self
 
-    def files_needed(self) -> tuple[SourceFile, ...]:
-        """Return the files of the four roles."""
-        return self.files
-
     def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the images and labels in the order of the files."""
         found: dict[str, NDArray[np.uint8]] = {}
@@ -51,11 +47,10 @@ class Idx(BaseRelease):
             train = file.role.startswith("train")
             examples = facts.train_examples if train else facts.test_examples
             shape = (examples, *(facts.shape if file.role.endswith("images") else ()))
-            try:
-                content = gzip.decompress(paths[file.name].read_bytes())
-                found[file.role] = parse(content, shape)
-            except ValueError as error:
-                raise ValueError(f"{file.name}: {error}") from error
+            content, expected = gzip.decompress(paths[file.name].read_bytes()), header(shape)
+            if not content.startswith(expected):
+                raise ValueError(f"{file.name}: its header is not that of an array of {shape}")
+            found[file.role] = np.frombuffer(content, np.uint8, offset=len(expected)).reshape(shape)
         x_train, y_train, x_test, y_test = (found[role] for role in ROLES)
         return (x_train, y_train), (x_test, y_test)
 
@@ -67,15 +62,3 @@ def header(shape: tuple[int, ...]) -> bytes:
     """
     dimensions = shape[:3]
     return np.array([0x800 + len(dimensions), *dimensions], ">u4").tobytes()
-
-
-def parse(content: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Parse an IDX file whose array must have exactly the given shape. The data is not copied.
-
-    Raises:
-        ValueError: the magic number, the dimensions or the number of bytes is wrong.
-    """
-    expected = header(shape)
-    if not content.startswith(expected):
-        raise ValueError(f"its header is not that of an array of {shape}")
-    return np.frombuffer(content, np.uint8, offset=len(expected)).reshape(shape)

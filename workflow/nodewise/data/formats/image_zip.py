@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field, StringConstraints
 
 from nodewise.data.facts import Facts, SourceFile
-from nodewise.data.formats.api import BaseRelease, Labelled
-from nodewise.data.formats.labelled import labelled
+from nodewise.data.formats.api import BaseRelease, Labelled, labelled
 
 Folder = Annotated[str, StringConstraints(pattern=r"^\w+(/\w+)*$", max_length=100)]
 
@@ -26,10 +25,6 @@ class ImageZip(BaseRelease):
     format: Literal["image_zip"]
     file: SourceFile
     folders: tuple[Folder, ...] = Field(min_length=1, max_length=2)
-
-    def files_needed(self) -> tuple[SourceFile, ...]:
-        """Return the archive."""
-        return (self.file,)
 
     def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read and decode the images; return them with their labels."""

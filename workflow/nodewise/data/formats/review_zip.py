@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nodewise.data.facts import Facts, SourceFile
-from nodewise.data.formats.api import BaseRelease, Labelled
+from nodewise.data.formats.api import BaseRelease, Labelled, labelled
 from nodewise.data.formats.image_zip import Folder
-from nodewise.data.formats.labelled import labelled
 
 START, END = "[CLS]", "[SEP]"
 # BERT drops control characters, but the tokeniser would split words at them.
@@ -37,10 +36,6 @@ class ReviewZip(BaseRelease):
     folder: Folder
     vocabulary: SourceFile
     vocabulary_size: int = Field(ge=4, le=2**16)
-
-    def files_needed(self) -> tuple[SourceFile, ...]:
-        """Return the archive and the vocabulary."""
-        return (self.file, self.vocabulary)
 
     def read(self, facts: Facts, paths: Mapping[str, Path]) -> tuple[Labelled, Labelled]:
         """Read the texts; return their token ids and labels."""
