@@ -6,7 +6,7 @@ ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: study site test test-all test-parallel test-alone test-matrix test-random \
-	lint setup slurm gpu clean
+	lint setup slurm jax gpu clean
 
 study: $(READY)
 	snakemake --cores all
@@ -61,6 +61,10 @@ endif
 # For `snakemake --profile profiles/slurm`: Snakemake submits each cell as a job of Slurm.
 slurm: $(READY)
 	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-slurm.lock
+
+# JAX, for the strategy keras_jax.
+jax: $(READY)
+	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-jax.lock
 
 # TensorFlow's own build of CUDA, for NVIDIA GPUs.
 gpu: $(READY)

@@ -100,25 +100,26 @@ def docs(study) -> Path:
 
 @pytest.fixture(scope="session")
 def run_job():
-    """Return a function that calls a job's `main(*arguments)` in the session's launcher process.
+    """Return a function that calls a job's `main(*arguments)` in a launcher process.
 
-    It asserts that the job succeeded, and returns what it printed.
+    The session has one for each backend of Keras. The function asserts that the job succeeded, and
+    returns what it printed.
     """
     from launcher import Launcher
 
-    launchers = []
+    launchers = {}
 
-    def run(main, *arguments, timeout_s=150):
-        if not launchers:
-            launchers.append(Launcher())
+    def run(main, *arguments, timeout_s=150, backend="tensorflow"):
+        if backend not in launchers:
+            launchers[backend] = Launcher(backend)
         try:
-            done = launchers[0].run(main, *arguments, timeout_s=timeout_s)
+            done = launchers[backend].run(main, *arguments, timeout_s=timeout_s)
         except (TimeoutError, EOFError):
-            launchers.clear()  # the next job gets another one
+            del launchers[backend]  # the next job gets another one
             raise
         assert not done.error, done.error
         return done.printed
 
     yield run
-    for launcher in launchers:
+    for launcher in launchers.values():
         launcher.end()

@@ -30,11 +30,11 @@ class Done(NamedTuple):
 class Launcher:
     """A process that calls functions, such as the `main` of a job, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "tensorflow") -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,))
-        with mock.patch.dict(os.environ, _ENVIRONMENT):
+        with mock.patch.dict(os.environ, _ENVIRONMENT | {"KERAS_BACKEND": backend}):
             self._process.start()
         theirs.close()
 

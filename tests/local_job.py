@@ -94,6 +94,12 @@ def make_strategy(case: Any, *about: Any, **more: Any) -> Any:
     return STRATEGIES[case.strategy].worker().Strategy(make_job(case, *about, **more))
 
 
+def split_weights(trained: Any) -> list[Any]:
+    """Return the trainable weights that `split_step` updates: of a copy, if there is one."""
+    copy = getattr(trained, "_copy", None)
+    return [v.numpy() for v in (copy or trained).model.trainable_variables]
+
+
 def run_workers(
     cluster: api.Cluster,
     workers: int,

@@ -29,6 +29,7 @@ class Case(NamedTuple):
     options: dict[str, Any]
     nodes: int
     optimizer: str
+    initial: str | None = None  # a folder of another case, whose initial weights are taken
 
 
 def main(out: Path, cases: dict[str, Case], cluster: api.Cluster | None = None) -> None:
@@ -74,13 +75,18 @@ def train(
         rows = np.array_split(rows, case.nodes)[rank]
     spec = tuple(tf.TensorSpec(one[0][rows].shape, one.dtype) for one in (x, y))
     trained = local_job.make_strategy(case, rank, addresses, build, GLOBAL_BATCH, batch=spec)
+    if case.initial:
+        with np.load(f"{case.initial}/initial.npz") as arrays:
+            trained.restore(list(arrays.values()))
     initial = trained.state()
+    if rank == 0:
+        np.savez(out / "initial.npz", *initial)
     batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
     # The split form trains a copy of the fused form's weights, made at its first step.
     for batch in batches:
         trained.split_step(batch)
     agree(trained)
-    np.savez(out / f"split~{rank}.npz", *trained.split_weights())
+    np.savez(out / f"split~{rank}.npz", *local_job.split_weights(trained))
     trained.restore(initial)
     for batch in batches:
         trained.step(batch)

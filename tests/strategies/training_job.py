@@ -118,7 +118,7 @@ def train(
     if case.split:
         trained.restore(initial)
         arrays["times"] = [trained.split_step(batch) for batch in batches]
-        arrays["split"] = flat(trained.split_weights())
+        arrays["split"] = flat(local_job.split_weights(trained))
     elif case.model == "normalised" and not whole:
         threads = len([*Path("/proc/self/task").iterdir()])
         for _ in range(MORE_STEPS):

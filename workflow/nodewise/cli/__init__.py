@@ -56,9 +56,10 @@ def main() -> None:
     # Fits solve small systems: more threads of NumPy would only take time from other processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's shell chooses for other work
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # a strategy of another backend sets it again
     measures = any(word.partition("=")[0] in ("plan", "--model") for word in sys.argv[1:])
-    if measures and backend != "tensorflow":
+    followed = ("tensorflow", "jax") if sys.argv[1:2] == ["forecast"] else ("tensorflow",)
+    if measures and backend not in followed:
         _complain(f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow")
     try:
         sys.exit(app(standalone_mode=False))

@@ -1,5 +1,6 @@
 """The command that forecasts many devices from one measured point and the links."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from nodewise.predict.cluster_steps import Training
 
 app = typer.Typer()
+_BACKEND = os.environ.get("KERAS_BACKEND")  # as the user chose it; main() resets it
 
 
 @app.command("forecast")
@@ -198,7 +200,8 @@ def _measured(  # noqa: PLR0917 (the options of the command)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with tempfile.TemporaryDirectory() as folder:
         record = f"{folder}/record.json"
-        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
+        strategy = "keras_jax" if _BACKEND == "jax" else "single"
+        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", strategy]
         command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
         command += ["--dataset", dataset] if dataset else []
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)

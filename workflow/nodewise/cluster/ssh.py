@@ -10,10 +10,10 @@ from nodewise.cluster.hosts import Hosts, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
 
-_PROJECT = (  # files that workers, `make setup` and `make gpu` need
+_PROJECT = (  # files that workers, `make setup`, `make jax` and `make gpu` need
     *("workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"),
     *("Makefile", "pyproject.toml", "requirements.lock", "requirements-gpu.lock"),
-    *("README.md", "LICENSE"),
+    *("requirements-jax.lock", "README.md", "LICENSE"),
 )
 _OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),

@@ -121,6 +121,8 @@ def _calibrate(rank: int, channel: Channel, job: Message, addresses: list[str]) 
 def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
     from nodewise import data  # imports NumPy, which reads the environment set above
     from nodewise.measure.cell import run_process
+    from nodewise.measure.environment import settle_environment
+    from nodewise.strategies import STRATEGIES
     from nodewise.study.memory_fit import misfit
 
     workers = job["workers_here"]
@@ -128,6 +130,8 @@ def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> M
     manifest = Path(job["manifest"])
     data.check_arrays(manifest)
     cell = Cell.model_validate_json(json.dumps(job["cell"]))
+    STRATEGIES[cell.strategy].check_available()
+    settle_environment(backend=STRATEGIES[cell.strategy].backend)
     if reason := misfit(cell, psutil.virtual_memory().available, workers):
         raise RefusedError(reason)
     cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))

@@ -79,10 +79,10 @@ def measure(
             prepared data changed.
         OSError: the record or a log cannot be written.
     """
-    settle_environment()
+    cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
+    settle_environment(backend=strategy.backend)
     check_writable(output)
     source, pretrained = checked_inputs(cell, manifest, weights, config)
-    cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
     made = provenance(config=config, command=command, packages=strategy.packages)
     made = made.model_copy(update={"code_sha256": cell_code(cell), "measures": MEASURES})
     period, result, failure = Period(), None, None

@@ -25,9 +25,13 @@ KEEP_MEMORY = {
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
-def settle_environment(*, keep_memory: bool = True) -> None:
-    """Set the environment variables that workers inherit. Call it before NumPy is imported."""
+def settle_environment(*, keep_memory: bool = True, backend: str = "tensorflow") -> None:
+    """Set the environment variables that workers inherit. Call it before NumPy is imported.
+
+    `backend` is that of Keras.
+    """
     os.environ.update(ENVIRONMENT)
+    os.environ["KERAS_BACKEND"] = backend
     if keep_memory:
         os.environ.update(KEEP_MEMORY)
     for name in _PROXIES:

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel
-from nodewise.core.units import counted
 from nodewise.measure.task import Task
 
 
@@ -74,13 +73,3 @@ def compute_with(threads: int) -> None:
     """
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(2)
-
-
-def device() -> str:
-    """Return the name of the device that TensorFlow computes with."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        names = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]
-        return ", ".join(name or "GPU" for name in names)
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    return f"CPU, {counted(threads, 'thread')}"

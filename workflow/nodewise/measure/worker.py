@@ -13,7 +13,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
@@ -29,13 +28,13 @@ from nodewise.data.pipeline import (
 )
 from nodewise.measure import data_service
 from nodewise.measure.callbacks import Callbacks, Scores
-from nodewise.measure.node import device, serve_in_node, start_in_node
+from nodewise.measure.node import serve_in_node, start_in_node
 from nodewise.measure.stopwatch import Stopwatch
 from nodewise.measure.task import Task
 from nodewise.models import fit_options
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import Job, NotTimedError, Strategy, numbers, plain
+from nodewise.strategies.api import Job, NotTimedError, Strategy
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
@@ -92,7 +91,7 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     return result | {
         "weights_sha256": strategy.weights_sha256(),
         "rank": rank,
-        "device": device(),
+        "device": strategy.device(),
         "shard_examples": len(rows_read(cell, data.train_examples, rank)),
         "steps_per_epoch": steps,
         "trainable_parameters": _parameters(strategy.model.trainable_weights),
@@ -213,15 +212,9 @@ def _evaluate(
     strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
 ) -> dict[str, Any]:
     """Evaluate the worker's part of the test examples. The parts of all workers are disjoint."""
-    model = strategy.trained()
-    model.reset_metrics()
-    step = tf.function(
-        lambda batch: numbers(model.test_step(batch)), reduce_retracing=True, autograph=False
-    )
     rows = np.array_split(np.arange(data.test_examples), workers)[rank]
-    logs: dict[str, float] = {}
-    for batch in evaluation_batches(data, recipe, rows, EVALUATION_BATCH):
-        logs = plain(step(batch))
+    batches = evaluation_batches(data, recipe, rows, EVALUATION_BATCH)
+    logs = strategy.evaluate(batches) if len(rows) else {}
     return {"examples": len(rows), "logs": logs}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import ops
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from nodewise.core.errors import RefusedError, UserError
@@ -121,14 +122,14 @@ def weighted(batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     if sample_weight is not None:
         raise UserError(f"{name}: class_weight and sample weights do not go together, as in fit")
-    if not isinstance(y, tf.Tensor) or y.shape.rank not in (1, 2):
+    if isinstance(y, dict | tuple | list | tf.RaggedTensor) or len(y.shape) not in (1, 2):
         raise UserError(f"{name}: class_weight needs one label for each example, of one output")
     classes = y
-    if y.shape.rank == 2:
-        classes = y[:, 0] if y.shape[-1] == 1 else tf.argmax(y, axis=-1)
-    if classes.dtype.is_floating:
-        classes = tf.round(classes)
-    is_class = tf.cast(classes, tf.int64)[:, None] == tf.constant(list(class_weight), tf.int64)
-    weights = tf.constant(list(class_weight.values()), keras.config.floatx())
-    found = tf.reduce_sum(tf.where(is_class, weights, tf.zeros_like(weights)), axis=1)
-    return x, y, tf.where(tf.reduce_any(is_class, axis=1), found, tf.ones_like(found))
+    if len(y.shape) == 2:
+        classes = y[:, 0] if y.shape[-1] == 1 else ops.argmax(y, axis=-1)
+    if keras.backend.is_float_dtype(classes.dtype):
+        classes = ops.round(classes)
+    is_class = ops.cast(classes, "int32")[:, None] == ops.array(list(class_weight), "int32")
+    weights = ops.array(list(class_weight.values()), keras.config.floatx())
+    found = ops.sum(ops.where(is_class, weights, ops.zeros_like(weights)), axis=1)
+    return x, y, ops.where(ops.any(is_class, axis=1), found, ops.ones_like(found))

@@ -39,13 +39,15 @@ def building(spec: str) -> Callable[[], keras.Model]:
         _refuse_other_fit(place, model)
         train_step, test_step = model.train_step, model.test_step
 
-        def blamed_train_step(batch: Any) -> Any:  # noqa: ANN401
+        # on JAX a step gets the state before the batch
+        def blamed_train_step(*arguments: Any) -> Any:  # noqa: ANN401
+            *state, batch = arguments
             with user_errors(place):
-                return train_step(fit_options.weighted(batch, options))
+                return train_step(*state, fit_options.weighted(batch, options))
 
-        def blamed_test_step(batch: Any) -> Any:  # noqa: ANN401
+        def blamed_test_step(*arguments: Any) -> Any:  # noqa: ANN401
             with user_errors(place):
-                return test_step(batch)
+                return test_step(*arguments)
 
         model.train_step, model.test_step = blamed_train_step, blamed_test_step
         model.fit_options = options

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.core.units import counted
 from nodewise.models.contents import layers_in, optimizers_of, plain_variables, unseeded
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 from nodewise.strategies.transport import Peers
@@ -155,7 +156,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def split_step(self, batch: Batch) -> StepTimes:
-        """Train one step like `step`, but time its parts. It updates `split_weights`.
+        """Train one step like `step`, but time its parts. It may train a copy of the model.
 
         Raises:
             NotTimedError: the parts of this model's step cannot be timed; nothing was trained.
@@ -176,6 +177,27 @@ class Strategy(ABC):
         """Return the trained model on plain variables of this process. Call it after `agree`."""
         return self.model
 
+    def evaluate(self, batches: Iterator[Batch]) -> dict[str, float]:
+        """Return the logs of the trained model on all of `batches`. Call it after `agree`."""
+        model = self.trained()
+        model.reset_metrics()
+        step = tf.function(
+            lambda batch: numbers(model.test_step(batch)), reduce_retracing=True, autograph=False
+        )
+        logs: dict[str, float] = {}
+        for batch in batches:
+            logs = plain(step(batch))
+        return logs
+
+    def device(self) -> str:
+        """Return the name of the device that this worker computes with."""
+        gpus = tf.config.list_physical_devices("GPU")
+        if gpus:
+            details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+            return ", ".join(one.get("device_name") or "GPU" for one in details)
+        threads = tf.config.threading.get_intra_op_parallelism_threads()
+        return f"CPU, {counted(threads, 'thread')}"
+
     def observations(self) -> dict[str, list[float]]:
         """Return the strategy's own measurements since the last call, by name."""
         return {}
@@ -183,10 +205,6 @@ class Strategy(ABC):
     def weights(self) -> list[np.ndarray]:
         """Return the trainable weights that `step` updates, as arrays."""
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
-
-    def split_weights(self) -> list[np.ndarray]:
-        """Return the trainable weights that `split_step` updates, in some strategies a copy."""
-        return self.weights()
 
     def weights_sha256(self) -> str:
         """Return the SHA-256 of `weights`: equal on two workers if and only if every bit is."""

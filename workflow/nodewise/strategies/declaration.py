@@ -7,6 +7,7 @@ declaration may import TensorFlow.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,23 +36,17 @@ class Options(Frozen):
             ValueError: they are not; the text names the option and what is allowed.
         """
 
-    def check_training(self, nodes: int, batch: int, model: str | None) -> None:
+    def check_training(self, nodes: int, batch: int, model: str | None, extent: Extent) -> None:
         """Check that a model can be trained with these options, as far as known before it is built.
 
         Args:
             nodes: the number of nodes, already checked by `check`.
             batch: examples per node and step.
             model: the name of one of this project's models; None for any other model.
+            extent: the timed steps, during which the options must take effect.
 
         Raises:
             ValueError: it cannot; the text names what is wrong and what is allowed.
-        """
-
-    def check_extent(self, extent: Extent) -> None:
-        """Check that the options take effect during the timed steps.
-
-        Raises:
-            ValueError: they do not; the text names the option and what is allowed.
         """
 
 
@@ -100,6 +95,8 @@ class Declaration:
         splits_model: whether nodes hold parts of a model, so that few kinds of models are allowed.
         packages: packages it trains with in addition to TensorFlow; records store their versions.
         library: what has to be built before it can train, or None.
+        backend: the backend of Keras in its workers.
+        command: the command that installs its packages, if they are optional.
     """
 
     module: str
@@ -113,6 +110,8 @@ class Declaration:
     splits_model: bool = False
     packages: tuple[str, ...] = ()
     library: Library | None = None
+    backend: str = "tensorflow"
+    command: str = ""
 
     @property
     def short_title(self) -> str:
@@ -130,17 +129,20 @@ class Declaration:
         return Path(str(import_module(self.module).__file__)).parent
 
     def check_available(self) -> None:
-        """Check that the library of the strategy is built, before any worker starts.
+        """Check that what the strategy trains with is installed and built, before workers start.
 
         Raises:
             RefusedError: it is not.
         """
+        missing = [package for package in self.packages if find_spec(package) is None]
+        if missing and self.command:
+            raise RefusedError(f"{missing[0]} is not installed", self.command)
         library = self.library
         if library and (reason := library.why_missing()):
             raise RefusedError(reason, library.command)
 
     def worker(self) -> ModuleType:
-        """Import the worker module, and TensorFlow with it.
+        """Import the worker module, and TensorFlow with it. KERAS_BACKEND must be `backend`.
 
         Workers are forked after this, so the module must not start threads or compute anything.
         """

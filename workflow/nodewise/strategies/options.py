@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from nodewise.core.cell import MAX_BATCH, MAX_NODES
+from nodewise.core.cell import MAX_BATCH, MAX_NODES, Extent
 from nodewise.models.facts import facts
 from nodewise.strategies.declaration import Options
 
@@ -43,7 +43,7 @@ class Pipelined(Options):
         """
         return 1
 
-    def check_training(self, nodes: int, batch: int, model: str | None) -> None:
+    def check_training(self, nodes: int, batch: int, model: str | None, extent: Extent) -> None:
         examples = batch * nodes // self.pipelines
         if self.micro_batches > examples:
             raise ValueError(

@@ -146,9 +146,8 @@ class Experiment(Feeding):
             try:
                 options = strategy.checked(axes.options, nodes)
                 strategy.fields(options, self.input)
-                options.check_extent(self.extent)
                 for batch, model in itertools.product(self.batches, [None, *self.models]):
-                    options.check_training(nodes, batch, model)
+                    options.check_training(nodes, batch, model, self.extent)
             except ValueError as error:
                 raise ValueError(f"strategies.{variant}.{error}") from error
         check_unique(f"strategies.{variant}.nodes", axes.nodes)

@@ -83,8 +83,8 @@ def cell_of(options: Options) -> Cell:
             seed=1,
             time_limit_s=_TIME_LIMIT_S,
         )
-        checked.check_extent(extent)
-        checked.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
+        model = None if cell.build else cell.model
+        checked.check_training(cell.nodes, cell.batch, model, extent)
     except ValidationError as error:  # its fields have the names of the options
         raise UserError(f"--{first_error(error)}") from error
     except ValueError as error:

@@ -40,7 +40,7 @@ class CompressedSgd(Options):
                 f"options.warmup_nodes: at most {nodes}, the nodes; not {self.warmup_nodes}"
             )
 
-    def check_extent(self, extent: Extent) -> None:
+    def check_training(self, nodes: int, batch: int, model: str | None, extent: Extent) -> None:
         if extent.steps is not None and self.warmup_steps >= extent.steps:
             raise ValueError(
                 f"options.warmup_steps: less than {extent.steps}, the timed steps; "

@@ -9,12 +9,9 @@ add to their path. The project's environment is not changed. Horovod is under th
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +24,7 @@ from nodewise.core.files import check_writable, write_json
 VERSION = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 FOLDER = Path("results/horovod")
+_LIMIT_S = 7200  # of each step of the build
 _LABEL = "nodewise"  # suffix of the version, so that records tell this from the original release
 # file -> a text in it, how often it occurs, and the replacement of its last occurrence
 _CHANGES = {
@@ -162,36 +160,20 @@ def _pip(log: Path, environment: dict[str, str], what: str, *arguments: str | Pa
     Raises:
         UserError: pip failed; the text says in which step.
     """
+    from nodewise.cluster.guard import guarded  # a declaration must not import psutil
+
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     with (
         log.open("ab") as output,
         subprocess.Popen(
             command, env=environment, stdout=output, stderr=output, start_new_session=True
         ) as running,
-        _ended_with_us(running.pid),
+        guarded(_LIMIT_S) as guard,  # kills the compilers, too, if this process ends
     ):
+        guard(running.pid)
         code = running.wait()
     if code:
         raise UserError(f"Horovod: {what} failed; see {log}")
-
-
-@contextmanager
-def _ended_with_us(group: int) -> Iterator[None]:
-    """Kill a process group if the block raises or this process ends, in whatever way."""
-    # the guard reads from a pipe that nobody writes to; the pipe closes when this process ends
-    with subprocess.Popen(
-        ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(group)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as guard:
-        try:
-            yield
-        except BaseException:  # the group includes the compilers
-            os.killpg(group, signal.SIGKILL)
-            raise
-        finally:
-            guard.kill()
 
 
 def _change(source: Path) -> None:

@@ -84,21 +84,16 @@ def _start(job: api.Job) -> None:
     """
     peers = job.connect()
     if job.rank > 0:
-        _init(job, int(peers.receive(0)))
-        peers.send(0, b"connected")
-        peers.flush()
+        _init(job, int(peers.exchange(b"")[0]))
+        peers.exchange(b"")
         return
-    others = range(1, job.size)
     with _Rendezvous((_host(job), 0), RendezvousHandler, verbose=False) as server:
         polling = {"poll_interval": 0.01}  # seconds that `shutdown` takes at most
         threading.Thread(target=server.serve_forever, kwargs=polling, daemon=True).start()
         port = server.server_address[1]
-        for peer in others:
-            peers.send(peer, str(port).encode())
-        peers.flush()
+        peers.exchange(str(port).encode())
         _init(job, port)
-        for peer in others:
-            peers.receive(peer)
+        peers.exchange(b"")  # when all workers are connected
         server.shutdown()
 
 

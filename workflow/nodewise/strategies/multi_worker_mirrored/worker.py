@@ -10,7 +10,6 @@ training loop here.)
 from typing import cast
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from nodewise.models.contents import draw_unseeded_by, examples_in, unseeded
@@ -81,10 +80,6 @@ class Ring(api.Strategy):
             self._copy = Replica(self._job, self._ring).like(variables)
             draw_unseeded_by(generator)  # creating the copy has started another generator
         return self._copy.split_step(batch)
-
-    def split_weights(self) -> list[np.ndarray]:
-        model: keras.Model = self._copy.model if self._copy else self.model
-        return [np.asarray(v.numpy()) for v in model.trainable_variables]
 
     def agree(self) -> None:
         self._ring.average(api.moving_statistics(self.model))

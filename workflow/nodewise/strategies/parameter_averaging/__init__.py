@@ -29,7 +29,7 @@ class ParameterAveraging(Options):
         BeforeValidator(_is_a_period),
     ] = 10
 
-    def check_extent(self, extent: Extent) -> None:
+    def check_training(self, nodes: int, batch: int, model: str | None, extent: Extent) -> None:
         if extent.steps is None:
             return
         if self.period == "epoch":
