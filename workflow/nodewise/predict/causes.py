@@ -2,86 +2,39 @@
 
 A step consists of computing, of what is usual on such a cluster (`cluster_steps`: bytes, messages,
 unequal devices), and of what one more cause adds. The size of a cause is not known beforehand, so
-it is drawn from a distribution that covers what such causes do in practice. `CAUSES` is the table
-of causes; `Steps.parts` has the seconds that each adds.
+it is drawn from a distribution that covers what such causes do in practice. `causes.yaml` declares
+the causes; `Steps.parts` has the seconds that each adds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import read_link
+from nodewise.predict.cluster_links import constants, read_link
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
 
+CAUSES: Mapping[str, Mapping[str, Any]] = constants("causes")["causes"]
 BYTES, MESSAGES, STRAGGLERS = "exchange by bytes", "exchange by messages", "stragglers"
 INPUT, SERVERS, SPARSE = "input", "servers", "sparse gradients gathered"
 LINK, NO_OVERLAP = "wrong interface or transport", "no overlap"
 SHORT, CORES, LOGGING = "steps too short", "too few cores", "synchronisation in each step"
 CONFUSED, WHOLE = "weak and strong scaling confused", "data not sharded"
 ALONE = "only one device used"
-
-SENT = (BYTES, SERVERS, SPARSE, NO_OVERLAP)
-"""Causes whose time grows with the bytes that are sent."""
-EXCHANGE = (*SENT, LINK, MESSAGES)
-ABSENT: Mapping[str, tuple[str, ...]] = {
-    "synthetic": (INPUT,),
-    "no-sync": (*EXCHANGE, STRAGGLERS),
-}
-"""Controlled runs, and the causes that they are free of."""
+_PART = {name: part for part, name in enumerate(CAUSES, 1)}  # the first part is computing
 
 NORMAL = 0.85
 """Scaling with this efficiency is normal."""
-TYPICAL_PARAMETERS = 25e6  # where they are not known, with a scatter of 1.5 of the logarithm
+_TYPICAL_PARAMETERS = 25e6  # where they are not known, with a scatter of 1.5 of the logarithm
 _MOST_MISREAD = 0.7  # efficiency from which on step times that hardly change may be misread
 _USUAL_WAIT = 0.05  # per doubling; on published clusters that lost more, the cause is not known
 _SATURATED = 0.3  # how often the reference already waits for input
-_SHARED_STORAGE = 0.25  # how often all nodes read from one source, if input is the limit
-_ITERATIONS = 30  # until the time of computing has converged
-
-
-class Cause(NamedTuple):
-    """What is known of a cause before anything is measured.
-
-    Attributes:
-        frequent: how frequent it is. `BYTES` includes all that is usual.
-        measure: names of the measurements that show it, the best first.
-        remedy: what removes it.
-        spares: the causes that take no time under this one.
-    """
-
-    frequent: float
-    measure: tuple[str, ...]
-    remedy: str = ""
-    spares: tuple[str, ...] = ()
-
-
-CAUSES: Mapping[str, Cause] = {
-    BYTES: Cause(0.35, ("payload", "no-sync", "node")),
-    LINK: Cause(
-        0.12,
-        ("link", "payload"),
-        "use the link that is there (NCCL_SOCKET_IFNAME, RDMA drivers, peer-to-peer)",
-    ),
-    INPUT: Cause(0.12, ("synthetic",), "an input that is not the limit"),
-    MESSAGES: Cause(0.12, ("payload", "trace")),
-    SERVERS: Cause(0.08, ("sums", "trace"), "all-reduce in place of servers", (BYTES, MESSAGES)),
-    SHORT: Cause(0.06, ("trace",)),
-    WHOLE: Cause(0.06, ("epoch",), "give each device its own part of the data"),
-    CORES: Cause(0.05, ("cores", "trace"), "enough cores for each process"),
-    STRAGGLERS: Cause(0.05, ("no-sync", "trace"), "equal devices that do not wait"),
-    NO_OVERLAP: Cause(0.04, ("link", "no-sync"), "exchange while computing"),
-    LOGGING: Cause(0.04, ("trace",), "synchronise and log rarely"),
-    SPARSE: Cause(0.03, ("third", "trace"), "sum sparse gradients densely"),
-    ALONE: Cause(0.03, ("batch",), "use all devices", (BYTES, MESSAGES, STRAGGLERS)),
-    CONFUSED: Cause(0.0, ("batch",)),
-}
 
 
 @dataclass
@@ -93,14 +46,14 @@ class Steps:
         cluster: nodes and links.
         training: what is trained. If its parameters are unknown, they are drawn.
         strong: whether all devices share a constant batch, if a batch is known.
-        controls: the last number again, without input or without exchange; keys of `ABSENT`.
+        controls: the last number again, without what `absent` of `causes.yaml` says.
         servers: number of servers that sum gradients; 0: all-reduce; -1: some; None: unknown.
         tensors: number of gradients, if known.
         cores: cores of a machine, if known.
         embedding: whether the model has one: its gradient may be sparse, and its input is small.
         cpu: whether the devices are CPUs, so that computing takes all cores.
         one_nodes: nodes of the reference; None: as `cluster` says.
-        no_network: whether the reference and the number in question run on the same devices.
+        same_devices: whether the reference and the number in question run on the same devices.
         across: whether the number in question is of several nodes.
         link: the link in question; it is the one in use if it was measured (`link_measured`).
         examples_known: whether it is known how many examples each number counts.
@@ -129,7 +82,7 @@ class Steps:
             if other.clock != self.first.clock:
                 raise UserError(f"{self.first}, but {other}: must be of the same quantity")
         count, reference = self.last.devices, self.layout(self.first.devices, reference=True)
-        self.no_network = (self.first.devices, reference) == (count, self.layout(count))
+        self.same_devices = (self.first.devices, reference) == (count, self.layout(count))
         self.across = self.layout(count)[1] > 1
         self.link = (self.cluster.between if self.across else self.cluster.within) or {}
         self.link_measured = bool(self.link) and {*self.link} <= {"calibrated", "all_reduces"}
@@ -138,28 +91,19 @@ class Steps:
         # Step times that hardly change look like no gain, though each has more examples.
         good = self.efficiency >= (NORMAL if self.examples_known else _MOST_MISREAD)
         self.misread = good and not self.strong and count > self.first.devices
-        parameters = self.training.parameters or TYPICAL_PARAMETERS
+        parameters = self.training.parameters or _TYPICAL_PARAMETERS
         self._draws = Draws(self.cluster, replace(self.training, parameters=parameters))
         random = np.random.default_rng(1)
         self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
-        self._share, self._chance, self._storage = random.random((3, 1 + DRAWS))
+        self._share, self._chance = random.random((2, 1 + DRAWS))
         self._payload = 1.0 if self.training.parameters else np.exp(1.5 * payload)
         first_s = {
             "step_time_s": self.first.value,
             "samples_per_s": self.first.devices * self._draws.batch / self.first.value,
             "epoch_time_s": 0.2 * np.exp(first),  # of an unknown number of steps
         }
-        possible = [*self.frequent]
-        self._first_s = np.broadcast_to(first_s[self.first.clock], (len(possible), 1 + DRAWS))
-        # Seconds of computing on the reference, with which its step takes as long as measured.
-        self._compute_s = self._first_s
-        for _ in range(_ITERATIONS):
-            parts = self.parts(self.first.devices, reference=True)
-            fits = self._compute_s * self._first_s / total(parts, (INPUT,))
-            self._compute_s = np.clip(fits, 1e-3 * self._first_s, self._first_s)
-        if INPUT in possible:
-            waits = np.where(self._chance < _SATURATED, 0.5 + 0.5 * self._share, 1.0)
-            self._compute_s[possible.index(INPUT)] *= waits
+        self._first_s = np.broadcast_to(first_s[self.first.clock], 1 + DRAWS)
+        self._compute_s = self._draws.compute_s(self.first.devices, self._first_s)
 
     def layout(self, devices: int, *, reference: bool = False) -> tuple[int, int]:
         """Return the devices in each node, and the nodes, of a number of devices."""
@@ -183,8 +127,8 @@ class Steps:
     @cached_property
     def frequent(self) -> dict[str, float]:
         """How frequent each cause is that is possible here; the sum is not 1."""
-        frequent = {name: cause.frequent for name, cause in CAUSES.items()}
-        if self.no_network:
+        frequent = {name: cause["frequent"] for name, cause in CAUSES.items()}
+        if self.same_devices:
             return {name: frequent[name] for name in (CORES, LOGGING, SHORT)}
         unknown = self.link in ({}, *(read_link(x, "unknown") for x in ("within", "between")))
         frequent[LINK] *= 0.0 if self.link_measured else 0.3 if unknown else 1.0
@@ -227,24 +171,20 @@ class Steps:
         bytes_s, question = sent.sum(axis=0), sent[int(self.across)]
         send = np.maximum(bytes_s + latencies, 1e-12)
         seen = 1 - self._draws.hidden * np.minimum(slow, send) / send
-        known = {STRAGGLERS: slow - compute, BYTES: bytes_s * seen, MESSAGES: latencies * seen}
-        none = np.zeros_like(compute)
-        parts = np.array([compute, *(known.get(name, none) for name in CAUSES)])
+        parts = np.zeros((1 + len(CAUSES), len(self.frequent), 1 + DRAWS))
+        parts[0], parts[_PART[STRAGGLERS]] = compute, slow - compute
+        parts[_PART[BYTES]], parts[_PART[MESSAGES]] = bytes_s * seen, latencies * seen
         if usual:
             return parts
-        usual_s = parts.sum(axis=0)
+        usual_s = slow + (bytes_s + latencies) * seen
         # Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes.
         tensors = self.tensors or 100 * np.exp(0.8 * self._other)
         latency = (0.5e-3 if nodes > 1 else 0.1e-3) * np.exp(0.7 * self._size)
-        # The port of each server carries the gradients and parameters of all that send to it.
-        senders = np.where(self._other > 0, n, max(nodes, 2))
-        some = np.where(self._chance < 0.5, 1, np.where(self._chance < 0.75, 2, senders))
-        servers = np.minimum(max(self.servers or 0, 0) or some, senders)
+        # The port of a server carries the gradients and parameters of all that send to it.
+        senders = n / min(max(self.servers or 1, 1), n)
         once = question / (2 * (1 - 1 / max(nodes if nodes > 1 else inside, 2)))
-        # Devices or nodes share a source, which delivers less than as many more examples.
+        # Devices share a source, which delivers less than as many more examples.
         rate = (last / first) ** np.where(self._chance < _SATURATED, 0.0, self._share)
-        sources = nodes / self.layout(first, reference=True)[1]
-        rate *= np.where(self._storage < _SHARED_STORAGE, 1.0, sources)
         # Processes share the cores of a machine. CPUs also wait for the slowest core.
         need = 2 * inside * np.exp(0.8 * self._size)
         crowded = need / (self.cores or 16 * np.exp(0.7 * self._other)) - 1
@@ -254,7 +194,7 @@ class Steps:
             LINK: question * (3 * 33**self._share - 1),
             INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
             MESSAGES: tensors * latency * np.log2(2 * n) / 2,
-            SERVERS: once * senders / servers * (1 + self._share),
+            SERVERS: once * senders * (1 + self._share),
             # Some ms of each step, or a share of the reference's, do not shrink with its examples.
             SHORT: 5e-3 * np.exp(0.8 * self._size) + self._compute_s * self._share * (1 - expected),
             WHOLE: (n / first - 1) * usual_s,  # each device reads all data
@@ -267,16 +207,15 @@ class Steps:
             ALONE: compute * (n - 1),  # one device does the work of all
             CONFUSED: self._compute_s * (1 - expected),  # each has all examples of the reference
         }
-        spared = reference and (n == 1 or self.no_network)
-        order = {name: part for part, name in enumerate(CAUSES, 1)}
+        spared = reference and (n == 1 or self.same_devices)
         for row, cause in enumerate(self.frequent):
             if cause in added and (cause == INPUT or not spared):
-                parts[[order[name] for name in CAUSES[cause].spares], row] = 0.0
-                parts[order[cause], row] += np.broadcast_to(added[cause], compute.shape)[row]
+                parts[[_PART[name] for name in CAUSES[cause].get("spares", ())], row] = 0.0
+                parts[_PART[cause], row] += added[cause]
         return parts
 
 
-def total(parts: Floats, absent: tuple[str, ...] = ()) -> Floats:
-    """Return the seconds of all parts of a step but the absent ones, as from `Steps.parts`."""
-    there = np.array([True, *(name not in absent for name in CAUSES)])
+def total(parts: Floats, absent: Collection[str] = ()) -> Floats:
+    """Return the seconds of all parts of a step but those of absent kinds; see `Steps.parts`."""
+    there = np.array([True, *(cause["of"] not in absent for cause in CAUSES.values())])
     return np.asarray(parts[there].sum(axis=0))

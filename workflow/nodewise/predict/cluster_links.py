@@ -50,10 +50,9 @@ nominal or measured rates in bytes per second."""
 
 
 @cache
-def constants() -> Mapping[str, Any]:
-    """Return the constants of links and clusters. The file says where each comes from."""
-    text = files("nodewise.predict").joinpath("cluster_constants.yaml").read_text()
-    return dict(load_yaml(text))
+def constants(file: str = "cluster_constants") -> Mapping[str, Any]:
+    """Return the constants of links and clusters, or another YAML file of this package."""
+    return dict(load_yaml(files("nodewise.predict").joinpath(f"{file}.yaml").read_text()))
 
 
 def read_link(level: Level, text: str) -> Link:

@@ -18,8 +18,8 @@ e·R is a rate T instead, and E at most the payload's share of R.
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
 learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
 forecast is by the means of these distributions, its interval by draws of them. c follows from the
-first measured point. Each further point weights the draws by how well they meet it; the forecast
-is then their median.
+measured point on the most devices. Several points weight the draws by how well they meet them; each
+draw then meets them on average, and the forecast is the median of the draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,17 +101,14 @@ class Draws:
     ) -> None:
         if training.parameters is None:
             raise UserError("needs --parameters or --payload, the size of a gradient")
-        self._known = known or constants()
-        self._random = np.random.default_rng(0)
-        self._per_node = cluster.devices_per_node
+        self._known, self._per_node = known or constants(), cluster.devices_per_node
+        self._random, self.constants = np.random.default_rng(0), dict[str, Floats]()
         each = self._one_of(np.array(training.bytes_each)[:, None])
         self._payload = training.parameters * training.traffic * each
-        drawn = self.constants = {name: self._draw(name) for name in _OF_ALL}
-        self.hidden, self.batch = expit(drawn["hidden"]), np.exp(drawn["batch"])
-        if training.hidden is not None:
-            self.hidden = np.full(1 + DRAWS, training.hidden)
-        if training.batch is not None:
-            self.batch = np.full(1 + DRAWS, training.batch)
+        drawn, always = {name: self._draw(name) for name in _OF_ALL}, np.ones(1 + DRAWS)
+        known_hidden, known_batch = training.hidden, training.batch
+        self.hidden = expit(drawn["hidden"]) if known_hidden is None else known_hidden * always
+        self.batch = np.exp(drawn["batch"]) if known_batch is None else known_batch * always
         # Rows are those of the links: within a node and between nodes.
         self._differ = np.exp([drawn["devices_differ"], drawn["nodes_differ"]])
         self._contention = np.array([drawn["contention_within"], drawn["contention_between"]])
@@ -124,18 +121,18 @@ class Draws:
 
     def _draw(self, name: str) -> Floats:
         mean, deviation = self._known["clusters"][name]
-        return np.asarray(mean + deviation * np.append(0, self._random.standard_normal(DRAWS)))
+        chance = np.append(0, self._random.standard_normal(DRAWS))
+        self.constants[name] = np.asarray(mean + deviation * chance)
+        return self.constants[name]
 
-    def _one_of(self, values: Floats) -> Floats:
-        """Choose one of equally likely rows for each draw, and their geometric mean for the first.
+    def _one_of(self, ways: Floats) -> Floats:
+        """Choose one of equally likely ways for each draw, and their geometric mean for the first.
 
         Args:
-            values: (rows, …, 1 + draws or 1).
+            ways: values of each way, (ways, …, 1 + draws or 1).
         """
-        wide = np.broadcast_to(values, (*values.shape[:-1], 1 + DRAWS))
-        row = self._random.integers(len(values), size=1 + DRAWS)
-        chosen = np.moveaxis(wide[row, ..., np.arange(1 + DRAWS)], 0, -1)
-        chosen[..., 0] = np.exp(np.log(wide[..., 0]).mean(axis=0))
+        chosen = np.choose(self._random.integers(len(ways), size=1 + DRAWS), ways)
+        chosen[..., 0] = np.exp(np.log(ways[..., 0]).mean(axis=0))
         return np.asarray(chosen)
 
     def _rates(self, link: Link | None) -> Floats:
@@ -146,8 +143,7 @@ class Draws:
         ways = []
         for family, nominal in (link or {}).items():
             unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
-            self.constants[family] = self._draw(family)
-            achieved = np.exp(self.constants[family]) * unit
+            achieved = np.exp(self._draw(family)) * unit
             ways.append([achieved, np.full_like(achieved, share * nominal)])
         return self._one_of(np.array(ways)) if ways else np.full((2, 1 + DRAWS), np.inf)
 
@@ -230,27 +226,21 @@ def forecast_throughputs(
             points. Default: the same.
     """
     draws, points = Draws(cluster, training, known), training.measured
-    counts, asked = np.array(sorted(points)), np.array(devices)
-    logs = np.log([points[count] for count in counts])
-    given = int(counts[0]), points[counts[0]]
+    counts = sorted(points)
+    given = counts[-1], points[counts[-1]]
     relative = batches or [1.0] * len(devices)
     found = draws.log_rates(given, devices, relative)
     if len(counts) > 1:
-        misses = draws.log_rates(given, counts.tolist(), [1.0] * len(counts))[1:] - logs
-        weights = draw_weights(misses[:, 1:].T)
+        measured = np.log([points[count] for count in counts])
+        misses = draws.log_rates(given, counts, [1.0] * len(counts)) - measured
+        weights = draw_weights(misses[1:].T)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
-        found = found[1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)]
-        missed = weights @ misses
-        for several in (False, True):  # a miss within a node says nothing about several nodes
-            here = (counts > cluster.devices_per_node) == several
-            there = (asked > cluster.devices_per_node) == several
-            if here.any():
-                at = np.log(asked[there]), np.log(counts[here])
-                found[:, there] -= np.interp(*at, missed[here])
-        found = np.vstack([np.median(found, axis=0), found])
-    same = np.isin(asked, counts) & np.isclose(relative, 1)
-    measured = np.array([points.get(count, np.nan) for count in devices])
-    rates = np.where(same, measured, np.exp(found + draws.noise[:, None]))
+        chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
+        drawn = (found - misses.mean(axis=1, keepdims=True))[chosen]
+        found = np.vstack([np.median(drawn, axis=0), drawn])
+    same = np.isin(devices, counts) & np.isclose(relative, 1)
+    exact = np.array([points.get(count, np.nan) for count in devices])
+    rates = np.where(same, exact, np.exp(found + draws.noise[:, None]))
     rates[1:] *= np.exp(training.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1)))
     return np.asarray(rates)
 

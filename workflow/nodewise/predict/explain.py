@@ -11,45 +11,22 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.units import write_percent
-from nodewise.predict import causes as c
-from nodewise.predict.causes import CAUSES, Steps, total
+from nodewise.predict.causes import CAUSES, INPUT, NORMAL, Steps, total
+from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
 CERTAIN = 0.9
 """A cause with this probability is certain."""
-
+MEASUREMENTS: Mapping[str, str] = constants("causes")["measurements"]
+"""Measurements that show causes: what to do."""
 _INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
 _CHECK_UNITS = (
     "Check the units: examples or steps, in total or per device, and the batch of a device."
 )
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
-
-MEASUREMENTS: Mapping[str, str] = {
-    "synthetic": "Run on synthetic data on the same devices (--synthetic).",
-    "no-sync": "Run without exchanging gradients on the same devices (--no-sync).",
-    "link": "Run nccl-tests on the link (its output goes to --between or --within), or read with "
-    "NCCL_DEBUG=INFO which transport is used.",
-    "sums": "Find out what sums the gradients, and how many servers (--sums).",
-    "batch": "Look which devices are busy, and count the examples of a step on all of them "
-    "(--batch).",
-    "payload": "Count the model's parameters (--parameters) and gradients (--tensors).",
-    "trace": "Trace a step: which operation waits, and how many messages are sent (--tensors).",
-    "cores": "Compare the busy threads with the cores of a machine (--cores).",
-    "epoch": "Count the steps of each device in an epoch.",
-    "third": "Measure a third number of devices (--at).",
-    "node": "Measure as many devices within one node (--one, --one-devices, --one-nodes 1).",
-}
-"""Measurements that show causes: what to do."""
-_REMEDIES: Mapping[str, Mapping[str, float]] = {
-    "four times the batch per device": dict.fromkeys([*c.EXCHANGE, c.SHORT], 1 / 4),
-    "exchange every 8th step (accumulate or average)": dict.fromkeys(c.EXCHANGE, 1 / 8),
-    "a link four times as fast": dict.fromkeys(c.SENT, 1 / 4),
-    "gradients in 16 bits": dict.fromkeys([*c.SENT, c.LINK], 1 / 2),
-}
-"""By what remedies multiply the time of causes for the same examples."""
 
 
 def explain(steps: Steps) -> dict[str, Any]:
@@ -73,49 +50,40 @@ def explain(steps: Steps) -> dict[str, Any]:
         sentence: what to do.
     """
     one, many = steps.parts(steps.first.devices, reference=True), steps.parts(steps.last.devices)
-    runs = {"": (), **c.ABSENT}
+    absent = {"": (), **constants("causes")["absent"]}
     measured = [("", posted) for posted in steps.posted[1:]] + [*steps.controls.items()]
     misses = [
-        np.log(total(steps.parts(run.devices), runs[name]) / total(one) / steps.measured(run))
+        np.log(total(steps.parts(run.devices), absent[name]) / total(one) / steps.measured(run))
         for name, run in measured
     ]
     prior = np.array([*steps.frequent.values()])[:, None]
     weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
-    rows = list(_causes(np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1), weights.ravel()))
+    extra = np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1)
+    causes, remedies = [*_causes(extra, weights.ravel())], [*_remedies(steps, many, weights)]
     possible = steps.efficiency <= _MOST_EFFICIENT
-    good = steps.efficiency >= c.NORMAL and steps.examples_known
-    normal = possible and good and not steps.no_network
+    normal = possible and steps.efficiency >= NORMAL and steps.examples_known
+    normal = normal and not steps.same_devices
     # On the same devices, only their cores tell busy cores from other causes.
-    cores_unknown = steps.no_network and steps.cores is None
-    certain = rows[0]["probability"] >= CERTAIN and not cores_unknown
+    cores_unknown = steps.same_devices and steps.cores is None
+    certain = causes[0]["probability"] >= CERTAIN and not cores_unknown
     decided = possible and (not steps.first.times_steps if normal else certain)
-    wanted = "cores" if cores_unknown else _most_telling(steps, rows)
-    undecided = MEASUREMENTS[wanted] if possible else _CHECK_UNITS
-    remedies = _remedies(steps, many, weights) if possible and not normal else ()
+    wanted = "cores" if cores_unknown else _most_telling(steps, causes)
     share = steps.training.input_share
+    if share is not None and share >= _INPUT_DOMINATES:  # as measured
+        causes = [{"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}]
+        normal, decided, remedies = False, True, []
     found = {
         "input_share": share,
-        "causes": [] if normal and decided else rows,
+        "causes": [] if normal and decided else causes,
         "decided": decided,
         "normal": normal,
-        "measure": None if decided else undecided,
-        "remedies": sorted(remedies, key=lambda row: -row["likely"] * (row["gain"] - 1)),
+        "measure": None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS,
+        "remedies": remedies if possible and not normal else [],
         "read": list(_read(steps)),
         "implied_gbyte_per_s": implied_rate(steps),
         "efficiency": steps.efficiency,
     }
-    if share is None or share < _INPUT_DOMINATES:
-        return found | {"sentence": _sentence(found)}
-    row = dict.fromkeys(("share", "low", "high"), share)
-    waits = f"The cause is: input. {write_percent(share)} of a step on {steps.last.devices} devices"
-    return found | {
-        "causes": [{"name": c.INPUT, "probability": 1.0, **row}],
-        "decided": True,
-        "normal": False,
-        "measure": None,
-        "remedies": [],
-        "sentence": f"{waits} is waiting for the next batch, as measured.",
-    }
+    return found | {"sentence": _sentence(found)}
 
 
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
@@ -130,7 +98,7 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
             yield about | {"low": low, "high": high}
 
 
-def _most_telling(steps: Steps, rows: Sequence[Mapping[str, Any]]) -> str:
+def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
     """Return the measurement that would show the most likely cause, or else the next."""
     done = {
         **dict.fromkeys(steps.controls, True),
@@ -141,41 +109,45 @@ def _most_telling(steps: Steps, rows: Sequence[Mapping[str, Any]]) -> str:
         "third": len(steps.posted) > 2,
         "node": steps.first.devices > 1 or not steps.across,
     }
-    return next(x for row in rows for x in CAUSES[row["name"]].measure if not done.get(x))
+    wanted: list[str] = [name for cause in causes for name in CAUSES[cause["name"]]["measure"]]
+    return next(name for name in wanted if not done.get(name))
 
 
-def _remedies(steps: Steps, many: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
-    """Yield the remedies that bring something.
+def _remedies(steps: Steps, many: Floats, weights: Floats) -> list[dict[str, Any]]:
+    """Return the remedies that bring something, the best first.
 
     Args:
         steps: the draws.
         many: the parts of the step in question, (parts, possible causes, draws).
         weights: the weights of the draws, (possible causes, draws).
     """
-    last, count = steps.last, steps.last.devices
+    last, count, possible = steps.last, steps.last.devices, [*steps.frequent]
     inside, nodes = steps.layout(count)
-    found: list[tuple[str, str | None, Floats, int]] = []
-    for name, factors in _REMEDIES.items():
-        each = np.array([1.0, *(factors.get(cause, 1.0) for cause in CAUSES)])
+    tried: list[tuple[str, str | None, Floats, int]] = []
+    for name, factors in constants("causes")["remedies"].items():
+        each = np.array([1.0, *(factors.get(cause["of"], 1.0) for cause in CAUSES.values())])
         if name != "gradients in 16 bits" or steps.training.bytes_each == (4.0,):
-            found.append((name, None, many * each[:, None, None], count))
+            tried.append((name, None, many * each[:, None, None], count))
     if nodes > 1 and inside > 1:
         after = steps.parts(inside, reference=inside == steps.first.devices)
-        found.append((f"only the {inside} devices of one node", None, after, inside))
-    without, possible = steps.parts(count, usual=True), [*steps.frequent]
-    found += [(CAUSES[x].remedy, x, without, count) for x in possible if CAUSES[x].remedy]
-    for name, cause, after, devices in found:
+        tried.append((f"only the {inside} devices of one node", None, after, inside))
+    without = steps.parts(count, usual=True)
+    tried += [(CAUSES[x]["remedy"], x, without, count) for x in possible if "remedy" in CAUSES[x]]
+    found = []
+    for name, cause, after, devices in tried:
         chosen = slice(None) if cause is None else possible.index(cause)
         share = weights[chosen].ravel()
         more = devices * steps.examples(devices) / count / steps.examples(count)
         gains = (total(many) / total(after) * more)[chosen].ravel()
-        if share.sum() >= _LEAST_LIKELY:
-            gain, *ends = _quantile(gains, share, (0.5, 0.05, 0.95))
-            value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
-            if gain > _LEAST_GAIN:
-                about = {"name": name, "for": cause, "likely": float(share.sum())}
-                about |= {"unit": UNITS[last.clock], "value": value, "gain": gain}
-                yield about | {"low": min(ends), "high": max(ends)}
+        if share.sum() < _LEAST_LIKELY:
+            continue
+        gain, *ends = _quantile(gains, share, (0.5, 0.05, 0.95))
+        value, *ends = (last.value * (x if last.rises else 1 / x) for x in (gain, *ends))
+        if gain > _LEAST_GAIN:
+            about = {"name": name, "for": cause, "likely": float(share.sum()), "gain": gain}
+            about |= {"unit": UNITS[last.clock], "value": value}
+            found.append(about | {"low": min(ends), "high": max(ends)})
+    return sorted(found, key=lambda row: -row["likely"] * (row["gain"] - 1))
 
 
 def implied_rate(steps: Steps) -> float | None:
@@ -210,12 +182,15 @@ def _sentence(found: Mapping[str, Any]) -> str:
         unsure = f", if each device has a batch of its own. To be sure: {measure}"
         normal = f"Nothing is wrong: scaling is normal, with an efficiency of {share}"
         return f"{normal}{unsure if measure else '.'}"
-    if found["efficiency"] > _MOST_EFFICIENT:
-        return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in found["causes"][:2]]
+    if measure == _CHECK_UNITS:
+        return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
     if measure:
         return f"The numbers do not decide: {' or '.join(likely)}. {measure}"
     best = f" What helps most: {found['remedies'][0]['name']}." if found["remedies"] else ""
+    waits = found["causes"][0]["share"]
+    if waits == found["input_share"]:
+        best = f" {write_percent(waits)} of a step is waiting for the next batch, as measured."
     return f"The cause is: {likely[0]}.{best}"
 
 

@@ -7,54 +7,60 @@ cases of `data/published/forecast/cases.csv`, with the scatter of their ratios o
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import cluster_of, forecast, forecast_rows
+from nodewise.predict.question_files import Amount, Count, Question, Row
 from nodewise.results.csv_file import read_table
-from nodewise.results.published import forecast_cases
+from nodewise.results.published import RATE, forecast_cases
 
 _LEAST_DEVIATION = 0.25
 """Of the logarithm of a device's published speed: clocks, memory and software differ."""
 _DEVICE = re.compile(r"(?:(?:Quadro )?RTX |GTX )?[A-Z]*\d{1,4}(?: Ti)?", re.IGNORECASE)
 
 
-class Machine(BaseModel):
+class Machine(Question):
     """A kind of machine: a row of the user's table.
 
     Attributes:
         name: its name.
-        price: what an hour of a machine costs, in `currency`.
+        price: what an hour of a machine costs, in `currency`; `2.5 EUR` in the table.
         devices: devices in a machine.
         within, between: links, as for `nodewise forecast`.
         device: the name of its devices, such as V100.
         speed: speed of a device against the one that was measured, in place of `device`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    price: Annotated[float, Field(gt=0, le=1e9)]
+    price: Amount
     currency: Annotated[str, Field(max_length=20)] = "currency"
-    devices: Annotated[int, Field(ge=1, le=10_000)] = 1
+    devices: Count = 1
     within: str | None = None
     between: str | None = None
     device: str | None = None
-    speed: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    speed: Amount | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _currency(cls, row: Row) -> Row:
+        price, _, currency = row.get("price", "").partition(" ")
+        return row | {"price": price, "currency": currency}
 
 
 def read_machines(path: Path) -> list[Machine]:
-    """Read a CSV file of machines. A price may name its currency, as in `2.5 EUR`.
+    """Read a CSV file of machines.
 
     Raises:
         UserError: the file cannot be read, a row is wrong, or currencies differ.
@@ -62,11 +68,8 @@ def read_machines(path: Path) -> list[Machine]:
     header, rows = read_table(path)
     machines = []
     for number, values in rows:
-        row = {name: text for name, text in zip(header, values, strict=False) if text}
-        price, _, currency = row.get("price", "").partition(" ")
-        row |= ({"price": price} if price else {}) | ({"currency": currency} if currency else {})
         try:
-            machines.append(Machine.model_validate(row))
+            machines.append(Machine.model_validate(dict(zip(header, values, strict=False))))
         except ValidationError as error:
             raise UserError(f"{path}: row {number}: {first_error(error)}") from None
     if len(currencies := {machine.currency for machine in machines}) > 1:
@@ -82,7 +85,7 @@ def compare_machines(
     job: Job,
     device: str | None = None,
     **asked: Any,  # noqa: ANN401
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the forecast on kinds and numbers of machines: rows of `forecast_rows`, by cost.
 
     `speed` is that of a device against the measured one. `best` marks the cheapest of those that
@@ -100,7 +103,7 @@ def compare_machines(
     Raises:
         UserError: the speed of a device or a link is not known.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for machine in machines:
         speed, deviation = machine.speed or 1.0, 0.0
         try:
@@ -119,16 +122,15 @@ def compare_machines(
         answers = forecast(cluster, scaled, counts, priced, **asked)
         about = {"machine": machine.name, "currency": machine.currency, "speed": speed}
         rows += [
-            row | about | {"machines": row["nodes"], "best": False}
+            row | about | {"machines": row["nodes"]}
             for row in forecast_rows(answers, machine.devices)
             if row["devices"] in counts
         ]
     deadline, budget = job.deadline_s or np.inf, job.budget or np.inf
     kept = [row for row in rows if row["time"] <= deadline and row["cost"] <= budget]
     goal = "time" if job.budget and not job.deadline_s else "cost"
-    for row in sorted(kept, key=itemgetter(goal))[:1]:
-        row["best"] = True
-    return sorted(rows, key=itemgetter("cost"))
+    best = min(kept, key=itemgetter(goal), default=None)
+    return [row | {"best": row is best} for row in sorted(rows, key=itemgetter("cost"))]
 
 
 def device_speed(device: str, other: str | None) -> tuple[float, float]:
@@ -145,12 +147,14 @@ def device_speed(device: str, other: str | None) -> tuple[float, float]:
     families = [device_family(device), device_family(other)]
     if families[0] == families[1]:
         return 1.0, 0.0
-    table = _one_device()
-    ratios = table.reindex(columns=families).dropna()
+    one = forecast_cases().query("n_devices == 1").fillna({"precision": "fp32"})
+    one = one.assign(family=one["device"].map(device_family))
+    rates = one.pivot_table(RATE, ["model", "precision"], "family", aggfunc="median")
+    ratios = rates.reindex(columns=families).dropna()
     if ratios.empty:
         raise UserError(
             f"no published model trained on both {device} and {other}; known devices: "
-            f"{', '.join(map(str, table))}; give the column speed instead"
+            f"{', '.join(map(str, rates))}; give the column speed instead"
         )
     logs = pd.Series(np.log(ratios.iloc[:, 0] / ratios.iloc[:, 1]))
     deviation = float(np.hypot(logs.std() if len(logs) > 1 else 0.0, _LEAST_DEVIATION))
@@ -161,16 +165,3 @@ def device_family(device: str) -> str:
     """Return the name of a device without its memory and socket: `V100` of `V100-SXM2-16GB`."""
     found = _DEVICE.search(device)
     return (found[0] if found else device).upper()
-
-
-@cache
-def _one_device() -> pd.DataFrame:
-    """Return the median throughput by model and precision (rows) and family of devices."""
-    cases = forecast_cases()
-    one = cases[cases["n_devices"] == 1]
-    one = one.assign(
-        family=one["device"].map(device_family), precision=one["precision"].fillna("fp32")
-    )
-    return one.pivot_table(
-        "throughput_samples_per_s", ["model", "precision"], "family", aggfunc="median"
-    )
