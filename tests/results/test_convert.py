@@ -160,6 +160,10 @@ def test_a_rate_of_one_device_needs_their_number_from_the_log_or_an_option(tmp_p
     path.write_text("".join(line for line in lines if line.startswith("Iter")))
     (point,) = convert(path, "--devices", 4, "--batch", 32)[0].measured
     assert point.step_time_s == pytest.approx(32 / 145)
+    (curve,) = convert(path, "--devices", 4)  # a rate needs no batch
+    (point,) = curve.measured
+    assert not curve.batch_known
+    assert 4 * point.batch_per_worker / point.step_time_s == pytest.approx(4 * 145)
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path, refusal):

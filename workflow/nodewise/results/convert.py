@@ -16,6 +16,12 @@ from nodewise.results.log_format import FIELDS, pattern_of_user
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
 _MOST_STARS = 3  # more could take hours to match a long name
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
+_RATES = ("samples_per_s", "samples_per_s_per_device")  # which are known without a batch
+_NEEDED = {
+    ("nodes",): "on how many devices it ran: give --devices, or --name with {devices}",
+    ("batch_per_worker", "global_batch", *_RATES): "the batch: give --batch (per device), "
+    "--global-batch, or --name with {batch}",
+}
 
 
 def check_output(out: Path, paths: Sequence[Path]) -> None:
@@ -24,10 +30,13 @@ def check_output(out: Path, paths: Sequence[Path]) -> None:
     Raises:
         UserError: `out` is one of the files to read, or exists and is not a table.
     """
-    if out.exists() and any(path.exists() and path.samefile(out) for path in paths):
-        raise UserError(f"{out}: --out is one of the files to import; name another file")
-    if out.is_file() and out.stat().st_size and not IMPORTERS["csv"].sniff(out):
-        raise UserError(f"{out}: --out exists and is not a table of curves; name another file")
+    if out.is_file() and out.stat().st_size:
+        read = out.resolve() in [path.resolve() for path in paths]
+        if read or not IMPORTERS["csv"].sniff(out):
+            raise UserError(
+                f"{out}: --out exists and is {'to be imported' if read else 'no table of curves'}; "
+                "name another file"
+            )
 
 
 def convert(
@@ -68,6 +77,8 @@ def convert(
             found["curve"] = path.absolute().parents[(name or "").count("/")].name or "runs"
         rows += _with_options(path, found, given)
         notes |= dict.fromkeys(found.attrs.get("notes", ()))
+    if not all(row.batch_per_worker for row in rows):
+        notes["the batch is not known: --batch or --global-batch would give times of steps"] = None
     table = pd.DataFrame([row.model_dump(exclude_defaults=True) for row in rows])
     table = table[[name for name in CurveRow.model_fields if name in table and name in COLUMNS]]
     table.attrs["notes"] = [*notes]
@@ -84,13 +95,12 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
         allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
         raise UserError(f"--name {pattern[:60]}: may hold each of {allowed} once")
-    if re.sub(r"\*+", "*", pattern).count("*") > _MOST_STARS:
-        raise UserError(f"--name {pattern[:60]}: may hold at most {_MOST_STARS} stars")
     expression = re.sub(r"(\\\*)+", ".*", re.escape(pattern))
+    if expression.count(".*") > _MOST_STARS:
+        raise UserError(f"--name {pattern[:60]}: may hold at most {_MOST_STARS} stars")
     for field in fields:
         expression = expression.replace(rf"\{{{field}\}}", f"(?P<{field}>{_FIELDS[field]})")
-    end = "/".join(path.absolute().parts[-pattern.count("/") - 1 :])
-    match = re.fullmatch(expression, end)
+    match = re.fullmatch(expression, "/".join(path.absolute().parts[-pattern.count("/") - 1 :]))
     if match is None:
         raise UserError(f"{path}: its name is not like --name {pattern}")
     return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
@@ -104,30 +114,24 @@ def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> l
     """
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
-    for name, value in given.items():
-        if name != "curve" and not value > 0:
+    numbers = {name: value for name, value in given.items() if name != "curve"}
+    for name, value in numbers.items():
+        if not value > 0:
             raise UserError(f"{path}: {_option(name, value)} is not allowed, must be more than 0")
     if "curve" in given:
         if rows["curve"].nunique() > 1:
             raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
         rows = rows.assign(curve=given["curve"])
-    columns = {FIELDS[name][0]: value for name, value in given.items()}
+    columns = {FIELDS[name][0]: value for name, value in numbers.items()}
     rows = rows.assign(**rows.reindex(columns=[*columns]).astype(object).fillna(columns))
-    if "nodes" not in rows:
-        raise UserError(
-            f"{path}: does not say on how many devices it ran: give --devices, or --name with "
-            "{devices}"
-        )
-    if not {"batch_per_worker", "global_batch"} & set(rows):
-        raise UserError(
-            f"{path}: does not say the batch: give --batch (per device), --global-batch, or --name "
-            "with {batch}"
-        )
+    for any_of, lacking in _NEEDED.items():
+        if not {*any_of} & set(rows):
+            raise UserError(f"{path}: does not say {lacking}")
     converted = []
     for row in check_rows(rows, path):
-        for name, value in given.items():
+        for name, value in numbers.items():
             read, rounded = getattr(row, FIELDS[name][0]), _EXACT * (name == "global_batch")
-            if name != "curve" and abs(read / value - 1) > rounded:
+            if abs(read / value - 1) > rounded:
                 raise UserError(
                     f"{path}: {name} is {read:g} in the log, but {_option(name, value)} was given"
                 )

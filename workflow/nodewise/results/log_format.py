@@ -17,31 +17,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_bytes, read_start
-from nodewise.results.curves import MOST_NODES
+from nodewise.core.schema import read_bytes, read_start, read_tree
 
-FIELDS = {
-    "curve": ("curve", None),
-    "collective": ("collective", None),
-    "devices": ("nodes", 1.0),
-    "hosts": ("hosts", 1.0),
-    "batch": ("batch_per_worker", 1.0),
-    "global_batch": ("global_batch", 1.0),
-    "examples": ("examples", 1.0),
-    "step_s": ("step_time_s", 1.0),
-    "step_ms": ("step_time_s", 1e-3),
-    "epoch_s": ("epoch_time_s", 1.0),
-    "steps_per_s": ("steps_per_s", 1.0),
-    "samples_per_s": ("samples_per_s", 1.0),
-    "samples_per_s_per_device": ("samples_per_s_per_device", 1.0),
-    "start_ms": ("started", 1e-3),
-    "stop_ms": ("stopped", 1e-3),
-    "epochs": ("epochs", 1.0),
-}
-"""The column and the unit of each field of a pattern.
-
-`batch` is that of one device. `start_ms` and `stop_ms` are the ends of an epoch, or of `epochs`.
-"""
+DECLARED = read_tree(Path(__file__).with_name("log_formats.yaml"))
+FIELDS: Mapping[str, tuple[str, float | None]] = DECLARED["fields"]
+"""The column and the unit of each field of a pattern; texts have no unit."""
 
 _SYNONYMS = {"distributed_replicated": "parameter_server"}
 _MOST_BYTES = 200_000_000
@@ -53,7 +33,8 @@ _CODES = re.compile(
     r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)"
 )
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
-_WORD = re.compile(r"(\w+)")
+_NUMBERED = re.compile(r"\w*\d\w*")
+_DIGITS = 6  # of a number of devices, to which rounded batches lead
 _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
 
@@ -189,14 +170,7 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
-        whole, each = row.pop("global_batch"), row["batch_per_worker"]
-        nodes = whole / each if each else 0.0
-        row["nodes"] = round(nodes) if nodes <= MOST_NODES else 0
-        if not row["nodes"] or abs(row["nodes"] / nodes - 1) > 1e-6:
-            raise UserError(
-                f"{path}: a batch of {whole:g} with {each:g} per device is not that of a whole "
-                "number of devices"
-            )
+        row["nodes"] = round(row.pop("global_batch") / (row["batch_per_worker"] or 1.0), _DIGITS)
     return row
 
 
@@ -211,16 +185,13 @@ def _plain(content: bytes) -> str:
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:
-    r"""Return a log without what launchers and loggers put before every line, and without colours.
+    """Return a log without what launchers and loggers put before every line, and without colours.
 
     The prefix of a line is a label, a time stamp, indentation. It is learned from what stands
-    before known lines: the signs between its words are the same before every line, its numbers may
-    differ, and so may words that differ before known lines. `[1,0]<stdout>:` becomes
-    `\[\d+,\d+\]<stdout>:`.
+    before known lines. Words with numbers may differ: `[1,0]<stdout>:` is any `[…,…]<stdout>:`.
 
-    If several ranks wrote the same lines in turn, words of the prefixes tell them apart. Lines of
-    the lowest rank are kept then, and those of others become empty, so that lines keep their
-    numbers.
+    If several ranks wrote the same lines in turn, such words tell them apart. Lines of the lowest
+    rank are kept then, and those of others become empty, so that lines keep their numbers.
 
     Args:
         path: the log.
@@ -231,39 +202,38 @@ def text_of(path: Path, known: Sequence[str]) -> str:
         UserError: the file cannot be read, or is too large.
     """
     text = _plain(read_bytes(path, _MOST_BYTES))
-    prefixes: dict[tuple[str, ...], list[_Known]] = {}
+    prefixes: dict[str, list[_Known]] = {}
     for pattern in known:
         learned = {*prefixes}
         for found in _find(pattern.removeprefix("^"), text):
             before = _before(found)
-            pieces = _WORD.split(before.strip())
-            signs = tuple(re.sub(r"\s+", " ", piece) for piece in pieces[::2])
-            if len(before) <= _LONGEST_PREFIX and (signs in learned or not learned):
-                line = _Known(found.start(), pieces[1::2], _uncaptured(found))
-                prefixes.setdefault(signs, []).append(line)
-    for signs in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
-        text = _strip(text, signs, sorted(prefixes[signs]), remove=known[0].startswith("^"))
+            shape = _NUMBERED.sub("\0", " ".join(before.split()))
+            if len(before) <= _LONGEST_PREFIX and (shape in learned or not learned):
+                line = _Known(found.start(), _NUMBERED.findall(before), _uncaptured(found))
+                prefixes.setdefault(shape, []).append(line)
+    for shape in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
+        text = _strip(text, shape, sorted(prefixes[shape]), remove=known[0].startswith("^"))
     return text
 
 
 class _Known(NamedTuple):
-    """A known line: its place, the words of its prefix, and what its pattern fixes."""
+    """A known line: its place, the numbers in its prefix, and what its pattern fixes."""
 
     start: int
     words: list[str]
     content: str
 
 
-def _strip(text: str, signs: Sequence[str], lines: Sequence[_Known], *, remove: bool) -> str:
+def _strip(text: str, shape: str, lines: Sequence[_Known], *, remove: bool) -> str:
     """Remove one kind of prefix, and the lines of all ranks but the lowest."""
     columns = [*zip(*(line.words for line in lines), strict=True)]
     ranks = [at for at, words in enumerate(columns) if _tells_ranks(words, lines)]
     if not ranks and not remove:
         return text
-    lowest = min([[line.words[at] for at in ranks] for line in lines], key=_by_number)
-    between = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in signs]
-    words = [f"({_any_of({*column})})" for column in columns]
-    prefix = "".join(itertools.chain(*zip(between, [*words, ""], strict=True)))
+    signs = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in shape.split("\0")]
+    prefix = r"(?=\w*\d)(\w++)".join(signs)
+    tags = [[line.words[at] for at in ranks] for line in lines]
+    lowest = min(tags, key=lambda tag: [(int(re.sub(r"\D", "", word)), word) for word in tag])
 
     def rest(line: re.Match[str]) -> str:
         if [line[at + 1] for at in ranks] != lowest:
@@ -273,23 +243,12 @@ def _strip(text: str, signs: Sequence[str], lines: Sequence[_Known], *, remove: 
     return re.sub(rf"^[ \t]*{prefix}[ \t]*(?P<rest>.*)", rest, text, flags=re.MULTILINE)
 
 
-def _by_number(words: Sequence[str]) -> list[tuple[int, str]]:
-    return [(int(re.sub(r"\D", "", word) or 0), word) for word in words]
-
-
-def _any_of(words: set[str]) -> str:
-    """Return the pattern of words: of any number, of one word with any numbers, or of any word."""
-    shapes = {re.sub(r"\d+", r"\\d+", word) for word in words}
-    return shapes.pop() if len(shapes) == 1 else r"\w+"
-
-
 def _tells_ranks(column: Sequence[str], lines: Sequence[_Known]) -> bool:
-    """Return whether a word with a number takes turns, and has the same lines with each value."""
+    """Return whether a word of prefixes takes turns, and has the same lines with each value."""
     contents: dict[str, set[str]] = defaultdict(set)
     for word, line in zip(column, lines, strict=True):
         contents[word].add(line.content)
     turns = sum(one != other for one, other in itertools.pairwise(column))
     most = max(contents.values(), key=len)
     shared = min(len(each & most) for each in contents.values())
-    numbered = all(re.search(r"\d", word) for word in contents)
-    return numbered and 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
+    return 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)

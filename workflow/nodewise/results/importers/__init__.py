@@ -54,25 +54,21 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
     """
     try:
         start = read_start(path, len(_LFS_POINTER))
-        if start == _LFS_POINTER:
-            raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
-        if not start:
-            raise UserError(f"{path}: is empty")
         names = [name] if name else [one for one in IMPORTERS if IMPORTERS[one].sniff(path)]
-        if not names and path.suffix == ".csv":
-            names = ["csv"]  # whose importer says which columns are missing
-        if not names:
-            raise UserError(
-                f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
-                "`nodewise import --pattern` reads any log"
-            )
-        if len(names) > 1:
-            raise UserError(
-                f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
-            )
-        return IMPORTERS.find(names[0]).read(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    if not names and path.suffix == ".csv":
+        names = ["csv"]  # whose importer says which columns are missing
+    problems = {
+        "is empty": not start,
+        "is a pointer of Git LFS; fetch the file with: git lfs pull": start == _LFS_POINTER,
+        f"is of no format that is known ({', '.join(IMPORTERS)}); `nodewise import --pattern` "
+        "reads any log": not names,
+        f"may be {' or '.join(names)}; name it with `nodewise import --format`": len(names) > 1,
+    }
+    for problem in filter(problems.get, problems):
+        raise UserError(f"{path}: {problem}")
+    return IMPORTERS.find(names[0]).read(path)
 
 
 def import_curves(path: Path, name: str | None = None) -> Measurements:

@@ -5,8 +5,10 @@ on other lines.
 """
 
 import re
+from collections.abc import Iterator
 from math import gcd
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -21,15 +23,28 @@ _TIMED = re.compile(
 )
 # After the bar, or `-` with verbose=2: seconds since the start, and the time of a step or sample.
 # Keras 2.0 to 2.3 print no count with verbose=2.
-_LINE = (
-    r"(?:(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:(?P<old>\[)[=>.]+\]|[━=]+|-) ?-? ?"
-    r"|^- |^(?=\d+s - loss))"
+_COUNT = re.compile(
+    r"(?:(?P<at>\d{1,9})/(?P<steps>[1-9]\d{0,8}) (?:\[[=>.]+\]|[━=]+|-) ?-? ?|^- |^(?=\d+s - loss))"
     r"(?:(?P<elapsed>\d{1,9})s\b(?!/))?"
     r"(?:.{0,2000}? (?P<time>\d{1,9})(?P<unit>us|ms|s)/(?P<of>step|sample)\b)?"
 )
+_BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
+_SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 _LEAST_BATCH = 8  # by which bars advance where they count samples
+
+
+class _Bar(NamedTuple):
+    """A line of a bar: a time of a step, or of a sample, with the whole number that was printed."""
+
+    at: int
+    steps: int
+    seconds: float
+    number: int
+    per_sample: bool
+    validated: bool
+    timed: bool  # whether it has the time of a step, not only of the epoch
 
 
 class KerasConsole:
@@ -54,45 +69,40 @@ class KerasConsole:
                 epochs are of several runs.
         """
         text = text_of(path, [_EPOCH])
-        samples = [int(count) for count in re.findall(r"\bTrain on (\d{1,12}) samples", text)]
-        lines = pd.Series(re.split("[\r\n]+", text))
-        bars = _bars(lines, samples)
-        announced = bars["epoch"].max() > 0
-        epochs = _epochs(bars, announced=announced)
-        if epochs.empty:
+        epochs = list(_epochs(text))
+        if not epochs:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
-        if epochs["steps"].nunique() > 1:
+        if len(steps := {bar.steps for epoch in epochs for bar in epoch}) > 1:
             raise UserError(
-                f"{path}: has epochs of {epochs['steps'].min():.0f} and of "
-                f"{epochs['steps'].max():.0f} steps; split it, so that each file is of one run"
+                f"{path}: has epochs of {min(steps)} and of {max(steps)} steps; split it, so that "
+                "each file is of one run"
             )
-        # The last line of an epoch, or one of its second half if the last includes validation.
-        epochs["best"] = ~epochs["validated"] & (2 * epochs["at"] >= epochs["steps"])
-        epochs = epochs.sort_values(["epoch", "best"], kind="stable")
-        epochs = epochs.drop_duplicates("epoch", keep="last")
-        if len(epochs) > 1:
-            epochs = epochs[1:]
-        if not (epochs["seconds"] > 0).all():
+        bars = [_last(epoch) for epoch in epochs[len(epochs) > 1 :]]
+        if not all(bar.seconds for bar in bars):
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
-        by_sample = epochs["per_sample"] | _counts_samples(bars)
+        by_batches = _counts_samples(text)
         rows = pd.DataFrame(
-            {
-                "samples_per_s": (1 / epochs["seconds"]).where(by_sample),
-                "step_time_s": epochs["seconds"].mask(by_sample),
-            }
-        ).dropna(axis="columns", how="all")
-        may_be_samples = (epochs["seconds"] < _SECONDS["ms"]) | epochs["unit"].isna()
+            {"samples_per_s": 1 / bar.seconds}
+            if bar.per_sample or by_batches
+            else {"step_time_s": bar.seconds}
+            for bar in bars
+        )
+        unsure = not by_batches and any(
+            not bar.per_sample and (bar.seconds < _SECONDS["ms"] or not bar.timed) for bar in bars
+        )
         notes = {
             "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training": (
-                not announced
+                not re.search(_EPOCH, text, re.MULTILINE)
             ),
-            "the time of a step includes validation, as Keras prints it": any(epochs["validated"]),
+            "the time of a step includes validation, as Keras prints it": any(
+                bar.validated for bar in bars
+            ),
             "the time of a step has only one digit, as Keras prints it": any(
-                epochs["number"] < _COARSE
+                bar.number < _COARSE for bar in bars
             ),
             "Keras before 2.4 and TensorFlow before 2.2 count samples, and print the time of a "
             "sample as that of a step: if the log is of these, add its line `Train on … samples`": (
-                any(may_be_samples & ~by_sample)
+                unsure
             ),
         }
         rows.attrs["notes"] = [note for note, holds in notes.items() if holds]
@@ -102,44 +112,49 @@ class KerasConsole:
 IMPORTERS.add("keras_console", KerasConsole())
 
 
-def _bars(lines: "pd.Series[str]", samples: list[int]) -> pd.DataFrame:
-    """Return what the lines of bars say; others are empty.
+def _epochs(text: str) -> Iterator[list[_Bar]]:
+    """Yield the lines of each epoch of training, up to the first that counts all steps."""
+    samples = [int(count) for count in _SAMPLES.findall(text)]
+    announced = re.search(_EPOCH, text, re.MULTILINE) is not None
+    epoch: list[_Bar] | None = None if announced else []
+    for line in re.split("[\r\n]+", text):
+        if re.search(_EPOCH, line):
+            epoch = []
+        elif epoch is not None and (found := _COUNT.search(line)) and (bar := _bar(found, samples)):
+            epoch.append(bar)
+            if bar.at == bar.steps:
+                yield epoch
+                epoch = None if announced else []
 
-    `epoch` counts the lines `Epoch 1/3` before each. `seconds` is the time of a step, or of a
-    sample if `per_sample`; `number` is the whole number that was printed for it.
+
+def _last(epoch: list[_Bar]) -> _Bar:
+    """Return the last line of an epoch.
+
+    If its time includes validation, and there is a line of the second half of the epoch before it,
+    return that one: it is the mean over all steps until then.
     """
-    bars = lines.str.extract(_LINE)
-    counts = ["at", "steps", "elapsed", "time"]
-    bars[counts] = bars[counts].astype(float)
-    for count in ("at", "steps"):
-        bars[count] = bars[count].fillna(samples[0] if samples else 0)
-    unit_s = bars["unit"].map(_SECONDS).fillna(1.0)
-    ended = bars["at"] == bars["steps"]
-    # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
-    mean = bars["elapsed"] / bars["steps"].clip(lower=1) / unit_s
-    finer = ended & (bars["elapsed"] > bars["time"]) & (mean.round() == bars["time"])
-    finer |= bars["unit"].isna()
-    return bars.assign(
-        epoch=lines.str.contains(_EPOCH).cumsum(),
-        ended=ended,
-        known=bars["unit"].notna() | (ended & (bars["elapsed"] > 0) & (bars["steps"] > 0)),
-        seconds=unit_s * mean.where(finer, bars["time"]),
-        number=bars["elapsed"].where(finer, bars["time"]),
-        per_sample=(bars["of"] == "sample") | bars["steps"].isin(samples),
-        validated=lines.str.contains("val_"),
-    )
+    before = [bar for bar in epoch if not bar.validated and 2 * bar.at >= bar.steps]
+    return before[-1] if before else epoch[-1]
 
 
-def _epochs(bars: pd.DataFrame, *, announced: bool) -> pd.DataFrame:
-    """Return the lines of each epoch of training, up to the first that counts all steps."""
-    rows = bars[bars["known"] & ((bars["epoch"] > 0) | (not announced))]
-    if not announced:
-        rows = rows.assign(epoch=rows["ended"].shift(fill_value=False).cumsum())
-    ends = rows["ended"].groupby(rows["epoch"])
-    return rows[(ends.cumsum() - rows["ended"] == 0) & ends.transform("any")].copy()
-
-
-def _counts_samples(bars: pd.DataFrame) -> bool:
+def _counts_samples(text: str) -> bool:
     """Return whether bars advance by whole batches: they count samples, not steps."""
-    at = {int(at) for at in bars.loc[bars["old"].notna() & ~bars["ended"], "at"]}
-    return len(at) > 1 and min(at) == gcd(*at) >= _LEAST_BATCH
+    before = {int(at) for at, steps in _BAR.findall(text) if at != steps}
+    return len(before) > 1 and min(before) == gcd(*before) >= _LEAST_BATCH
+
+
+def _bar(found: re.Match[str], samples: list[int]) -> _Bar | None:
+    """Return what a line of a bar says; None if it has no time of a step."""
+    counted = [found["at"], found["steps"]] if found["at"] else 2 * (samples[:1] or [0])
+    at, steps = map(int, counted)
+    elapsed, printed = int(found["elapsed"] or 0), int(found["time"] or 0)
+    timed = found["unit"] is not None
+    if not timed and not (elapsed and steps and at == steps):
+        return None
+    unit_s = _SECONDS[found["unit"] or "s"]
+    # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
+    mean = elapsed / max(steps, 1) / unit_s
+    finer = not timed or (at == steps and elapsed > printed and round(mean) == printed)
+    seconds, number = (mean * unit_s, elapsed) if finer else (printed * unit_s, printed)
+    per_sample = found["of"] == "sample" or steps in samples
+    return _Bar(at, steps, seconds, number, per_sample, "val_" in found.string, timed)

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nodewise.core.schema import read_tree
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import LogFormat
+from nodewise.results.log_format import DECLARED, LogFormat
 
 _RUN = r'"time_ms": (\d+), .*"key": "run_start"[\s\S]*?"time_ms": (\d+), .*"key": "run_stop"'
 _CLOSE = 0.05
@@ -61,5 +60,5 @@ def _numbers(key: str, text: str) -> list[float]:
 
 
 _CHECKED = {"mlperf_log": MlperfLog}
-for _name, _declared in read_tree(Path(__file__).parents[1] / "log_formats.yaml").items():
+for _name, _declared in DECLARED["formats"].items():
     IMPORTERS.add(_name, _CHECKED.get(_name, LogFormat)(**_declared))
