@@ -58,6 +58,7 @@ def test_each_calibration_has_its_part_of_the_page_and_its_file(docs):
     assert "another &#60;one&#62;" in page
     assert "refused, " in page and "no &#60;cgroup&#62; here" in page
     assert "<b>another</b>" not in page
+    assert "<mi>&#945;</mi>" in page and "<mi>&#946;</mi>" in page  # the law, written out
 
 
 def test_all_reduces_are_compared_with_the_bytes_of_a_ring_on_the_link():

@@ -155,6 +155,6 @@ def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     assert len(judged) == sum(len(one.claims) for one in studies().values())
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:
-        assert one.claim.says in shown and one.needs in shown
+        assert one.claim.says.rstrip(".") in shown and one.needs in shown
     agree = sum(one.verdict == claims.AGREES for one in judged)
     assert f"agree with {agree} and" in shown

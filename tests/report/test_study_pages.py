@@ -79,7 +79,7 @@ def test_a_sixth_study_is_a_folder(folder, tmp_path):
         assert f'<data value="{number:.6g}">' in page
     text = Texts(page).text
     assert "A. Author, 2026" in text and "https&#58;&#47;&#47;example.org&#47;paper" in page
-    assert "Two are faster." in text and "agrees" in text and SAME in text
+    assert "Two are faster" in text and "agrees" in text and SAME in text
     assert "<study>" not in page and "A sixth <study>" in text  # escaped
     assert 'href="sixth.html"' in (docs / "studies/index.md").read_text()
     assert "sixth" in studies.names()

@@ -33,6 +33,8 @@ _UNUSED = [
     r'<path class="(?:back|fore)ground"(?: d="(?:M0,0h0v0h0Z)?")?(?: display="none")?/>',
     r"(?<=\.\d\d)\d+(?=[^<>]*>)",  # digits of places
 ]
+# columns that a chart needs, but not its table
+_UNSEEN = {"cell_id", "lacks", "rank", "bar", "ahead", "on_devices", "experiment", "machine"}
 _UNNAMED = {"curve", "dataset", "kind", "source"}  # what differs only if the names do not suffice
 
 
@@ -152,8 +154,8 @@ class Chart:
 
     @property
     def table(self) -> Table:
-        """Its points as a table, without cell ids and what only the chart's words state."""
-        hidden = {"cell_id", "lacks", *self.of, *self.declared.units}
+        """Its points as a table, without what only the chart or its words need."""
+        hidden = {*_UNSEEN, *self.of, *self.declared.units}
         columns = [name for name in map(str, self.titled) if name not in hidden]
         rows = self.titled
         rows = rows[~rows["role"].isin(ROLES)] if "role" in rows else rows

@@ -262,8 +262,8 @@ def claims_table(claims: Sequence[Judged], *, decided: bool) -> Table | None:
         {
             "verdict": verdict(one.verdict),
             "says": _SMALL.format(
-                text(f"{one.claim.says} ({one.claim.where})"),
-                text(f"Agrees: {one.claim.decided_by}"),
+                text(f"{one.claim.says.rstrip('.')} ({one.claim.where})."),
+                text(f"Agrees if {one.claim.decided_by[:1].lower()}{one.claim.decided_by[1:]}"),
             ),
             "found": _found(one) if len(one.counting) else "",
             "needs": one.needs,

@@ -15,7 +15,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 # dots, commas, hyphens and underscores inside words and numbers need no escape, nor does any %
 _NOT_PLAIN = re.compile(r"(?!(?<=[A-Za-z0-9])[.,_-][A-Za-z0-9])[^A-Za-z0-9 %\u00a0-\U0010ffff]")
 
-_LONG, _CAPITAL = re.compile(r"[A-Za-z]{20}"), re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LONG, _CAPITAL = re.compile(r"[A-Za-z]{10}"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def text(value: object) -> Markup:

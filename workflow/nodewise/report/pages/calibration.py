@@ -50,7 +50,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "calibrations": [(one, calibration_file(one)) for one in done],
         "failed": [(one, calibration_file(one)) for one in study.calibrations if one not in done],
         "measured": table([_measured(one) for one in done], _MEASURED),
-        "law": equation(Symbol("T"), ConsecutiveAllReduces.step),
+        "law": equation(Symbol("T"), ConsecutiveAllReduces.communicate),
         "payload_share": write_number(PAYLOAD_SHARE, "share"),
         "split": {
             "cells": len(split),

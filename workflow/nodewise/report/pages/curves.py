@@ -16,7 +16,6 @@ from nodewise.report.pages import page
 from nodewise.report.pages._scaling import extremes, first_figure
 from nodewise.report.tables import (
     BATCH,
-    BYTES_SENT,
     EXAMPLES,
     FLAGS,
     KIND,
@@ -41,7 +40,6 @@ _POINTS = [
     SPEEDUP,
     EXAMPLES,
     *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
-    BYTES_SENT,
     LAUNCHES,
     KIND,
     FLAGS,

@@ -31,7 +31,7 @@ _JUDGED = [
     ERROR_MOST,
     COVERED,
 ]
-_PLACES = {"all": "any of these", "within a node": "NVLink or PCIe, in one machine"}
+_PLACES = {"all": "all links", "within a node": "NVLink or PCIe, in one machine"}
 
 
 @page("home")

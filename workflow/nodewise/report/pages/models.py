@@ -47,7 +47,6 @@ _PEAKS = [
 _LAYERS = [
     Column("name", "Layer"),
     Column("parameters", "Parameters", "", COUNTED),
-    Column("flops", "Forward, per example", "FLOP", COUNTED),
     Column("training_flops", "Training, per example", "FLOP", COUNTED),
     Column("kind", "Kind"),
     Column("detail", "Settings"),

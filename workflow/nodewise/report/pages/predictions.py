@@ -11,7 +11,7 @@ from nodewise.predict.judge import EACH, judge
 from nodewise.predict.published_efficiency import standing_of_curve
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import fitted_curves
-from nodewise.report.html import slug, text
+from nodewise.report.html import breakable, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, Column, table
@@ -36,10 +36,10 @@ _ANSWERS = [
     Column("run_fastest", "Target accuracy soonest on"),
 ]
 _JUDGED = [
-    Column("source", "Points"),
+    Column("source", "Source"),
     Column("scenario", "What was left out", wide=True),
-    Column("trained", "Nodes"),
-    Column("points", "Points predicted"),
+    Column("trained", "Nodes fitted → predicted"),
+    Column("points", "Tests"),
     Column("median_error", "Median error", "share", "error"),
     Column("worst_error", "Worst error", "share", "error"),
     Column("covered", "Inside the 90 % interval", "share", "error"),
@@ -73,7 +73,7 @@ def _source(
     points = predictions.groupby("curve", sort=False)["observed_s"].count()
     fitted = {str(key): curves[key] for key in points.index}
     link = Markup('<a href="{}">{}</a>')
-    links = {key: link.format(one["page"], text(one["label"])) for key, one in fitted.items()}
+    links = {key: link.format(one["page"], breakable(one["label"])) for key, one in fitted.items()}
     rows = [answer | {"link": links[key]} for key, of in fitted.items() for answer in of["answers"]]
     return {
         "title": _TITLES[source],

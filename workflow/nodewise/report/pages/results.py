@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.report.context import ReportContext
-from nodewise.report.html import text
+from nodewise.report.html import breakable
 from nodewise.report.page import Page, model_page, results_page
 from nodewise.report.pages import _scaling, page
 from nodewise.report.tables import AGAINST_ONE, BATCH, KIND, NODE, NODES, STRATEGY, Table, table
@@ -72,7 +72,7 @@ def _best(study: ReportContext, rows: pd.DataFrame, cells: pd.DataFrame) -> Tabl
     shown = pages.merge(best, "left", "strategy").sort_values("speedup", ascending=False)
     link = Markup('<a href="{}">{}</a>')
     titles = [
-        link.format(f"{up}{page}", text(study.strategy_title(name)))
+        link.format(f"{up}{page}", breakable(study.strategy_title(name)))
         for name, page in shown[["strategy", "page"]].to_numpy()
     ]
     return table(study.with_titles(shown).assign(strategy=titles), _BEST)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from nodewise.core.exchanges import Job
 from nodewise.report.context import ReportContext
-from nodewise.report.html import text
+from nodewise.report.html import breakable
 from nodewise.report.page import Page, strategy_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import extremes, first_figure
@@ -67,7 +67,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         cells = study.cells[study.cells["trained_with"] == name]
         ends = extremes(study.compared[study.compared["cell_id"].isin(cells["cell_id"])])
         address = strategy_page(name)
-        link = Markup('<a href="{}">{}</a>').format(Path(address).name, text(entry.title))
+        link = Markup('<a href="{}">{}</a>').format(Path(address).name, breakable(entry.title))
         options = entry.options().model_dump()
         job = Job(EXAMPLE.nodes, EXAMPLE.payload_bytes, options, EXAMPLE.steps_per_epoch)
         listed.append(

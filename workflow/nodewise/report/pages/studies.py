@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.report import evidence
 from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
@@ -21,18 +22,18 @@ from nodewise.report.tables import (
     AGAINST_ONE,
     BATCH,
     BYTES_SENT,
-    CAUTION,
     FLAGS,
+    KIND,
     MODEL,
+    NODE,
     NODES,
     STRATEGY,
     Column,
     Table,
     table,
 )
-from nodewise.results import comparisons, published, studies
+from nodewise.results import published, studies
 from nodewise.results.columns import CURVE_KEY
-from nodewise.results.queries import with_labels
 
 _PRINTED = [
     Column("row", "Training"),
@@ -71,7 +72,8 @@ _OURS = [
     Column("mean", "Staleness", "mean", kind_from="label"),
     Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
     Column("accuracy_label", "Kind of accuracy"),
-    *CAUTION,
+    KIND,
+    NODE,
 ]
 _COUNTS = [
     Column("study", "Study", wide=True),
@@ -120,7 +122,8 @@ def _context(
 ) -> dict[str, Any]:
     printed = rows.assign(order=rows["order"].map(verdict))
     filled = printed.replace("", pd.NA).notna().any()
-    unused = "speedup" if about.scoreboard == "time" else "none"  # not printed, but computed
+    # the scoreboard is of one of them
+    unused = "speedup" if about.scoreboard == "time" else "ratio"
     columns = [one for one in _PRINTED if filled[one.name] and not one.name.startswith(unused)]
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
     charts = study.pick("strategies", "speedup", "parts")
@@ -177,11 +180,9 @@ def _models(study: ReportContext, name: str) -> Table | None:
 
 
 def _ours(study: ReportContext, name: str) -> Table | None:
-    """Return our points on several nodes of a study that prints no numbers; None without any."""
-    curves = study.tables["curves"]
-    rows = with_labels(curves[(curves["study"] == name) & (curves["nodes"] > 1)])
-    beside = comparisons.on_several_nodes(curves).drop_duplicates(CURVE_KEY)
-    rows = rows.merge(beside[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
+    """Return our points that count as evidence, of a study that prints none; None without any."""
+    rows = evidence.select(study.compared[study.compared["study"] == name])
+    rows = rows.drop_duplicates(CURVE_KEY)
     noted = study.tables["observations"]
     stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean"]]
     rows = rows.merge(stale, "left", "cell_id").sort_values(["model", "nodes", "strategy"])

@@ -22,6 +22,7 @@ SHOWN = {"resnet": "ResNet-50", "bert": "BERT-large"}
 """Benchmarks that first sentences tell of, and their short names."""
 _CASE, _BENCHMARK, _PRICE = "dlperf-150", "resnet", 3.0  # the example; $ an hour and device
 _DEVICES = [8, 32, 128, 512]
+_BATCHES = ["critical_batch", "critical_batch_low", "critical_batch_high"]
 _STEPS = [
     MODEL,
     Column("basis", "Estimated from"),
@@ -49,7 +50,7 @@ _JUDGED = [
 _EXAMPLE = [
     Column("devices", "Devices"),
     Column("global_batch", "Global batch"),
-    Column("samples", "Examples", "", "predicted", low="samples_low", high="samples_high"),
+    Column("mega", "Million examples", "mean", "predicted", low="mega_low", high="mega_high"),
     Column("hours", "Hours", "mean", "predicted", low="hours_low", high="hours_high"),
     Column("cost", "Cost ($)", "", "predicted", low="cost_low", high="cost_high"),
 ]
@@ -63,11 +64,13 @@ def pages(study: ReportContext) -> Iterator[Page]:
     known = [*published_batches()]
     rows: list[dict[Any, Any]] = [*known]
     rows += [unknown | row for row in own.to_dict("records")]
+    for row in rows:
+        row.update({name: float(f"{row[name]:.2g}") for name in _BATCHES})
     judged = published.read("convergence/judged").sort_values("median", ascending=False)
     figures = study.pick("samples")
     context = {
         "percent": write_percent,
-        "rounded": lambda value: write_plain(float(f"{value:.2g}")),
+        "rounded": write_plain,
         "shown": [row for row in known if row["benchmark"] in SHOWN],
         "ends": [known[0], known[-1]],
         "figures": figures,
@@ -89,8 +92,10 @@ def _example() -> dict[str, Any]:
     answers = forecast(cluster, replace(training, measured=points), _DEVICES, job)
     found = pd.DataFrame(forecast_rows(answers, cluster.devices_per_node))
     found = found[found["devices"].isin(_DEVICES)]
-    hours = {f"hours{end}": found[f"time{end}"] / 3600 for end in ("", "_low", "_high")}
-    found = found.assign(**hours, global_batch=found["devices"] * found["batch_per_device"])
+    for end in ("", "_low", "_high"):
+        found[f"hours{end}"] = found[f"time{end}"] / 3600
+        found[f"mega{end}"] = found[f"samples{end}"] / 1e6
+    found = found.assign(global_batch=found["devices"] * found["batch_per_device"])
     return {
         "table": table(found, _EXAMPLE),
         "ends": found.iloc[[0, -1]].to_dict("records"),
@@ -129,4 +134,5 @@ def published_batches() -> Iterator[dict[Any, Any]]:
 
 def _exponent(benchmark: str) -> str:
     known = rate_exponent(benchmark)
-    return "{:.2f} ± {:.2f} ({} batches)".format(*known) if known else "–"
+    written = "{:.2f} ± {:.2f} ({} batches)".format(*known) if known else "–"
+    return written.replace("-", "−")
