@@ -121,20 +121,28 @@ def _plug(
     return index
 
 
-def kill_all(namespace: str) -> None:
-    """Kill all processes of a host, as if it lost power."""
-    there = Path(f"/var/run/netns/{namespace}").stat().st_ino
+def processes(namespace: str) -> list[psutil.Process]:
+    """Return the processes of a host."""
+    there, found = Path(f"/var/run/netns/{namespace}").stat().st_ino, []
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
             if Path(f"/proc/{process.pid}/ns/net").stat().st_ino == there:
-                process.kill()
+                found.append(process)
+    return found
+
+
+def kill_all(namespace: str) -> None:
+    """Kill all processes of a host, as if it lost power."""
+    for process in processes(namespace):
+        with suppress(psutil.Error):
+            process.kill()
 
 
 @contextmanager
-def cut(namespace: str) -> Iterator[None]:
+def cut(namespace: str, link: str = "a") -> Iterator[None]:
     """Disconnect a host from the network inside the `with` block."""
     with IPRoute() as here:
-        index = here.link_lookup(ifname=f"{namespace}a")[0]
+        index = here.link_lookup(ifname=f"{namespace}{link}")[0]
         here.link("set", index=index, state="down")
         try:
             yield

@@ -95,14 +95,14 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
         job.wait(30)
 
 
-def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path):
+def test_the_next_run_removes_the_groups_of_a_launcher_killed_with_its_guard(tmp_path):
     with start(tmp_path, "sleep") as job:
         assert job.stdout.readline() == "asleep\n"
         family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
         for process in family:
-            with suppress(psutil.NoSuchProcess):  # The guard has already killed it.
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
     psutil.wait_procs(family, 30)
     base = cgroup.find_base()
     assert list(base.glob("nodewise-*"))
-    cgroup.remove_stale(base)
+    cgroup.remove_stale()

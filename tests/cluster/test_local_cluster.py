@@ -258,7 +258,7 @@ def test_a_worker_that_dies_in_a_meeting_is_named(tmp_path, fails):
 LAUNCHER = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from nodewise.cluster import process
+from nodewise.cluster import guard, process
 
 folder, how, limit_s, preload = sys.argv[1:]
 
@@ -273,7 +273,7 @@ def work(rank, channel):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    process.START_WITHIN_S = 5
+    process.START_WITHIN_S, guard.STOPPED_S = 5, 1
     logs, limit_s = Path(folder), float(limit_s)
     process.Job(3, work, logs=logs, time_limit_s=limit_s, preload=preload.split()).run()
 """
@@ -355,10 +355,10 @@ def test_the_launcher_ends_with_its_parent_also_while_it_imports(tmp_path, launc
     assert_end(family)
 
 
-@pytest.mark.slow
-def test_a_launcher_that_hangs_is_killed_and_its_workers_with_it(tmp_path, launcher):
-    with subprocess.Popen(launcher(limit_s=5), stderr=subprocess.DEVNULL) as process:
+def test_a_stopped_launcher_is_killed_with_its_workers_and_one_line_says_so(tmp_path, launcher):
+    with subprocess.Popen(launcher(), stderr=subprocess.PIPE, text=True) as process:
         family = everything_of(process.pid, tmp_path)
         process.send_signal(signal.SIGSTOP)
         assert process.wait(60) == -signal.SIGKILL
+        assert process.stderr.read().startswith("nodewise: stopped for half a minute")
     assert_end(family)

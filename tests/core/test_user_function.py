@@ -154,6 +154,8 @@ def test_a_user_s_code_sees_no_arguments_of_ours(monkeypatch):
 
 def test_code_that_runs_for_long_is_named(monkeypatch, capsys):
     monkeypatch.setattr(user_function, "_SLOW_S", 0.05)
-    write("slow.py", "import time\n\ndef build():\n    time.sleep(0.5)\n")
-    Function(parse_spec("slow.py:build"))()
-    assert "slow.py:build" in capsys.readouterr().err
+    write("slow.py", "import time\ntime.sleep(0.5)\n\ndef build():\n    time.sleep(0.5)\n")
+    slow = Function(parse_spec("slow.py:build"))
+    assert capsys.readouterr().err == "still importing slow.py:build after 0 s\n"
+    slow()
+    assert capsys.readouterr().err == "still calling slow.py:build after 0 s\n"

@@ -172,7 +172,7 @@ def test_optional_columns_are_checked_as_well(tmp_path, column, values, place):
         (HEADER.replace("curve", "Curve"), "'Curve' is not known; is it curve?"),
         (f"{HEADER},payload_byte", "'payload_byte' is not known; is it payload_bytes?"),
         (f"{HEADER},nodes", "'nodes' appears twice"),
-        (f"{HEADER},n_devices", "nodes appears twice"),
+        (f"{HEADER},devices", "nodes appears twice"),
         ("curve,n_devices,quantity,value,note", "lacks columns unit"),
         ("curve,n_nodes,quantity,value,unit", "lacks columns nodes"),
     ],

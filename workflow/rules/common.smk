@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from nodewise.cluster import leftovers
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, check_files_exist, read_config
@@ -23,6 +24,9 @@ from nodewise.study.measures import MEASURES
 from nodewise.models.facts import DESCRIPTIONS
 from nodewise.models.registry import cell_code, registry, weights_of
 from nodewise.core.user_function import code_sha256, source_files
+
+leftovers.remove_unclaimed()
+leftovers.claim(str(workflow.snakemake_tmp_dir))
 
 
 def finish_running_jobs(number, frame):

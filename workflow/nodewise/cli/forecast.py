@@ -176,8 +176,8 @@ def _measured(  # noqa: PLR0917 (the options of the command)
     """
     import subprocess
     import sys
-    import tempfile
 
+    from nodewise.cluster.leftovers import temporary_folder
     from nodewise.predict.answers import check_amount
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
@@ -198,7 +198,7 @@ def _measured(  # noqa: PLR0917 (the options of the command)
         return Training(None, batch=batch, measured={count: rate})
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         record = f"{folder}/record.json"
         strategy = "keras_jax" if _BACKEND == "jax" else "single"
         command = [sys.executable, "-m", "nodewise", "measure", "--strategy", strategy]

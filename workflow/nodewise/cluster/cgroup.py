@@ -1,8 +1,8 @@
 """Limit CPU time with cgroups, version 1 or 2, and remove the groups reliably.
 
 The groups of a cell are one folder, named after the pid of the launcher, with a subfolder for each
-node. A reaper process removes it when the launcher is gone, whatever the cause. If the reaper was
-killed as well, `remove_stale` removes the folder at the next start.
+node. If the launcher is killed, its guard removes the folder. If the guard was killed as well, the
+next run does.
 
 Users other than root need version 2 and a delegated group above the launcher's own: who moves a
 process must own the nearest common ancestor of its old and its new group. A group with processes
@@ -12,16 +12,17 @@ own group, below a parent that has the CPU controller enabled.
 
 import math
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import psutil
 
-from nodewise.cluster.child import error_in_child, start_apart
+from nodewise.cluster.child import error_in_child
 
 # With a longer period, short steps run unthrottled. With a period near the scheduler's tick, nodes
 # get less than their share.
@@ -45,16 +46,8 @@ class Hierarchy:
         return [one for one in (self.own, *self.own.parents) if one.is_relative_to(self.mount)]
 
 
-class Throttled(NamedTuple):
-    """Throttling of a group: its active quota periods, the throttled ones, seconds throttled."""
-
-    periods: int
-    throttled_periods: int
-    seconds: float
-
-
 class CpuGroups:
-    """The CPU groups of one cell: one for each node, below a folder named after the launcher."""
+    """The CPU groups of one cell: one for each node, below one folder."""
 
     def __init__(self, base: Path, nodes: int) -> None:
         self._version2 = (base / "cgroup.controllers").exists()
@@ -65,20 +58,9 @@ class CpuGroups:
     def held(self) -> Iterator[None]:
         """Create the groups for the block; kill the processes left in them at its end.
 
-        If this process is killed in the block, a reaper process removes them.
-
         Raises:
             OSError: this process is not allowed to.
         """
-        reading, writing = os.pipe()
-
-        def reap() -> None:
-            os.close(writing)
-            os.read(reading, 1)  # returns when all processes that hold the write end are gone
-            _remove(self.folder)
-
-        reaper = start_apart(reap)
-        os.close(reading)
         try:
             self.folder.mkdir()
             if self._version2:
@@ -87,8 +69,6 @@ class CpuGroups:
                 node.mkdir()
             yield
         finally:
-            os.close(writing)
-            os.waitpid(reaper, 0)
             _remove(self.folder)
 
     def put(self, rank: int, pid: int) -> None:
@@ -109,15 +89,16 @@ class CpuGroups:
     def check(self) -> None:
         """Do nothing: the kernel enforces the quota."""
 
-    def throttled(self, rank: int) -> Throttled:
-        """Return how often and how long node `rank` was throttled since its group was created.
+    def throttled(self, rank: int) -> dict[str, Any]:
+        """Return how often and how long node `rank` was throttled, as in NodeUsage.
 
-        The seconds are summed over cores.
+        It counts since the group was created. The seconds are summed over cores.
         """
         text = (self._nodes[rank] / "cpu.stat").read_text()
         stat = {name: int(value) for name, value in map(str.split, text.splitlines())}
         seconds = stat["throttled_usec"] * 1e-6 if self._version2 else stat["throttled_time"] * 1e-9
-        return Throttled(stat["nr_periods"], stat["nr_throttled"], seconds)
+        counts = {"periods": stat["nr_periods"], "throttled_periods": stat["nr_throttled"]}
+        return counts | {"throttled_s": seconds}
 
 
 def find_base() -> Path:
@@ -216,10 +197,17 @@ def quota_of(group: Path) -> float | None:
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
-def remove_stale(base: Path) -> None:
-    """Remove the groups in `base` that have no processes and whose launchers no longer run."""
-    for folder in base.glob("nodewise-*"):
-        if not psutil.pid_exists(int(folder.name.split("-")[1])):
+def remove_stale(ended: int = 0) -> None:
+    """Remove the groups that have no processes and whose launchers no longer run.
+
+    Also remove those of the launcher `ended`, and kill what runs in them.
+    """
+    tree = find_hierarchy()
+    for folder in (one for base in tree.groups for one in base.glob("nodewise-*")) if tree else ():
+        launcher = int(folder.name.split("-")[1])
+        if launcher == ended:
+            _remove(folder)
+        elif not psutil.pid_exists(launcher):
             with suppress(OSError):  # it has processes: a launcher in another container may run
                 for group in (*folder.glob("node~*"), folder):
                     group.rmdir()
@@ -231,7 +219,6 @@ def _remove(folder: Path) -> None:
         for group in (*folder.glob("node~*"), folder):
             with suppress(OSError):
                 for pid in (group / "cgroup.procs").read_text().split():
-                    with suppress(psutil.NoSuchProcess):
-                        psutil.Process(int(pid)).kill()
+                    os.kill(int(pid), signal.SIGKILL)
                 group.rmdir()
         time.sleep(0.02)

@@ -2,13 +2,12 @@
 
 import json
 import os
-import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise.cluster import cgroup, namespace
+from nodewise.cluster import cgroup, leftovers, namespace
 from nodewise.cluster.duty_cycle import DutyCycle
 from nodewise.cluster.hosts import Hosts, differences
 from nodewise.core.errors import RefusedError
@@ -22,17 +21,7 @@ class Check(NamedTuple):
     command: str = ""
 
 
-class Machine(NamedTuple):
-    """What this machine permits for the nodes of a cell."""
-
-    quota: Check  # CPU shares by cgroup
-    soft: Check  # CPU shares by stopping and continuing processes
-    private: Check  # a network that only the cell's own processes see
-    links: Check  # a rate-limited link for each node in that network
-    latency: Check  # latency on these links
-
-
-def look() -> Machine:
+def look() -> dict[str, Check]:
     """Try everything and clean up. This process must have only one thread, because it forks.
 
     The networks are tried in a child process, which takes them along when it ends.
@@ -47,9 +36,10 @@ def look() -> Machine:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as answer:
-        networks = [Check(*check) for check in json.load(answer)]
+        private, links, latency = (Check(*check) for check in json.load(answer))
     os.waitpid(child, 0)
-    return Machine(_try(_quota), _try(_soft), *networks)
+    shares = {"quota": _try(_quota), "soft": _try(_soft)}
+    return {**shares, "private": private, "links": links, "latency": latency}
 
 
 def _try(trial: Callable[[], str]) -> Check:
@@ -105,17 +95,17 @@ def _lay(latency_ms: float) -> None:
     links.limit_node(100)
 
 
-def report(machine: Machine) -> str:
+def report(machine: Mapping[str, Check]) -> str:
     """Return a table of the kinds of cluster, with the commands that would permit the others."""
-    private = machine.private
+    private = machine["private"]
     if not private.permitted and os.environ.get(namespace.SHARED_NETWORK) == "yes":
         private = Check(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
     kinds = {
         "local": private,
-        "emulated by quota": machine.quota if private.permitted else private,
-        "emulated softly": machine.soft if private.permitted else private,
-        "network emulation": machine.links,
-        "latency of links": machine.latency,
+        "emulated by quota": machine["quota"] if private.permitted else private,
+        "emulated softly": machine["soft"] if private.permitted else private,
+        "network emulation": machine["links"],
+        "latency of links": machine["latency"],
     }
     cores = cgroup.whole_cores()
     lines = [f"cores: {cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
@@ -131,7 +121,7 @@ def report(machine: Machine) -> str:
 
 def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
     """Start an agent on each host; yield lines about it, and whether each is a problem."""
-    with hosts.open(), tempfile.TemporaryDirectory() as logs:
+    with hosts.open(), leftovers.temporary_folder() as logs:
         for rank in range(hosts.size):
             try:
                 agent = hosts.start(rank, Path(logs, str(rank)), {}, files=[], environment={})

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from nodewise.cluster.cgroup import Throttled
 from nodewise.cluster.channel import Message, receive, send
 from nodewise.cluster.child import start_apart
 from nodewise.cluster.duty_controller import control
@@ -90,9 +89,10 @@ class DutyCycle:
         """Return what each node got that is or was limited."""
         return [Share(*share) for share in self._ask({})["shares"]]
 
-    def throttled(self, rank: int) -> Throttled:
+    def throttled(self, rank: int) -> dict[str, Any]:
         """Return how often and how long node `rank` was stopped since it was added."""
-        return Throttled(*self._ask({})["throttled"][str(rank)])
+        names = ("periods", "throttled_periods", "throttled_s")  # as in NodeUsage
+        return dict(zip(names, self._ask({})["throttled"][str(rank)], strict=True))
 
     def check(self) -> None:
         """Check that every node got its share within TOLERANCE, over all time that it was limited.

@@ -35,15 +35,14 @@ class Emulated(api.Cluster):
     @contextmanager
     def open(self) -> Iterator[None]:
         try:
-            folder = cgroup.find_base()
+            base = cgroup.find_base()
         except OSError:
             self.kind = "emulated soft"
             self.cpu_limit = "soft: a share per node, held by stopping and continuing it"
             self._limiter: CpuGroups | DutyCycle = DutyCycle()
         else:
-            cgroup.remove_stale(folder)
             self.cpu_limit = "a quota per node, by cgroup"
-            self._limiter = CpuGroups(folder, self._nodes)
+            self._limiter = CpuGroups(base, self._nodes)
         self._has_links = namespace.enter_network()
         if self._has_links:
             latency = self._settings.link.latency_ms
@@ -101,16 +100,9 @@ class Emulated(api.Cluster):
             self._limiter.limit(rank, None)
 
     def usage(self) -> list[NodeUsage]:
-        nothing = links.LinkUse(0, 0, 0)
+        nothing = {"sent_bytes": 0, "received_bytes": 0, "dropped_packets": 0}
         uses = links.counters(self._nodes) if self._has_links else [nothing] * self._nodes
-        held = [self._limiter.throttled(rank) for rank in range(self._nodes)]
         return [
-            NodeUsage(
-                cpu_s=cpu_s(pid),
-                periods=node.periods,
-                throttled_periods=node.throttled_periods,
-                throttled_s=node.seconds,
-                **link._asdict(),
-            )
-            for pid, node, link in zip(self._pids, held, uses, strict=True)
+            NodeUsage(cpu_s=cpu_s(pid), **self._limiter.throttled(rank), **use)
+            for rank, (pid, use) in enumerate(zip(self._pids, uses, strict=True))
         ]

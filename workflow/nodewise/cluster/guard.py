@@ -3,10 +3,12 @@
 Workers cannot end by themselves, because a duty cycle may have stopped them.
 """
 
+import ctypes
 import os
 import select
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,20 +16,24 @@ from multiprocessing.util import get_temp_dir
 
 import psutil
 
+from nodewise.cluster import cgroup, leftovers
 from nodewise.cluster.child import start_apart
 
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _PARENT = os.getppid()  # read at import, because the parent may be gone later
 _GONE_WITHIN_S = 10.0
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S, STOPPED_S = 1.0, 30.0
+_STOPPED = "nodewise: stopped for half a minute (Ctrl-Z or SIGSTOP), which spoils a measurement"
 _ENDED = b"ended\n"
 
 
 def end_with_parent() -> None:
-    """Exit if the process that started this one is gone.
+    """Have the kernel end this process by SIGTERM when the process that started it ends.
 
     Raises:
-        SystemExit: the parent process is gone.
+        SystemExit: that process is gone already.
     """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != _PARENT:
         raise SystemExit("the process that started this cell is gone")
 
@@ -37,16 +43,20 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
     """Run a guard during the block; yield a function that registers the pid of a worker.
 
     At the end of the block, the registered workers and what they started have ended. If this
-    process is killed, the guard kills them. The guard also ends this process, which may be waiting
-    for an import and not notice, if its parent ends or the block takes longer than `limit_s`.
+    process is killed, the guard kills them. The guard also kills this process if it is stopped for
+    STOPPED_S seconds or if the block takes longer than `limit_s`. What killed runs left behind is
+    removed at the start.
     """
-    folder = get_temp_dir()  # of multiprocessing, which is left behind after a kill
-    launcher, parent = os.getpid(), os.getppid()
+    end_with_parent()
+    cgroup.remove_stale()
+    leftovers.remove_unclaimed()
+    launcher, folder = os.getpid(), get_temp_dir()  # of multiprocessing
+    leftovers.claim(folder)
     reading, writing = os.pipe()
 
     def watch() -> None:
         os.close(writing)
-        _watch(launcher, parent, reading, limit_s, folder)
+        _watch(launcher, reading, limit_s, folder)
 
     guard = start_apart(watch)
     os.close(reading)
@@ -69,37 +79,36 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
             os.waitpid(guard, 0)
 
 
-def _watch(launcher: int, parent: int, reading: int, limit_s: float, folder: str) -> None:
-    """Wait for the launcher's end, then kill its workers and remove its temporary folder.
+def _watch(launcher: int, reading: int, limit_s: float, folder: str) -> None:
+    """Wait for the launcher's end, then kill its workers and remove what it left behind.
 
     Args:
         launcher: pid of the launcher.
-        parent: pid of its parent.
         reading: read end of the pipe by which the launcher sends the pids of its workers.
         limit_s: seconds after which the launcher is killed.
         folder: temporary folder of the launcher.
     """
-    deadline, received, orphaned = time.monotonic() + limit_s, b"", False
-    while (left := deadline - time.monotonic()) > 0 and os.getppid() == launcher:
-        if not orphaned and _is_orphaned(launcher, parent):
-            orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
-            os.kill(launcher, signal.SIGTERM)
-        if select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
+    ran_at = now = time.monotonic()
+    deadline, received = now + limit_s, b""
+    while now < deadline and os.getppid() == launcher:
+        if _status(launcher) != psutil.STATUS_STOPPED:
+            ran_at = now
+        elif now > ran_at + STOPPED_S:
+            with suppress(OSError):  # on a host, nobody may read it
+                print(_STOPPED, file=sys.stderr, flush=True)
+            break
+        if select.select([reading], [], [], min(_LOOK_EVERY_S, deadline - now))[0]:
             chunk = os.read(reading, 1 << 16)
             received += chunk
             if not chunk or received.endswith(_ENDED):
                 break
+        now = time.monotonic()
     if not received.endswith(_ENDED):
         if os.getppid() == launcher:
             os.kill(launcher, signal.SIGKILL)
         kill_all([int(pid) for pid in received.split()])
+        cgroup.remove_stale(launcher)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_orphaned(launcher: int, parent: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(launcher).ppid() != parent
-    return False
 
 
 def kill_all(workers: Sequence[int]) -> None:
@@ -109,19 +118,18 @@ def kill_all(workers: Sequence[int]) -> None:
         with suppress(psutil.NoSuchProcess):
             worker = psutil.Process(pid)
             family += [worker, *worker.children(recursive=True)]
-    for pid in workers:
         with suppress(ProcessLookupError):  # the worker may not have created its group yet
             os.killpg(pid, signal.SIGKILL)
     for process in family:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + _GONE_WITHIN_S
-    while any(map(_runs, family)) and time.monotonic() < deadline:
+    ended = (psutil.STATUS_ZOMBIE, "")  # a zombie waits for its parent
+    while any(_status(one.pid) not in ended for one in family) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _runs(process: psutil.Process) -> bool:
-    """Return whether a process is running. A zombie, which waits for its parent, is not."""
+def _status(pid: int) -> str:
     with suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False
+        return psutil.Process(pid).status()
+    return ""

@@ -28,6 +28,7 @@ GREETING = b"nodewise agent\n"
 
 SILENT_S = 15.0
 _HEARTBEAT_S = 1.0
+_SILENT = 255  # stands for the exit code of a client that still runs
 _NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
 _COMPARED = ("tensorflow", "keras", "numpy")
 
@@ -148,7 +149,8 @@ class HostWorker(Worker):
         self._to = Connection(os.dup(self._client.stdin.fileno()), readable=False)
         self._client.stdin.close()
         super().__init__(rank, there, log)
-        self.pid, self._ahead_s, self._beat_at = self._client.pid, 0.0, 0.0
+        self.pid, self._ahead_s = self._client.pid, 0.0
+        self._beat_at = self._heard_at = 0.0
 
     def hello(self) -> Message:
         """Wait for the first message of the agent and return it.
@@ -183,6 +185,7 @@ class HostWorker(Worker):
 
     def receive(self) -> Message:
         message = receive(self.connection)
+        self._heard_at = time.monotonic()
         if "at" in message:
             message["at"] -= self._ahead_s
         if "failure" in message:
@@ -193,15 +196,22 @@ class HostWorker(Worker):
     def beat(self) -> None:
         if time.monotonic() - self._beat_at > _HEARTBEAT_S:
             self._beat_at = time.monotonic()
+            self._heard_at = self._heard_at or self._beat_at  # the agent answers each heartbeat
             with suppress(BrokenPipeError):
                 self.send({"heartbeat": True})
 
     def exit_code(self) -> int | None:
-        return self._client.poll()
+        return _SILENT if self.silent_s > SILENT_S else self._client.poll()
+
+    @property
+    def silent_s(self) -> float:  # type: ignore[override]
+        return time.monotonic() - self._heard_at if self._heard_at else 0.0
 
     def end_of(self) -> str:
-        why = self._hosts.end_of(self._client.wait(), self.log_tail)
-        return f"{self._hosts.label(self.rank)}: the connection was lost ({why})"
+        code, label = self._client.poll(), self._hosts.label(self.rank)
+        if code is None:
+            return f"{label}: does not answer"
+        return f"{label}: the connection was lost ({self._hosts.end_of(code, self.log_tail)})"
 
     def close(self) -> None:
         self._client.kill()

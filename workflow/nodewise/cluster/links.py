@@ -12,7 +12,6 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -29,19 +28,6 @@ _PACKETS_ON_THE_WAY = 1_000_000
 _ROOT = 0x10000
 _BELOW_ROOT = 0x10001
 _CHILD = 0x20000
-
-
-class LinkUse(NamedTuple):
-    """Traffic of a node's link since the link was created, from the node's point of view.
-
-    Bytes are those of frames as the network stack passes them on: a large segment, which a network
-    card would split, counts once with one header. `dropped_packets` were dropped on the way to the
-    node. Packets that the node's own queue refuses are not counted, because they were not sent.
-    """
-
-    sent_bytes: int
-    received_bytes: int
-    dropped_packets: int
 
 
 def address(rank: int) -> str:
@@ -133,8 +119,12 @@ def plug_in(address: str) -> None:
             links.link("set", index=index, state="up")
 
 
-def counters(nodes: int) -> list[LinkUse]:
-    """Return the traffic of each node's link. Call it in the process that called `lay`.
+def counters(nodes: int) -> list[dict[str, int]]:
+    """Return the traffic of each node's link, as in NodeUsage, since the link was created.
+
+    Call it in the process that called `lay`. Bytes are those of frames as the network stack passes
+    them on: a large segment, which a network card would split, counts once with one header. Packets
+    that the node's own queue refuses are not counted as dropped, because they were not sent.
 
     Raises:
         ProcessLookupError: a node has ended.
@@ -146,13 +136,12 @@ def counters(nodes: int) -> list[LinkUse]:
             stats = links.get_links(port)[0].get_attr("IFLA_STATS64")
             roots = [queue for queue in links.get_qdiscs(port) if queue["handle"] == _ROOT]
             refused = sum(queue.get_attr("TCA_STATS")["drop"] for queue in roots)
-            uses.append(
-                LinkUse(
-                    sent_bytes=stats["rx_bytes"],  # the port receives what the node sends
-                    received_bytes=stats["tx_bytes"],
-                    dropped_packets=refused + stats["rx_dropped"] + stats["tx_dropped"],
-                )
-            )
+            use = {
+                "sent_bytes": stats["rx_bytes"],  # the port receives what the node sends
+                "received_bytes": stats["tx_bytes"],
+                "dropped_packets": refused + stats["rx_dropped"] + stats["tx_dropped"],
+            }
+            uses.append(use)
         return uses
 
 

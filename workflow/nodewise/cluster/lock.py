@@ -28,6 +28,7 @@ def exclusive_machine() -> Iterator[float]:
     until they end. For example, the guard of a killed launcher holds it until the workers are
     gone. Enter the block before moving into another network namespace.
     """
+    end_with_parent()
     started, told_at_s = time.monotonic(), 0.0
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
         while not _bound(place):
@@ -35,7 +36,6 @@ def exclusive_machine() -> Iterator[float]:
                 told_at_s = waited_s + _TOLD_EVERY_S
                 waited = f"waiting for it ({write_duration(round(waited_s))} so far)"
                 log.warning("another cell is being measured on this machine; %s", waited)
-            end_with_parent()
             time.sleep(_POLL_S)
         yield time.monotonic() - started
 

@@ -9,12 +9,12 @@ permits the servers to listen on this machine's own interfaces.
 """
 
 import ctypes
-import fcntl
 import itertools
 import os
-import socket
-import struct
 from pathlib import Path
+
+import psutil
+from pyroute2 import IPRoute
 
 from nodewise.cluster.api import FIRST_PORT
 from nodewise.cluster.child import error_in_child
@@ -36,7 +36,6 @@ _SWITCHES = (
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _FIRST_EPHEMERAL_PORT = 32768  # outgoing connections may take any port from here on
 
 
@@ -98,26 +97,10 @@ def enter_network() -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` ports that nothing listens on now, the first ones from FIRST_PORT on.
-
-    Raises:
-        RefusedError: there are fewer free ports.
-    """
-    free = filter(_is_free, range(FIRST_PORT, _FIRST_EPHEMERAL_PORT))
-    ports = list(itertools.islice(free, count))
-    if len(ports) < count:
-        raise RefusedError(f"fewer than {count} free ports")
-    return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:  # only bound, so nobody can connect
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("", port))
-        except OSError:
-            return False
-    return True
+    """Return `count` ports that nothing uses now, the first ones from FIRST_PORT on."""
+    taken = {one.laddr.port for one in psutil.net_connections("inet") if one.laddr}
+    free = (port for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT) if port not in taken)
+    return list(itertools.islice(free, count))
 
 
 def _not_permitted(what: str, error: OSError) -> RefusedError:
@@ -148,10 +131,8 @@ def _enter() -> None:
             ("gid_map", f"{gid} {gid} 1"),
         ):
             Path("/proc/self", name).write_text(text, encoding="utf-8")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        request = struct.pack("16sh14x", b"lo", 0)
-        flags = struct.unpack("16sh14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+    with IPRoute() as links:
+        links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
 
 
 def _unshare(flags: int) -> None:

@@ -178,7 +178,7 @@ class Job:
             values[worker.rank] = message.get("value")
             if len(values) == message.get("workers", len(self._workers)):
                 self._hold(message["meet"])
-        else:
+        elif "heartbeat" not in message:
             self.on_message(worker.rank, message)
 
     def _hold(self, meeting: str) -> None:

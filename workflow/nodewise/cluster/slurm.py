@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from nodewise.cluster.hosts import Hosts
-from nodewise.cluster.worker_state import WorkerError
+from nodewise.cluster.worker_state import WorkerError, ending
 from nodewise.core.errors import RefusedError, UserError
 
 _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # Slurm's own lines in a worker's output
@@ -89,7 +89,7 @@ class Allocation(Hosts):
 
     def end_of(self, code: int, output: list[str]) -> str:
         errors = [found[1] for line in output if (found := _ERROR.match(line))]
-        return errors[0] if errors else f"exit code {code}"
+        return errors[0] if errors else ending(code)
 
 
 def _scontrol(*arguments: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nodewise.cluster.hosts import Hosts, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
+from nodewise.cluster.worker_state import ending
 from nodewise.core.errors import RefusedError
 
 _PROJECT = (  # files that workers, `make setup`, `make jax` and `make gpu` need
@@ -50,11 +51,12 @@ class SshHosts(Hosts):
 
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the SSH command. The part that the remote shell reads contains no host name."""
-        there = f"cd {shlex.quote(self._settings.folder)} && exec {shlex.join(words)}"
+        # the shell stays, so that exit code 255 is always that of SSH itself
+        there = f"cd {shlex.quote(self._settings.folder)} && {shlex.join(words)}; exit $?"
         return [*self._client(), "--", self._host(rank).host, there]
 
     def end_of(self, code: int, output: list[str]) -> str:
-        failed = output[-1] if output and code == _SSH_FAILED else f"exit code {code}"
+        failed = output[-1] if output and code == _SSH_FAILED else ending(code)
         return _changed_key(output) or failed
 
     def _client(self) -> list[str]:

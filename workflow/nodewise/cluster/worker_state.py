@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -14,7 +15,7 @@ from nodewise.cluster.worker import LINE_LENGTH
 from nodewise.core.errors import RefusedError
 
 _LOG_LINES = 30
-_END_WITHIN_S = 10.0
+_END_WITHIN_S, _LATE_S = 10.0, 2.5
 
 
 class WorkerError(Exception):
@@ -37,9 +38,11 @@ class Worker:
         failure: what it reported about its exception.
         ended: whether its process has ended.
         failed_at: when it failed, in seconds of the monotonic clock.
+        silent_s: for how many seconds it has not answered a heartbeat, if it has to.
     """
 
     pid: int
+    silent_s = 0.0
 
     def __init__(self, rank: int, connection: Connection, log: Path) -> None:
         self.rank, self.connection, self.log = rank, connection, log
@@ -72,7 +75,7 @@ class Worker:
 
     def end_of(self) -> str:
         """Return how a worker ended that reported no failure itself."""
-        raise NotImplementedError
+        return ending(self.exit_code() or 0)
 
     def close(self) -> None:
         """Release what belongs to the worker, whose process has been killed."""
@@ -103,15 +106,16 @@ class LocalWorker(Worker):
     def exit_code(self) -> int | None:
         return self._process.exitcode
 
-    def end_of(self) -> str:
-        code = self._process.exitcode or 0
-        if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        return f"ended with exit code {code}"
-
     def close(self) -> None:
         self._process.join(_END_WITHIN_S)
         super().close()
+
+
+def ending(code: int) -> str:
+    """Say how a process with this exit code ended. Shells add 128 to the number of a signal."""
+    with suppress(ValueError):
+        return f"killed by {signal.Signals(-code if code < 0 else code - 128).name}"
+    return f"ended with exit code {code}"
 
 
 def cpu_s(pid: int) -> float:
@@ -127,7 +131,7 @@ def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception
     """Return the error of the worker that caused the others to fail.
 
     Workers that were killed come first, then those that failed by themselves, then those that lost
-    a peer.
+    a peer. If the others only lost a peer, a worker that does not answer comes first.
 
     Args:
         workers: all workers; at least one has ended.
@@ -138,6 +142,8 @@ def failure_of_first(workers: Sequence[Worker], killed_before: int) -> Exception
         A WorkerError, or the RefusedError that the worker raised.
     """
     ended = [worker for worker in workers if worker.ended]
+    if all(worker.lost_a_peer for worker in ended):
+        ended = [worker for worker in workers if worker.silent_s > _LATE_S] or ended
     first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
     failure = first.failure or {"text": first.end_of()}
     if failure["text"] == f"killed by {signal.SIGKILL.name}" and memory.kills() > killed_before:

@@ -27,7 +27,7 @@ from nodewise.core.errors import Terminated, UserError
 from nodewise.core.schema import read_bytes
 
 _MOST_BYTES = 10_000_000
-_SLOW_S = 60.0
+_SLOW_S = 10.0
 _OURS = Path(__file__).parents[1]
 Result = TypeVar("Result")
 
@@ -205,7 +205,8 @@ class Function:
 
     def _run(self, call: Callable[[], Result]) -> Result:
         parsed = self.parsed
-        told = f"{parsed.text}: still runs after {_SLOW_S:.0f} s"
+        doing = "importing" if call == self._imported else "calling"
+        told = f"still {doing} {parsed.text} after {_SLOW_S:.0f} s"
         slow = threading.Timer(_SLOW_S, print, [told], {"file": sys.stderr, "flush": True})
         slow.daemon = True
         arguments, sys.argv = sys.argv, [str(parsed.file or parsed.module)]

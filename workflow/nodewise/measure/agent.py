@@ -25,6 +25,7 @@ from nodewise.cluster.guard import guarded
 from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.process import START_WITHIN_S
 from nodewise.cluster.worker import be_worker
+from nodewise.cluster.worker_state import ending
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError, Terminated
 from nodewise.measure.devices import gpu_of_worker, gpus_of_host, threads_of_worker
@@ -43,12 +44,13 @@ def main() -> None:
     send(answers, _facts())
     with suppress(EOFError, ConnectionError):  # the launcher is gone
         job = receive(launcher)
+        to_worker, of_worker = Pipe()
+        worker = os.fork()  # before the guard, whose pipe the worker must not hold open
+        if worker == 0:
+            to_worker.close()
+            be_worker(job["rank"], partial(_work, job=job), of_worker, None)
+        of_worker.close()
         with guarded(START_WITHIN_S + job["time_limit_s"]) as guard:
-            to_worker, of_worker = Pipe()
-            worker = os.fork()
-            if worker == 0:
-                be_worker(job["rank"], partial(_work, job=job), of_worker, None)
-            of_worker.close()
             guard(worker)
             send(to_worker, {})
             _pass_on(worker, to_worker, launcher, answers)
@@ -77,8 +79,7 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
         ready = wait([launcher, to_worker], 1.0)
         if launcher in ready:
             message, heard_at = receive(launcher), time.monotonic()
-            if "heartbeat" not in message:
-                send(to_worker, message)
+            send(answers if "heartbeat" in message else to_worker, message)
         if to_worker in ready:
             try:
                 message = receive(to_worker)
@@ -93,8 +94,7 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
 def _end_of(worker: int) -> Message:
     """Return the failure of a worker that ended without giving a reason."""
     _, status = os.waitpid(worker, 0)
-    code = os.waitstatus_to_exitcode(status)
-    text = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    text = ending(os.waitstatus_to_exitcode(status))
     return {"text": text, "peer": False, "refused": False}
 
 

@@ -6,11 +6,11 @@ Imports TensorFlow.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import keras
 
 from nodewise.cluster.channel import Channel
+from nodewise.cluster.leftovers import temporary_folder
 from nodewise.core.errors import RefusedError
 from nodewise.core.user_function import user_errors
 from nodewise.models import fit_options
@@ -50,7 +50,7 @@ class Callbacks:
         self._options = fit_options.of(model)
         self._model, self._channel, self._workers = model, channel, workers
         self._epochs, self._validate = epochs, validate
-        self._scratch = TemporaryDirectory(prefix="nodewise-")  # removed with this object
+        self._scratch = temporary_folder()  # removed with this object
         for callback in self._options.callbacks if rank else ():
             for kind, place in fit_options.WRITING.items():
                 if isinstance(callback, kind):

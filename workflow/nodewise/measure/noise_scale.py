@@ -108,11 +108,11 @@ def _points(
     stream = _batches(data, recipe, cell.seed)
     batches = BIG_BATCH // SMALL_BATCH
     whole = STEPS[-1] + len(STEPS) * GROUPS * batches
+    end_with_parent()
     trained = 0
     for number, step in enumerate(STEPS, 1):
         for batch in itertools.islice(stream, step - trained):
             replica.step(batch)
-            end_with_parent()
         trained = step
         gradients = (mean_gradient(batch).numpy() for batch in stream)
         small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)

@@ -16,7 +16,7 @@ from nodewise.results.curves import CLOCKS, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 
 ALIASES = {
-    "n_devices": "nodes",
+    **dict.fromkeys(("n_devices", "devices"), "nodes"),
     "n_nodes": "hosts",
     "devices_per_node": "devices_per_host",
     "batch_per_device": "batch_per_worker",
