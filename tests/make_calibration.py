@@ -8,7 +8,7 @@ import numpy as np
 import make_records as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate import PAYLOADS
-from nodewise.predict.calibration import ConsecutiveAllReduces
+from nodewise.predict.known_links import ConsecutiveAllReduces
 from nodewise.results.calibration import Calibration, Stream
 
 SHARE, RATE_MBIT = 0.2, 100.0

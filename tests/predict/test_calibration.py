@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import make_calibration as make
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
-from nodewise.predict.calibration import fit_rings
+from nodewise.predict.known_links import fit_rings
 from nodewise.results.calibration import read_calibration
 
 # --- the law ---

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import constants, read_link
+from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
@@ -103,14 +103,13 @@ class Steps:
             "epoch_time_s": 0.2 * np.exp(first),  # of an unknown number of steps
         }
         self._first_s = np.broadcast_to(first_s[self.first.clock], 1 + DRAWS)
-        self._compute_s = self._draws.compute_s(self.first.devices, self._first_s)
+        self._compute_s = self._draws.compute_s(reference, self._first_s)
 
     def layout(self, devices: int, *, reference: bool = False) -> tuple[int, int]:
         """Return the devices in each node, and the nodes, of a number of devices."""
         if reference and self.one_nodes:
             return ceil(devices / self.one_nodes), self.one_nodes
-        per_node = self.cluster.devices_per_node
-        return min(devices, per_node), ceil(devices / per_node)
+        return self.cluster.layout(devices)
 
     def examples(self, devices: int) -> float:
         """Return the examples of a device in a step, relative to the reference's."""
@@ -130,14 +129,12 @@ class Steps:
         frequent = {name: cause["frequent"] for name, cause in CAUSES.items()}
         if self.same_devices:
             return {name: frequent[name] for name in (CORES, LOGGING, SHORT)}
-        unknown = self.link in ({}, *(read_link(x, "unknown") for x in ("within", "between")))
-        frequent[LINK] *= 0.0 if self.link_measured else 0.3 if unknown else 1.0
+        frequent[LINK] *= not self.link_measured
         frequent[WHOLE] *= self.first.clock == "epoch_time_s"
         if self.embedding:
             frequent[SPARSE] *= 5
             frequent[INPUT] *= 0.4
         if self.servers:
-            frequent[SERVERS] += frequent[BYTES] + frequent[LINK]
             frequent |= dict.fromkeys((BYTES, LINK, NO_OVERLAP, SPARSE), 0.0)
         elif self.servers == 0:
             frequent[SERVERS] = 0.0
@@ -162,7 +159,7 @@ class Steps:
         """
         n, first, last = devices, self.first.devices, self.last.devices
         inside, nodes = self.layout(n, reference=reference)
-        slower, sent, latencies = self._draws.parts(inside, nodes)
+        slower, sent, latencies = self._draws.parts((inside, nodes))
         # Examples of a device that were expected, relative to the reference's.
         expected = first / n if self.misread else self.examples(n)
         compute = self._compute_s * expected
@@ -210,7 +207,6 @@ class Steps:
         spared = reference and (n == 1 or self.same_devices)
         for row, cause in enumerate(self.frequent):
             if cause in added and (cause == INPUT or not spared):
-                parts[[_PART[name] for name in CAUSES[cause].get("spares", ())], row] = 0.0
                 parts[_PART[cause], row] += added[cause]
         return parts
 

@@ -17,7 +17,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.plain_yaml import load_yaml
 from nodewise.core.schema import read_bytes, read_json
 from nodewise.core.units import counted
-from nodewise.predict.calibration import fit_rings
+from nodewise.predict.known_links import fit_rings
 from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6

@@ -24,6 +24,7 @@ draw then meets them on average, and the forecast is the median of the draws.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,10 @@ class Cluster:
     devices_per_node: int
     within: Link | None
     between: Link | None
+
+    def layout(self, devices: int) -> tuple[int, int]:
+        """Return the devices in each node, and the nodes, of a number of devices."""
+        return min(devices, self.devices_per_node), ceil(devices / self.devices_per_node)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Draws:
     ) -> None:
         if training.parameters is None:
             raise UserError("needs --parameters or --payload, the size of a gradient")
-        self._known, self._per_node = known or constants(), cluster.devices_per_node
+        self._known, self._layout = known or constants(), cluster.layout
         self._random, self.constants = np.random.default_rng(0), dict[str, Floats]()
         each = self._one_of(np.array(training.bytes_each)[:, None])
         self._payload = training.parameters * training.traffic * each
@@ -147,40 +152,31 @@ class Draws:
             ways.append([achieved, np.full_like(achieved, share * nominal)])
         return self._one_of(np.array(ways)) if ways else np.full((2, 1 + DRAWS), np.inf)
 
-    def parts(self, inside: float, nodes: float) -> tuple[Floats, Floats, Floats]:
-        """Return what a step consists of, without what is hidden.
-
-        Args:
-            inside: devices in each node.
-            nodes: number of nodes.
+    def parts(self, layout: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
+        """Return what a step on a layout (see `Cluster`) consists of, without what is hidden.
 
         Returns:
             slow(n)/c, (1 + draws); the seconds of sending bytes within a node and between nodes,
             (2, 1 + draws); and the seconds of latencies, (1 + draws).
         """
-        counts = np.array([[inside], [nodes]], float)
+        counts = np.array(layout, float)[:, None]
         slower = 1 + (self._differ * np.log2(counts)).sum(axis=0)
         rates = np.minimum(self._achieved / (counts / 2) ** self._contention, self._limit)
         messages = np.ceil(self._payload / self._known["bucket_bytes"]) * (counts > 1)
         sent = 2 * (1 - 1 / counts) * self._payload / rates
         return slower, sent, (messages * self._latency_s).sum(axis=0)
 
-    def _slower_and_send(self, devices: float) -> tuple[Floats, Floats]:
-        """Return slow(n)/c and send(n) of a number of devices."""
-        nodes = np.ceil(devices / self._per_node)
-        slower, sent, latencies = self.parts(min(devices, self._per_node), nodes)
-        return slower, sent.sum(axis=0) + latencies
-
-    def steps_s(self, compute_s: Floats, devices: float, batch: float = 1.0) -> Floats:
+    def steps_s(self, compute_s: Floats, devices: int, batch: float = 1.0) -> Floats:
         """Return the step times on a number of devices, at `batch` times that of `compute_s`."""
-        slower, send = self._slower_and_send(devices)
+        slower, sent, latencies = self.parts(self._layout(devices))
+        send = sent.sum(axis=0) + latencies
         slow = slower * compute_s * (self._fixed + (1 - self._fixed) * batch)
         return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
-    def compute_s(self, devices: float, step_s: Floats) -> Floats:
-        """Return the time of computing with which steps on a number of devices take `step_s`."""
-        slower, send = self._slower_and_send(devices)
-        seen = 1 - self.hidden
+    def compute_s(self, layout: tuple[int, int], step_s: Floats) -> Floats:
+        """Return the time of computing with which steps on a layout take `step_s`."""
+        slower, sent, latencies = self.parts(layout)
+        send, seen = sent.sum(axis=0) + latencies, 1 - self.hidden
         longer = step_s > send * (1 + seen)  # computing takes longer than sending
         slow = np.where(longer, step_s - send * seen, (step_s - send) / seen)
         return np.asarray(np.clip(slow / slower, _LEAST_COMPUTE * step_s, step_s))
@@ -198,7 +194,7 @@ class Draws:
             batches: the batch of a device on each of them, relative to that of the given point.
         """
         first, rate = given
-        compute_s = self.compute_s(first, first * self.batch / rate)
+        compute_s = self.compute_s(self._layout(first), first * self.batch / rate)
         base = rate * self.steps_s(compute_s, first) / first
         asked = zip(devices, batches, strict=True)
         return np.log([base * n * b / self.steps_s(compute_s, n, b) for n, b in asked]).T

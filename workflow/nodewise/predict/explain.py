@@ -79,7 +79,7 @@ def explain(steps: Steps) -> dict[str, Any]:
         "normal": normal,
         "measure": None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS,
         "remedies": remedies if possible and not normal else [],
-        "read": list(_read(steps)),
+        "read": _read(steps),
         "implied_gbyte_per_s": implied_rate(steps),
         "efficiency": steps.efficiency,
     }
@@ -163,15 +163,14 @@ def implied_rate(steps: Steps) -> float | None:
     return gbyte / extra_s if extra_s > 0 else None
 
 
-def _read(steps: Steps) -> Iterator[str]:
-    yield from map(str, steps.posted)
-    for name, posted in steps.controls.items():
-        yield f"{name}: {posted}"
+def _read(steps: Steps) -> list[str]:
+    read = [*map(str, steps.posted), *(f"{name}: {one}" for name, one in steps.controls.items())]
     if steps.training.batch is None and steps.first.devices < steps.last.devices:
-        yield "assumed: the same batch on each device"
+        read.append("assumed: the same batch on each device")
     if steps.misread and steps.first.times_steps:
         gain = steps.efficiency * steps.last.devices / steps.first.devices
-        yield f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s"
+        read.append(f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s")
+    return read
 
 
 def _sentence(found: Mapping[str, Any]) -> str:

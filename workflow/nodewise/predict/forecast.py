@@ -4,10 +4,10 @@ The formula and its constants are those of `cluster_steps`. `bench/forecast.py` 
 with published measurements of publishers left out, and with all committed records.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import mode
 from typing import Any
 
 import numpy as np
@@ -68,9 +68,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     curve = curves[0]
     if curve.global_batch is not None and len(curve.batches) > 1:
         raise UserError(f"{path}: needs the same batch per device at all points")
-    chosen = (
-        batch or Counter(point.batch_per_worker for point in curve.measured).most_common(1)[0][0]
-    )
+    chosen = batch or mode(point.batch_per_worker for point in curve.measured)
     points = [point for point in curve.measured if point.batch_per_worker == chosen]
     if not points:
         known = ", ".join(f"{one:g}" for one in curve.batches)

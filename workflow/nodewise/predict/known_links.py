@@ -1,16 +1,21 @@
-"""What is known of a link and of the input before any step is fitted, as priors of coefficients.
+"""What is known of a link before any step is fitted: by its settings, and by a calibration.
 
-Rates and times are in the node's own time: a link of 100 Mbit/s counts as 500 Mbit/s for a node
-whose time passes five times slower.
+Rates and times are in the node's own time, wall time × share: a link of 100 Mbit/s counts as 500
+Mbit/s for a node whose time passes five times slower.
 """
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
+import sympy
 
 from nodewise.core.cell import MOST_PER_MACHINE
-from nodewise.predict.fit import Coefficient, Prior
+from nodewise.core.intervals import median_error
+from nodewise.predict.fit import Coefficient, Fit, Prior, fit
+from nodewise.predict.law import LINK, Law, Parameter, S, alpha, beta, n, positive
+from nodewise.predict.laws.collectives import RingAllReduce
+from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration
 
 PAYLOAD_SHARE = 1448 / 1514
@@ -23,6 +28,7 @@ BURSTS = 1.03
 """How much faster than its rate an emulated link is at most, because it lets short bursts pass."""
 _KNOWN_WITHIN = 0.1  # relative standard deviation of a bandwidth that is known beforehand
 _NOTHING_S = 1e-9  # seconds per example: shorter than a clock can measure
+_STARTS = (0.5, 3.0)  # a fast link begins below the software's time, and would not be seen
 
 Rates = Mapping[tuple[str, str], float]
 """Rates of payload in bit/s, by label of the cluster and machine."""
@@ -59,15 +65,56 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     share, rate_bit_s = first["cpu_share"], 1e6 * first["rate_mbit"] / first["cpu_share"]
     priors = {
         ("input_per_example_s", curve): Prior(0.0, _NOTHING_S)
-        for curve, pipeline in zip(rows["curve"], rows["pipeline"], strict=True)
-        if pipeline == "sharded"
+        for curve in rows.loc[rows["pipeline"] == "sharded", "curve"]
     }
-    beta, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
+    per_byte, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
     if np.isfinite(rate_bit_s):
-        beta = 8 / (rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)
+        per_byte = 8 / (rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)
         least = 8 / (BURSTS * rate_bit_s)
         priors["latency_s", link] = Prior(first["latency_ms"] / 1e3 * share, MESSAGE_S)
         priors["inside_latency_s", link] = Prior(0.0, MESSAGE_S)
-    if beta > 0:
-        priors["seconds_per_byte", link] = Prior(beta, beta * _KNOWN_WITHIN, least)
+    if per_byte > 0:
+        priors["seconds_per_byte", link] = Prior(per_byte, per_byte * _KNOWN_WITHIN, least)
     return priors
+
+
+class ConsecutiveAllReduces(Law):
+    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): the time of one of many all-reduces in a row.
+
+    Software processes one piece of the payload while another is on the link, so the time is the
+    longer of the two, not their sum. The law counts the 2(n−1) messages of `RingAllReduce`, and one
+    call of the software.
+    """
+
+    name = "all_reduces"
+    title = "Consecutive all-reduces"
+    source = RingAllReduce.source
+    parameters = (Parameter("s", "software_s", "s", "link", "a call of the software"), *LINK)
+    compute = wait = input = sympy.S.Zero
+    communicate = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
+
+
+def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
+    """Fit the law to the all-reduces in a ring of a calibration; None if it has none.
+
+    Returns:
+        One row per `nodes` and `payload_bytes`: the median `seconds` of its launches and those of
+        the law, `fitted`; and the fit.
+    """
+    rows = [
+        (one.nodes, block.payload_bytes, calibration.cluster.share * block.seconds_each)
+        for one in calibration.launches
+        for block in one.all_reduces
+        if block.collective == "ring"
+    ]
+    if not rows:
+        return None
+    axes = ["nodes", "payload_bytes"]
+    launches = pd.DataFrame(rows, columns=[*axes, "own"]).groupby(axes)["own"]
+    times = launches.agg(seconds="median", launches="size").reset_index()
+    spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
+    noise = spread * median_error(times["launches"])
+    at = times["nodes"], 0, times["payload_bytes"], times["seconds"]
+    points = Points.of(*at, noise=noise)
+    law = fit(ConsecutiveAllReduces(), points, draws=0, starts=_STARTS)
+    return times.assign(fitted=law.evaluate(points)), law

@@ -121,18 +121,17 @@ def find_steps(
     for key, runs in whole_runs(epochs, cells).groupby([*KEY]):
         target = float(runs.groupby("cell_id")["accuracy"].max().min())
         batch, examples = runs_to(runs, target)
-        row: dict[str, Any] = dict(zip(KEY, key, strict=True))
-        row |= {"basis": BY_EPOCHS, "kind": "fitted"}
+        row: dict[str, Any] = dict(zip(KEY, key, strict=True)) | {"law": None}
+        row |= {"basis": BY_EPOCHS, "kind": "fitted", "missing": ""}
         if len(np.unique(batch)) > 1:
-            law = fit_counted(batch, examples)
-            known = {"target": target, "minimum_steps": law.coefficients[0, 0]}
-            rows.append(row | known | {"missing": "", "law": law})
+            row["law"], row["target"] = fit_counted(batch, examples), target
+            row["minimum_steps"] = row["law"].coefficients[0, 0]
         else:
-            missing = (
+            row["missing"] = (
                 f"two global batches or more must be seen to reach an accuracy of {target:.3f} "
                 "between two epochs: measure whole epochs at another batch, or more epochs"
             )
-            rows.append(row | {"missing": missing, "law": None})
+        rows.append(row)
     for row in rows:
         if law := row["law"]:
             low, high = law.critical_batch_interval

@@ -1,7 +1,7 @@
 """The schema of a calibration: what emulated nodes or hosts really delivered, by launch.
 
 There is one JSON file per study, written atomically and checked against this schema. It holds
-measurements only; `predict.calibration` derives fits and verdicts. All times are in wall seconds;
+measurements only; `predict.known_links` derives fits and verdicts. All times are in wall seconds;
 multiply by `cluster.share` to get the own time of an emulated node.
 """
 

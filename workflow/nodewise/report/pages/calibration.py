@@ -9,8 +9,7 @@ from markupsafe import Markup
 from sympy import Symbol
 
 from nodewise.core.units import write_number, write_percent
-from nodewise.predict.calibration import ConsecutiveAllReduces, fit_rings
-from nodewise.predict.known_links import PAYLOAD_SHARE
+from nodewise.predict.known_links import PAYLOAD_SHARE, ConsecutiveAllReduces, fit_rings
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
 from nodewise.report.page import Page, calibration_file
