@@ -20,21 +20,21 @@ PARALLEL := pytest -n logical --dist loadfile --no-loadscope-reorder
 FILES := tests/golden tests/strategies tests/site tests/workflow tests/models tests/data tests/measure \
 	tests/cluster tests/report tests/predict tests/results tests/study tests/cli tests/core
 
-test: $(READY)
+test: $(READY) jax
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
 	pytest -m "alone and not slow" $(FILES)
 	@echo "Everything else: make test-all (about an hour)"
 
 test-all: test-parallel test-alone
 
-test-parallel: $(READY)
+test-parallel: $(READY) jax
 	$(PARALLEL) -m "not alone and not matrix" $(FILES)
 
 # Every kind of model with every strategy on two and three workers; prints what came out.
 test-matrix: $(READY)
 	pytest -m matrix tests/models/test_kinds.py
 
-test-alone: $(READY)
+test-alone: $(READY) jax
 	pytest -m alone $(FILES)
 
 # Hypothesis searches for new examples; `make test` tries the same few each time.

@@ -66,11 +66,12 @@ def check(record, name: str) -> None:
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
 
 
-def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, inside):
+@pytest.mark.parametrize("strategy", ["mpi", "keras_jax"])
+def test_an_allocation_is_measured_with_two_workers_on_one_node(project, inside, strategy):
     settings = CLUSTER.replace("}", ", devices_per_node: 2}")
-    how = "--strategy mpi --nodes 3 --steps 4"
-    projects.finish(start(inside, project, *measure(how, "mpi.json", settings)))
-    check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
+    how = f"--strategy {strategy} --nodes 3 --steps 4"
+    projects.finish(start(inside, project, *measure(how, f"{strategy}.json", settings)))
+    check(read_record(project / f"{strategy}.json"), "Slurm cluster, 2 workers on each")
     wait_until(lambda: not ssh_hosts.agents(project))
 
 

@@ -66,8 +66,10 @@ def cluster(client: Path, there: Path, *names: str, **changes) -> str:
     return yaml.safe_dump(settings | changes, default_flow_style=True, width=9999).strip()
 
 
-def start(project, settings: str, out: str, how: str, model=OWN_MODEL):
-    what = f"--model {model} {OWN_DATA} --strategy multi_worker_mirrored"
+def start(
+    project, settings: str, out: str, how: str, model=OWN_MODEL, strategy="multi_worker_mirrored"
+):
+    what = f"--model {model} {OWN_DATA} --strategy {strategy}"
     words = f"{what} {how} --out {out}".split()
     return projects.start(project, "nodewise", "measure", *words, "--cluster", settings)
 
@@ -93,14 +95,15 @@ def build():
 """
 
 
+@pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "keras_jax"])
 def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_nothing_stays(
-    project, hosts, tmp_path
+    project, hosts, tmp_path, strategy
 ):
     (project / "with_options.py").write_text(WITH_OPTIONS)
     (project / "rates.py").write_text(RATES)  # The other file imports it.
     settings = cluster(hosts, tmp_path / "there", "one", "two")
     how = "--nodes 2 --batch 250 --epochs 3"
-    projects.finish(start(project, settings, "two.json", how, "with_options.py:build"))
+    projects.finish(start(project, settings, "two.json", how, "with_options.py:build", strategy))
     text = (project / "two.json").read_text()
     record = read_record(project / "two.json")
     assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
