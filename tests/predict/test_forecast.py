@@ -111,6 +111,14 @@ def test_a_log_is_a_given_point(tmp_path):
     assert one["step_time_s"] == pytest.approx(0.18)
 
 
+def test_a_rate_is_a_given_point_without_its_batch(tmp_path):
+    path = tmp_path / "chart.csv"
+    path.write_text('"Step","train/samples_per_second"\n"0","400"\n')
+    done = invoke("--given", path, "--given-devices", 8, "--parameters", "25.6e6", *NODES)
+    assert done.exit_code == 0, done.output
+    assert "Step" not in done.output
+
+
 def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_measured(tmp_path):
     asked = ("--link", "1gbit", "--nodes", "1,2")
     one, two = run("--given", RECORD, *asked)

@@ -1,5 +1,6 @@
 """Logs are read as launchers and terminals write them, and a log of two runs is refused."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -43,6 +44,7 @@ AROUND = {
     "syslog": "Nov 27 13:18:{at} host-1 python[4242]: {}",
     "seconds since 1970": "17000000{at}.25 {}",
     "numbers of lines": "{at:4d}  {}",
+    "names of functions": "[{word}] {at}: {}",
     "Estimator": "INFO:tensorflow:{}",
     "colours": "\x1b[32m{}\x1b[0m[0m^[[0m\ufffd[1m",
     "line ends of Windows": "{}\r",
@@ -73,7 +75,8 @@ def test_of_ranks_with_tags_the_lowest_is_read(tmp_path, name, form):
 @pytest.mark.parametrize("name", LOGS)
 def test_what_stands_around_every_line_is_not_read(tmp_path, name, form):
     lines = (FILES / name).read_text().splitlines()
-    lines = [form.format(line, at=at) for at, line in enumerate(lines, 10)]
+    words = itertools.cycle(("main", "run", "train"))
+    lines = [form.format(line, at=at, word=next(words)) for at, line in enumerate(lines, 10)]
     path = written(tmp_path, "\ufeff" + "a warning of a library\n" * 50_000 + "\n".join(lines))
     assert read_rows(path).equals(read_rows(FILES / name))
 

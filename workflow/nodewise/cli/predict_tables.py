@@ -61,12 +61,12 @@ def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
 def _answer(row: Mapping[str, Any], job: Job) -> Row:
     """Return a row of answers. Columns that are empty in all rows are not printed."""
     time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
-    step = "" if row["step_s"] is None else write_number(row["step_s"], "s")
+    step, batch = row["step_s"], row["batch_per_worker"]
     limited = job.deadline_s is not None or job.budget is not None
     return {
         f"{job.node.title()}s": f"{row['nodes']:,}",
-        "Batch": f"{row['batch_per_worker']:,.6g}" if step or row["batch_per_worker"] != 1 else "",
-        "Step": step,
+        "Batch": f"{batch:,.6g}" if batch and (step or batch != 1) else "",
+        "Step": "" if step is None else write_number(step, "s"),
         "Examples": write_plain(row["samples"]) if job.steps else "",
         time[0].upper() + time[1:]: write_duration(row["time"]),
         "90 % interval": " – ".join(write_duration(row[f"time_{end}"]) for end in ("low", "high")),

@@ -195,22 +195,25 @@ def text_of(path: Path, known: Sequence[str]) -> str:
 
     Args:
         path: the log.
-        known: patterns of lines; the first that is found decides which prefixes there are. If it
+        known: patterns of lines; the first that is found decides which signs prefixes have. If it
             does not begin with `^`, ranks are told apart, but nothing is removed.
 
     Raises:
         UserError: the file cannot be read, or is too large.
     """
     text = _plain(read_bytes(path, _MOST_BYTES))
-    prefixes: dict[str, list[_Known]] = {}
+    prefixes: dict[str, list[_Known]] = defaultdict(list)
+    signs: set[str] = set()
     for pattern in known:
-        learned = {*prefixes}
+        learned = {*signs}
         for found in _find(pattern.removeprefix("^"), text):
             before = _before(found)
-            shape = _NUMBERED.sub("\0", " ".join(before.split()))
-            if len(before) <= _LONGEST_PREFIX and (shape in learned or not learned):
+            sign = re.sub(r"[\w\s]+", " ", before.strip())
+            if len(before) <= _LONGEST_PREFIX and (sign in learned or not learned):
+                signs.add(sign)
+                shape = _NUMBERED.sub("\0", " ".join(before.split()))
                 line = _Known(found.start(), _NUMBERED.findall(before), _uncaptured(found))
-                prefixes.setdefault(shape, []).append(line)
+                prefixes[shape].append(line)
     for shape in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
         text = _strip(text, shape, sorted(prefixes[shape]), remove=known[0].startswith("^"))
     return text
