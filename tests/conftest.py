@@ -98,6 +98,14 @@ def docs(study) -> Path:
     return study / "docs"
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """Return a copy of the project, which all tests of a module use."""
+    import projects
+
+    return projects.copy(tmp_path_factory.mktemp("copy") / "project")
+
+
 @pytest.fixture(scope="session")
 def run_job():
     """Return a function that calls a job's `main(*arguments)` in a launcher process.

@@ -5,7 +5,7 @@ was measured.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -204,6 +204,13 @@ def write(records: Sequence[Record], folder: Path) -> list[Path]:
         paths.append(folder / f"{item.cell.id}.json")
         write_text(paths[-1], record_json(item))
     return paths
+
+
+def tables_of(
+    records: Iterable[Record], folder: Path, published: pd.DataFrame | None = None
+) -> dict[str, pd.DataFrame]:
+    """Write each record into `folder`, and return the tables of all of them."""
+    return build_tables(write([*records], folder), published)
 
 
 def published() -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,15 +16,12 @@ def declare(folder: Path, group: str, module: str) -> None:
     (info / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}\n")
 
 
-def run(plugin: Path, *command: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in an environment in which the plug-in in the folder `plugin` is installed."""
+def run(plugin: Path, *command: object, code: int = 0, **variables: str) -> str:
+    """Run Python where the plug-in in the folder `plugin` is installed; return what it printed."""
     path = os.pathsep.join([str(plugin), "workflow", "tests"])
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        env=os.environ | {"PYTHONPATH": path} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
+    words = (sys.executable, *map(str, command))
+    return projects.finish(
+        projects.start(Path.cwd(), *words, **{"PYTHONPATH": path} | variables), code
     )
 
 

@@ -37,11 +37,6 @@ def inside(tmp_path_factory):
         yield inside
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    return projects.copy(tmp_path_factory.mktemp("here") / "project")
-
-
 def measure(how: str, out: str, cluster: str = CLUSTER) -> list[str]:
     words = f"{OWN} --batch 32 {how} --out {out}".split()
     return ["nodewise", "measure", *words, "--cluster", cluster]

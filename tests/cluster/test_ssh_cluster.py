@@ -45,11 +45,6 @@ def hosts(tmp_path_factory):
         yield client
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    return projects.copy(tmp_path_factory.mktemp("here") / "project")
-
-
 def cluster(client: Path, there: Path, *names: str, **changes) -> str:
     """Return the settings for `--cluster`; all hosts use the folder `there`."""
     settings = {

@@ -105,22 +105,20 @@ def test_workers_see_each_example_once_in_every_timed_epoch(tmp_path, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "nodes"), [("single", 1), ("parameter_server", 2)])
-def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(tmp_path, strategy, nodes):
-    project = projects.copy(tmp_path / "project")
+def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(project, strategy, nodes):
     (project / "mine.py").write_text(OWN)
-    own = "--model mine.py:build --dataset mine.py:sleeping --input own --out record.json"
+    own = f"--model mine.py:build --dataset mine.py:sleeping --input own --out {strategy}.json"
     options = f"--strategy {strategy} --nodes {nodes} --batch 4 --steps 40 {own}"
     said = projects.finish(projects.start(project, "nodewise", "measure", *options.split()))
     assert "\ninput  " in said
-    record = read_record(project / "record.json")
+    record = read_record(project / f"{strategy}.json")
     assert record.cell.input == "own"
     for worker in record.result.workers:
         assert statistics.median(worker.input_us) > 15_000  # of 20 ms, less what is computed
 
 
 @pytest.mark.slow
-def test_a_strategy_that_divides_no_batch_and_other_data_are_refused(tmp_path):
-    project = projects.copy(tmp_path / "project")
+def test_a_strategy_that_divides_no_batch_and_other_data_are_refused(project):
     for strategy, model, said in (
         ("model_parallel", "fashion_mlp", "input: must be sharded"),
         ("mpi", "fashion_mlp", "--input: own needs a dataset of your own"),

@@ -67,11 +67,6 @@ def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
         pipeline.batches(FED, data, Recipe(None), 0, warm_up=0, service=address)
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    return projects.copy(tmp_path_factory.mktemp("service") / "project")
-
-
 def test_a_cell_is_fed_by_nodes_of_their_own(project):
     study = projects.small_study(
         models=["fashion_mlp"],

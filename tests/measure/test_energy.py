@@ -28,6 +28,6 @@ def test_energy_is_metered_or_cpu_time_times_declared_watts(tmp_path, changes, j
 
 
 def test_a_cell_without_result_used_nothing_that_is_known(tmp_path):
-    paths = make.write([make.failed(make.cell(n=2), "a worker was killed")], tmp_path)
-    row = build_tables(paths, None)["cells"].iloc[0]
+    failed = make.failed(make.cell(n=2), "a worker was killed")
+    row = make.tables_of([failed], tmp_path)["cells"].iloc[0]
     assert row["energy_kind"] == "" and row["energy_j"] != row["energy_j"]

@@ -18,11 +18,6 @@ OWN = f"--model {MODEL} --dataset {DATA}"
 RECORDS = Path("results/single_run/records")
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    return projects.copy(tmp_path_factory.mktemp("single_run") / "project")
-
-
 def measure(project, options: str, code=0) -> str:
     return projects.finish(projects.start(project, "nodewise", "measure", *options.split()), code)
 

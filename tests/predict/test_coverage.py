@@ -1,9 +1,9 @@
 """About 90 % of the 90 % intervals contain the synthetic truth, and they are narrow enough."""
 
+import interval_coverage as synthetic
 import pandas as pd
 import pytest
 
-import synthetic_curves as synthetic
 from nodewise.predict.fit import fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points

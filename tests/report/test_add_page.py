@@ -4,9 +4,6 @@ Examples of strategies, laws, importers and kinds of clusters are tested as anot
 plug-ins, in the folders of tests of these parts.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,15 +41,7 @@ def test_the_examples_of_figures_and_pages_become_parts_of_the_site(study, tmp_p
     for path in Path("site/templates").iterdir():
         (templates / path.name).symlink_to(path.resolve())
     (templates / "my_page.md.j2").write_text(plugins.example("my_page.md.j2", SITE))
-    path = os.pathsep.join([str(tmp_path), "tests"])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(study), str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    plugins.run(tmp_path, "-c", SCRIPT, study, tmp_path)
     assert "The study has " in (tmp_path / "docs/my-page.md").read_text()
 
 

@@ -10,7 +10,6 @@ from nodewise.predict.study import read_overhead
 from nodewise.report import claims, evidence
 from nodewise.results.studies import Claim, studies
 from nodewise.results.table_files import read_tables
-from nodewise.results.tables import build_tables
 from rendering import Texts
 
 WORDS = dict.fromkeys(("says", "where", "compares", "decided_by"), "x")
@@ -25,11 +24,7 @@ def claim(value="throughput", **fields):
 def tables(tmp_path):
     """Return tables in which two nodes are about 1.8 times as fast as one; three launches each."""
     cells = [make.cell(n=nodes, repeat=repeat) for nodes in (1, 2) for repeat in range(3)]
-    return tables_of(tmp_path, map(make.record, cells), make.published())
-
-
-def tables_of(folder, records, published=None):
-    return build_tables(make.write(list(records), folder / "records"), published)
+    return make.tables_of(map(make.record, cells), tmp_path, make.published())
 
 
 def judge(comparisons):
@@ -89,7 +84,7 @@ def test_emulated_devices_of_one_process_are_not_compared_with_nodes_that_need_a
         for name in ("mpi", "mirrored")
         for repeat in range(3)
     ]
-    tables = tables_of(tmp_path, records)
+    tables = make.tables_of(records, tmp_path)
     tables["curves"]["kind"] = "measured"
     assert lacks(tables, pairs=[("mirrored", "mpi")]) == [""]
     tables["curves"]["kind"] = "emulated"
@@ -106,7 +101,7 @@ def trainings(folder, gain):
         for name in ("mpi", "multi_worker_mirrored")
         for repeat in range(3)
     ]
-    tables = tables_of(folder, records)
+    tables = make.tables_of(records, folder)
     tables["epochs"]["accuracy"] = 0.8 + gain * tables["epochs"]["epoch"]
     return tables
 
@@ -120,7 +115,7 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
 def test_at_the_ends_the_smallest_batch_must_be_below_and_the_largest_above(tmp_path):
     at = [(batch, n, repeat) for batch in (64, 128, 512) for n in (1, 2) for repeat in range(3)]
     cells = [make.cell(batch=batch, n=n, repeat=repeat) for batch, n, repeat in at]
-    tables = tables_of(tmp_path, map(make.record, cells))
+    tables = make.tables_of(map(make.record, cells), tmp_path)
     fields = TWO_NODES | {"above": 1.0}
     every = claims.compare(claim(**fields), tables, {})
     ends = claims.compare(claim(**fields, batches="ends"), tables, {})

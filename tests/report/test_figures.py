@@ -19,7 +19,6 @@ from nodewise.report.figure import Axis, Figure
 from nodewise.report.figures import FIGURES
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
-from nodewise.results.tables import build_tables
 from rendering import CONFIG
 
 
@@ -265,7 +264,7 @@ def test_points_of_two_machines_are_not_joined(study, tmp_path, extent):
     records = [make.record(make.cell(n=n, extent=extent)) for n in (1, 2, 3, 4)]
     elsewhere = {"provenance": records[0].provenance.model_copy(update={"cpu": "Another CPU"})}
     records[2:] = [one.model_copy(update=elsewhere) for one in records[2:]]
-    tables = build_tables(make.write(records, tmp_path), None)
+    tables = make.tables_of(records, tmp_path)
     charts = replace(study, tables=tables).pick("time", "speedup", "accuracy")
     machines = [machines_of(line, tables) for chart in charts for line in lines_of(chart)]
     assert set().union(*machines) == {"Synthetic CPU", "Another CPU"}
@@ -337,7 +336,7 @@ def test_no_chart_relies_on_colour_alone(every):
 
 def test_generated_data_shows_in_kinds_and_words(study, tmp_path):
     records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
-    tables = build_tables(make.write(records, tmp_path), None)
+    tables = make.tables_of(records, tmp_path)
     empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
     poor = replace(study, tables=tables, overhead=empty)
     charts = poor.pick("time", "speedup", "accuracy", "parts")

@@ -1,8 +1,9 @@
 """Home, Tested on published curves and Time to accuracy: their answers follow from known rows."""
 
-import importlib
 from pathlib import Path
 
+import corpus
+import next_measurement
 import numpy as np
 import pandas as pd
 import pytest
@@ -143,10 +144,9 @@ def test_misses_come_first_and_every_curve_and_case_links_to_its_source(study):
     assert all('<a href="https://' in row[0] for row in context["every"].rows)
 
 
-def test_predictions_of_publishers_left_out_reach_their_levels(monkeypatch):
-    monkeypatch.syspath_prepend("bench")
+def test_predictions_of_publishers_left_out_reach_their_levels():
     rows = published.read("curves/predicted_curves")
-    found = importlib.import_module("corpus").levels(rows)
+    found = corpus.levels(rows)
     assert found["median"].idxmin() == found["mean of log"].idxmin() == "ours"
     assert found.loc["ours", "median"] <= 6.9
     assert found.loc["ours", "mean of log"] <= 15.8
@@ -156,13 +156,11 @@ def test_predictions_of_publishers_left_out_reach_their_levels(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_tables_of_the_page_are_what_their_scripts_make(monkeypatch):
-    monkeypatch.syspath_prepend("bench")
-    corpus, following = map(importlib.import_module, ("corpus", "next_measurement"))
+def test_the_tables_of_the_page_are_what_their_scripts_make():
     made = corpus.predict_all().drop(columns="groups")
     written = published.read("curves/predicted_curves")
     pd.testing.assert_frame_equal(made, written, rtol=1e-3, atol=1e-4)
-    followed = following.compare_all(import_curves(PUBLISHED).curves)
+    followed = next_measurement.compare_all(import_curves(PUBLISHED).curves)
     known = published.read("curves/next_measurements")
     assert (followed["next_measured"] == known["next_measured"]).mean() > 0.95
     assert followed["doubling_measured"].tolist() == known["doubling_measured"].tolist()

@@ -11,7 +11,6 @@ import make_records as make
 from nodewise.report.formulas import law_formula
 from nodewise.report.page import strategy_page
 from nodewise.report.pages.strategies import read_diagrams
-from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
 from rendering import Texts
 
@@ -141,7 +140,7 @@ def test_strategies_are_compared_by_speed_and_by_the_bytes_of_an_example(docs):
 
 
 def test_observations_are_of_all_workers_together(tmp_path):
-    tables = build_tables(make.write(make.varied(), tmp_path), None)
+    tables = make.tables_of(make.varied(), tmp_path)
     rows = tables["observations"].set_index("observation")
     assert set(rows.index) == {"staleness", "bubble_share", "pause_s", "bytes_counted"}
     assert rows.loc["staleness", "values"] == 2 * 4
@@ -154,7 +153,7 @@ def test_noted_seconds_are_the_node_s_own(tmp_path):
     record = make.record(make.cell(n=2, strategy="async_sgd", cluster=cluster))
     record = record.model_copy(update={"kind": "emulated"})
     record = make.noted(record, held_s=[1.0, 3.0], staleness=[5])
-    rows = build_tables(make.write([record], tmp_path), None)["observations"]
+    rows = make.tables_of([record], tmp_path)["observations"]
     rows = rows.set_index("observation")
     assert rows.loc["held_s", "mean"] == pytest.approx(0.4)
     assert rows.loc["staleness", "mean"] == 5

@@ -6,7 +6,6 @@ import make_records as make
 from nodewise.report import claims
 from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
-from nodewise.results.tables import build_tables
 from rendering import render
 
 
@@ -26,10 +25,6 @@ def scored(cell, accuracy):
     return Record.model_validate(tree)
 
 
-def tables_of(records, folder, published=None):
-    return build_tables(make.write(records, folder), published)
-
-
 def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_own(tmp_path):
     way = {"strategy": "custom_loop"}
     records = [
@@ -37,7 +32,7 @@ def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_
         slower(make.record(make.cell(n=1, **way)), 2),
         make.record(make.cell(n=2, **way)),
     ]
-    tables = tables_of(records, tmp_path)
+    tables = make.tables_of(records, tmp_path)
     curve = tables["curves"].query("strategy == 'custom_loop'").set_index("nodes")["speedup"]
     (point,) = comparisons.on_several_nodes(tables["curves"])["speedup"]
     assert point == pytest.approx(curve[2])
@@ -53,7 +48,7 @@ def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_pu
         tree["result"]["conditions"]["outside"] = ["foreign load"]
     records = [*calm, *map(Record.model_validate, crowded)]
     other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
-    tables = tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
+    tables = make.tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
     beside = queries.published_and_ours(tables).dropna(subset="ratio")
     assert set(beside["experiment"]) == {"z"}
     assert set(beside["flags"]) == {""}
@@ -73,7 +68,7 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
         scored(cell(2, "mirrored"), 0.10),
         scored(cell(2, "mpi"), 0.50),
     ]
-    beside = claims.points("test_accuracy", tables_of(records, tmp_path), "nodes", [(2, 1)])
+    beside = claims.points("test_accuracy", make.tables_of(records, tmp_path), "nodes", [(2, 1)])
     assert beside["strategy"].tolist() == ["parameter_averaging"]
     assert beside["value"].tolist() == pytest.approx([0.79 / 0.80])
 
@@ -97,7 +92,7 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
 
 
 def test_parts_that_say_little_of_a_step_have_a_caution_and_unshown_ones_no_value(tmp_path):
-    whole = tables_of([make.record(make.cell(n=n)) for n in (1, 2)], tmp_path)["curves"]
+    whole = make.tables_of([make.record(make.cell(n=n)) for n in (1, 2)], tmp_path)["curves"]
     sound = comparisons.split(whole[whole["nodes"] == 2])
     assert sound["flags"].tolist() == [""] and sound["communicate_s"].iloc[0] > 0
     short = {"kind": "emulated", "step_time_s": comparisons.SHORT_S / 2}

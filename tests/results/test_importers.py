@@ -1,8 +1,5 @@
 """Files of every format are recognised and become points of curves; plug-ins add formats."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -108,19 +105,9 @@ def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
     log = tmp_path / "run.log"
     log.write_text("1 nodes x 64: 0.2 s\n2 nodes x 64: 0.3 s\n4 nodes x 64: 0.4 s\n")
 
-    def fit() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "nodewise", "fit", str(log), "-o", str(tmp_path / "fit.json")],
-            env=os.environ | {"PYTHONPATH": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = fit()
-    assert done.returncode == 0, done.stderr
+    fit = (folder, "-m", "nodewise", "fit", log, "-o", tmp_path / "fit.json")
+    plugins.run(*fit)
     (curve,) = read_fit(tmp_path / "fit.json").curves
     assert [point.step_time_s for point in curve.measured] == [0.2, 0.3, 0.4]
     log.write_text("1 nodes x 64: 0.2 s\nnonsense\n")
-    assert (done := fit()).returncode == 2
-    assert f"{log}:2: must be like" in done.stdout + done.stderr
+    assert f"{log}:2: must be like" in plugins.run(*fit, code=2)

@@ -10,8 +10,7 @@ from nodewise.results.tables import build_tables
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    paths = make.write(make.grid(), tmp_path_factory.mktemp("records"))
-    return build_tables(paths, make.published())
+    return make.tables_of(make.grid(), tmp_path_factory.mktemp("records"), make.published())
 
 
 def at(rows, **where):
@@ -22,7 +21,7 @@ def at(rows, **where):
 
 
 def test_a_single_point_without_other_strategies_is_its_own_line(tmp_path):
-    tables = build_tables(make.write([make.record(make.cell())], tmp_path), None)
+    tables = make.tables_of([make.record(make.cell())], tmp_path)
     assert queries.scaling_lines(tables["curves"])["line"].tolist() == ["single"]
     assert queries.speedups(tables["curves"]).empty  # A single point shows no scaling.
     times = queries.training_times(tables)  # without a published table, of one epoch
@@ -54,7 +53,7 @@ def test_whole_epochs_need_no_projection_and_only_they_have_an_accuracy(tables):
 def test_other_numbers_of_epochs_are_projected_and_have_no_accuracy_beside_the_study(tmp_path):
     extent = make.EPOCHS.model_copy(update={"epochs": 2})
     cell = make.cell(experiment="ntua_epochs", batch=512, extent=extent)
-    tables = build_tables(make.write([make.record(cell)], tmp_path), make.published())
+    tables = make.tables_of([make.record(cell)], tmp_path, make.published())
     times = queries.training_times(tables)
     assert at(times, experiment="ntua_epochs")["kind"] == "measured step time × steps"
     assert at(times, experiment="ntua_epochs")["epochs"] == 5

@@ -14,10 +14,6 @@ from nodewise.results.table_files import read_tables, write_tables
 from nodewise.results.tables import build_tables
 
 
-def tables_of(records, folder, published=None):
-    return build_tables(make.write(records, folder), published)
-
-
 def changed(record, **result):
     """Return `record` with changed values in its result."""
     tree = record.model_dump()
@@ -27,7 +23,7 @@ def changed(record, **result):
 
 @pytest.fixture
 def tables(tmp_path):
-    return tables_of(make.grid(), tmp_path, make.published())
+    return make.tables_of(make.grid(), tmp_path, make.published())
 
 
 def assert_declared(tables):
@@ -58,7 +54,7 @@ def test_a_point_keeps_the_cautions_of_half_of_its_launches(tmp_path, launches, 
         )
         for repeat, flags in enumerate(launches)
     ]
-    tables = tables_of(records, tmp_path)
+    tables = make.tables_of(records, tmp_path)
     assert tables["cells"]["flags"].tolist() == launches
     assert tables["curves"]["flags"].tolist() == [kept]
 
@@ -69,7 +65,7 @@ def test_a_record_says_itself_whether_there_were_more_workers_than_cores(tmp_pat
     # the other way around.
     cluster = {"kind": "emulated", "node": {"cpu": 0.3 if not crowded else 0.2}}
     record = changed(make.record(make.cell(n=8, cluster=cluster)), oversubscribed=crowded)
-    row = tables_of([record], tmp_path)["cells"].iloc[0]
+    row = make.tables_of([record], tmp_path)["cells"].iloc[0]
     assert row["oversubscribed"] == crowded
     assert row["flags"] == (OVERSUBSCRIBED if crowded else "")
 
@@ -81,7 +77,7 @@ def test_launches_on_several_machines_are_a_caution_and_no_base_for_each_other(t
         make.record(make.cell(batch=128, n=1)),
         on("another", make.record(make.cell(batch=128, n=2))),
     ]
-    curves = tables_of(records, tmp_path)["curves"].set_index(["batch_per_worker", "nodes"])
+    curves = make.tables_of(records, tmp_path)["curves"].set_index(["batch_per_worker", "nodes"])
     flags = curves["flags"].to_dict()
     assert flags.pop((64, 2)) == "launches on several machines"
     assert [*flags.values()] == ["", "", ""]
@@ -95,7 +91,7 @@ def test_curves_of_two_clusters_of_hosts_are_never_mixed(tmp_path):
         return make.cell(n=n, cluster=hosts, **more)
 
     records = [make.record(cell(name, n)) for name, n in (("here", 1), ("here", 2), ("there", 4))]
-    tables = tables_of(records, tmp_path)
+    tables = make.tables_of(records, tmp_path)
     curves = tables["curves"].set_index(["cluster", "nodes"])
     assert curves["speedup"].notna().to_dict() == {
         ("here", 1): True,
@@ -113,7 +109,7 @@ def test_points_of_emulated_nodes_know_their_share_of_a_core_and_their_link(tmp_
     slow = {"kind": "emulated", "node": {"cpu": 0.4}, "slow_node": {"cpu": 0.1}}
     clusters = [{"kind": "local"}, slow | {"link": {"rate_mbit": 250.5, "latency_ms": 3}}]
     records = [make.record(make.cell(n=n, cluster=of)) for n, of in enumerate(clusters, 2)]
-    points = tables_of(records, tmp_path)["curve_points"]
+    points = make.tables_of(records, tmp_path)["curve_points"]
     emulated, local = points["rate_mbit"].notna(), points["cluster"] == "local"
     assert (emulated != local).all()
     columns = ["cpu_share", "rate_mbit", "latency_ms"]
@@ -131,7 +127,7 @@ def test_without_results_the_tables_keep_their_columns(tmp_path):
     tables = build_tables([], None)
     assert_declared(tables)
     assert all(table.empty for table in tables.values())
-    tables = tables_of([make.failed(make.cell(n=3), "out of memory")], tmp_path)
+    tables = make.tables_of([make.failed(make.cell(n=3), "out of memory")], tmp_path)
     assert_declared(tables)
     assert len(tables["cells"]) == 1
     assert tables["curves"].empty and tables["epochs"].empty
@@ -139,7 +135,7 @@ def test_without_results_the_tables_keep_their_columns(tmp_path):
 
 def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path):
     cell = make.cell(n=3, batch=128)
-    row = tables_of([make.failed(cell, "worker 2 did not finish")], tmp_path)["cells"].iloc[0]
+    row = make.tables_of([make.failed(cell, "worker 2 did not finish")], tmp_path)["cells"].iloc[0]
     assert (row["cell_id"], row["nodes"], row["global_batch"]) == (cell.id, 3, 384)
     assert (row["status"], row["reason"]) == ("failed", "worker 2 did not finish")
     assert row["oversubscribed"]
@@ -159,7 +155,7 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     ]
     epoch = {"epoch": 1, "steps": 4, "seconds": 0.12, "loss": 1.5, "accuracy": 0.5}
     record = changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
-    tables = tables_of([record], tmp_path)
+    tables = make.tables_of([record], tmp_path)
     row = tables["cells"].iloc[0]
     assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the time of the slowest worker
     assert row["step_time_median_s"] == pytest.approx((0.020 + 0.032) / 2)
@@ -179,7 +175,7 @@ def split_row(folder, *splits):
         worker.model_dump() | {"split": split | {"idle_barrier_us": 2}}
         for worker, split in zip(record.result.workers, splits, strict=True)
     ]
-    return tables_of([changed(record, workers=workers)], folder)["cells"].iloc[0]
+    return make.tables_of([changed(record, workers=workers)], folder)["cells"].iloc[0]
 
 
 def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):
@@ -206,7 +202,7 @@ def test_what_is_timed_around_the_parts_is_the_step(tmp_path):
 def test_a_curve_is_the_median_over_launches_and_counts_those_that_failed(tmp_path):
     records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
     failed = make.failed(make.cell(repeat=3), "no room")
-    tables = tables_of([*records, failed], tmp_path)
+    tables = make.tables_of([*records, failed], tmp_path)
     seconds, curve = tables["cells"]["step_time_s"].dropna(), tables["curves"].iloc[0]
     assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 4, 1)
     assert curve["step_time_s"] == pytest.approx(sorted(seconds)[1])
@@ -222,7 +218,7 @@ def test_without_the_single_strategy_speedup_is_against_the_own_point_on_the_sam
     records.append(make.record(make.cell(n=2, **several), origin="generated"))
     cells = [record.cell.model_copy(update={"repeat": at}) for at, record in enumerate(records)]
     records = [r.model_copy(update={"cell": c}) for r, c in zip(records, cells, strict=True)]
-    curves = tables_of(records, tmp_path)["curves"]
+    curves = make.tables_of(records, tmp_path)["curves"]
     alone = curves.set_index(["data_origin", "batch_per_worker", "nodes"])["speedup"].isna()
     assert alone[alone].index.tolist() == [("generated", 64, 2), ("official", 128, 2)]
 

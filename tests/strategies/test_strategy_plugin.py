@@ -24,21 +24,15 @@ def plugin(tmp_path_factory):
     return folder
 
 
-def run(plugin, *command, **variables):
-    done = plugins.run(plugin, *command, **variables)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
-
-
 def test_it_is_listed_with_its_options(plugin):
-    listed = run(plugin, "-m", "nodewise", "strategies", COLUMNS="200")
+    listed = plugins.run(plugin, "-m", "nodewise", "strategies", COLUMNS="200")
     (line,) = [line for line in listed.splitlines() if line.startswith("tagged ")]
     assert "Tagged ring" in line and "1 to 2" in line and " tag=3\n" in listed
 
 
 @pytest.mark.slow
 def test_it_has_a_page_without_a_text_of_its_own_and_with_one(plugin, study, tmp_path):
-    run(plugin, "-c", RENDER, str(study), str(tmp_path / "bare"))
+    plugins.run(plugin, "-c", RENDER, str(study), str(tmp_path / "bare"))
     page = (tmp_path / "bare/strategies/tagged.md").read_text()
     assert "# Tagged ring\n" in page and "nothing else" in page and "Not described." in page
     assert "nw-ways" not in page
@@ -46,7 +40,7 @@ def test_it_has_a_page_without_a_text_of_its_own_and_with_one(plugin, study, tmp
 
     (plugin / "tagged/page.md").write_text(plugins.example("tagged/page.md"))
     (plugin / "tagged/diagram.svg").write_text(DIAGRAM)
-    run(plugin, "-c", RENDER, str(study), str(tmp_path / "described"))
+    plugins.run(plugin, "-c", RENDER, str(study), str(tmp_path / "described"))
     page = (tmp_path / "described/strategies/tagged.md").read_text()
     assert "All workers exchange their gradients in a ring." in page and DIAGRAM in page
 
