@@ -20,7 +20,6 @@ from nodewise.results.record import read_record
 from nodewise.study.config import read_config
 
 RUNS = 5
-DATASET = Path("results/datasets/fashion_mnist")
 MILESTONES = ("imported_s", "workers_ready_s", "first_timed_step_s")
 EXTENT = {"warmup_steps": 2, "steps": 2, "split_steps": 0}
 
@@ -54,9 +53,7 @@ def main() -> None:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
         cells = {f"{c.experiment}, {c.nodes} workers": c for c in read_config(config).cells()}
-        ways = {
-            title: partial(started, cell, config, Path(folder)) for title, cell in cells.items()
-        }
+        ways = {title: partial(started, cell, config) for title, cell in cells.items()}
         permitted = {title: start for title, start in ways.items() if start() is not None}
         for title in ways.keys() - permitted.keys():
             print(f"{title}: not permitted here")
@@ -66,8 +63,7 @@ def main() -> None:
 
 def prepare() -> None:
     """Prepare the dataset."""
-    command = [sys.executable, "-m", "nodewise", "prepare", "fashion_mnist"]
-    subprocess.run([*command, "--out", DATASET], check=True)
+    subprocess.run([sys.executable, "-m", "nodewise", "prepare", "fashion_mnist"], check=True)
 
 
 def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
@@ -88,13 +84,11 @@ def tell(title: str, starts: list[dict[str, float]]) -> None:
         print(f"  {milestone:20} median {median:5.2f} s  ({low:.2f} to {high:.2f})")
 
 
-def started(cell: Cell, config: Path, folder: Path) -> dict[str, float] | None:
+def started(cell: Cell, config: Path) -> dict[str, float] | None:
     """Run the command of the workflow's rule; return the record's milestones, None if refused."""
-    out = folder / "record.json"
     command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", config]
-    command += ["--manifest", DATASET / "manifest.json", "--out", out, "--logs", folder / "logs"]
     subprocess.run(command, check=True, capture_output=True)
-    record = read_record(out)
+    record = read_record(read_config(config).results / f"records/{cell.id}.json")
     if record.status == "failed":
         raise SystemExit(record.failure.reason)
     return record.result.start_up.model_dump() if record.result else None

@@ -7,7 +7,7 @@ the second half of the steps, because residuals have to fill up first. Times are
 message. Accuracy is that of the last quarter of the steps, on examples not seen before, measured
 before each update. Prepare the data with
 
-    nodewise prepare fashion_mnist --out results/datasets/fashion_mnist
+    nodewise prepare fashion_mnist
 """
 
 import os

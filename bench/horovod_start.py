@@ -41,12 +41,12 @@ def main() -> None:
     """Time all jobs in turns and print their times."""
     nodewise = [sys.executable, "-m", "nodewise"]
     cell_start.prepare()
-    subprocess.run([*nodewise, "build-horovod", "--out", horovod_build.FOLDER], check=True)
+    subprocess.run([*nodewise, "prepare", "horovod"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
         ways = {
-            f"cell of {cell.strategy}": partial(cell_start.started, cell, config, Path(folder))
+            f"cell of {cell.strategy}": partial(cell_start.started, cell, config)
             for cell in read_config(config).cells()
         }
         ways["horovodrun"] = partial(horovodrun, Path(folder))

@@ -29,7 +29,7 @@ MB = 1e6
 
 def main() -> None:
     if not (DATASET / "manifest.json").is_file():
-        raise SystemExit(f"first: nodewise prepare cifar10 --out {DATASET}")
+        raise SystemExit("first: nodewise prepare cifar10")
     for nodes in NODES:
         cell = cell_of(nodes)
         with tempfile.TemporaryDirectory() as logs:

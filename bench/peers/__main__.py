@@ -38,7 +38,6 @@ from nodewise.models.registry import registry
 from nodewise.results.record import Provenance
 from nodewise.results.table_files import write_csv
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.horovod import build as horovod_build
 
 MODELS = ["fashion_cnn", "mnist_cnn"]  # also in ddp_worker.py; DDP cannot train the others
 OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored"]
@@ -103,9 +102,9 @@ def arguments() -> argparse.Namespace:
 def prepare(models: set[str], ways: list[str]) -> None:
     """Prepare the examples, and Horovod if it is needed."""
     for manifest in {manifest_of(model) for model in models}:
-        nodewise("prepare", manifest.parent.name, "--out", manifest.parent)
+        nodewise("prepare", manifest.parent.name)
     if "horovod" in ways:
-        nodewise("build-horovod", "--out", horovod_build.FOLDER)
+        nodewise("prepare", "horovod")
 
 
 def contest_of(asked: argparse.Namespace, folder: Path) -> Contest:

@@ -112,10 +112,8 @@ class Contest:
     def _ours(self, model: str, way: str, nodes: int) -> dict:
         """Run the command that a workflow rule runs for a cell; return the values of its record."""
         cell = self._cell(model, way, nodes)
-        out = self.folder / "record.json"
-        words = [cell.id, "--config", self._config, "--manifest", manifest_of(model)]
-        nodewise("measure-cell", *words, "--out", out, "--logs", self.folder / "logs")
-        record = read_record(out)
+        nodewise("measure-cell", cell.id, "--config", self._config)
+        record = read_record(read_config(self._config).results / f"records/{cell.id}.json")
         if record.result is None:
             raise SystemExit(f"{model}, {way}, {nodes} nodes: {record.failure.reason}")
         result, split = record.result, record.result.workers[0].split

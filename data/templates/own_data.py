@@ -1,6 +1,6 @@
 """A template of data of your own: copy it anywhere and change `load`.
 
-    nodewise prepare data/templates/own_data.py:load --out results/datasets/own_shapes
+    nodewise prepare data/templates/own_data.py:load
 
 prepares it; `nodewise measure --dataset …` and the workflow do that by themselves. Modules beside
 this file can be imported. Give the path of a data file so that it holds in any folder:

@@ -46,7 +46,7 @@ def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code
     ignored = signal.SIG_IGN if number == signal.SIGTERM else signal.default_int_handler
     before = signal.signal(signal.SIGINT, ignored)
     command = subprocess.Popen(
-        [*NODEWISE, "prepare", "slow.py:load", "--out", "out", "--keep-refusal"],
+        [*NODEWISE, "prepare", "slow.py:load", "--keep-refusal"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -57,7 +57,7 @@ def test_a_command_that_a_signal_ends_says_so_in_one_line(tmp_path, number, code
         command.send_signal(number)
         said = command.stderr.read()
     assert (command.returncode, said) == (code, f"nodewise: {says}\n".encode())
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_ignored_backend_is_named_where_something_is_measured():
@@ -82,7 +82,7 @@ def test_a_reader_that_has_gone_is_no_mistake(arguments):
         ("models --nope", "No such option: --nope"),
         ("measure --strategy single --model fashion_cnn", "Missing option '--nodes'"),
         (
-            "prepare mnist --out x --source web",
+            "prepare mnist --source web",
             "Invalid value for '--source': 'web' is not one of 'any', 'official'",
         ),
     ],

@@ -138,9 +138,10 @@ def launches(tmp_path_factory):
 
 
 def calibrated(folder):
-    config, out = write_study(folder, most=2), folder / "out.json"
-    words = ["calibrate", "--config", config, "--out", out, "--logs", folder, "--repeats", "1"]
-    projects.finish(projects.start(Path.cwd(), "nodewise", *map(str, words)))
+    words = ("calibrate", "--config", str(write_study(folder, most=2)), "--repeats", "1")
+    (folder / "models").symlink_to(Path("models").absolute())
+    projects.finish(projects.start(folder, "nodewise", *words))
+    (out,) = folder.glob("results/*/calibration/calibration.json")
     written = read_calibration(out)
     assert written.failure is None
     for launch in written.launches:

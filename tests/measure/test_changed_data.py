@@ -10,17 +10,17 @@ CELL = "smoke_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0"
 
 
 def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path):
-    sample = make_datasets.Sample(tmp_path)
-    sample.prepare()
-    path = sample.out / "train_0.npy"
+    folder = tmp_path / "results/datasets/fashion_mnist"
+    make_datasets.Sample(tmp_path).prepare(out=folder)
+    for shared in ("config", "models"):
+        (tmp_path / shared).symlink_to(Path(shared).absolute())
+    path = folder / "train_0.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-20_000] + bytes(byte ^ 1 for byte in content[-20_000:]))
-    command = ("measure-cell", CELL, *CONFIG, "--manifest", f"{sample.out}/manifest.json")
-    written = ("--logs", f"{tmp_path}/logs", "--out", f"{tmp_path}/out.json")
-    said = projects.finish(projects.start(Path.cwd(), "nodewise", *command, *written), 2)
+    said = projects.finish(projects.start(tmp_path, "nodewise", "measure-cell", CELL, *CONFIG), 2)
     assert said.splitlines()[-1] == (
-        f"nodewise: {path}: changed since it was prepared; "
-        f"remove {path.parent} to have the dataset prepared again"
+        "nodewise: results/datasets/fashion_mnist/train_0.npy: changed since it was prepared; "
+        "remove results/datasets/fashion_mnist to have the dataset prepared again"
     )
     assert "Traceback" not in said
-    assert not (tmp_path / "out.json").exists()
+    assert not list((tmp_path / "results/smoke").rglob("*.json"))

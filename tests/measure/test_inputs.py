@@ -37,8 +37,7 @@ def check(tmp_path):
             mock.patch("nodewise.data.check_arrays", return_value=data),
             mock.patch("nodewise.models.weights.read_weights", return_value=found),
         ):
-            files = Path("data.json"), Path("weights.json") if weights else None
-            assert checked_inputs(cell, *files, path) == (data, found)
+            assert checked_inputs(cell, path) == (data, found)
 
     return checked
 
@@ -59,9 +58,6 @@ def test_what_a_cell_names_is_taken(check, given):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"dataset": "mnist"}, "trains on fashion_mnist; the manifest is of mnist"),
-        ({"weights": "official"}, "starts from no weights, not densenet121_imagenet"),
-        ({"pretrained": True}, "starts from densenet121_imagenet, not none"),
         ({"source": "official", "origin": "generated"}, "forcerun prepare_dataset"),
         ({"source": "official", "note": "recompressed"}, "forcerun prepare_dataset"),
         (
@@ -70,5 +66,5 @@ def test_what_a_cell_names_is_taken(check, given):
         ),
     ],
 )
-def test_other_data_and_weights_and_those_that_the_study_forbids_are_refused(check, given, said):
+def test_data_and_weights_that_the_study_forbids_are_refused(check, given, said):
     assert said in user_error(check, **given)

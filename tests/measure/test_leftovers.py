@@ -35,7 +35,6 @@ NODES = 3
 RING, MPI, HOROVOD = "multi_worker_mirrored", "mpi", "horovod"
 CELL = f"steps/fashion_mlp/{{}}/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL.format(RING)}.json"
-BY_HAND, LOGS = "by_hand.json", "logs"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
 ENDLESS, SHORT = 1_000_000, 3
 
@@ -116,14 +115,12 @@ def measure(project: Path, strategy: str, built: bool = True):
         make_horovod()
         library.symlink_to(horovod_build.FOLDER.absolute())
     what = ("measure-cell", CELL.format(strategy), "--config", projects.CONFIG)
-    return start(
-        project, "nodewise", *what, "--manifest", DATASET, "--out", BY_HAND, "--logs", LOGS
-    )
+    return start(project, "nodewise", *what)
 
 
-def finish(project: Path, run) -> Record:
+def finish(project: Path, run, strategy: str = RING) -> Record:
     projects.finish(run)
-    return read_record(project / BY_HAND)
+    return read_record(project / f"results/leftovers/records/{CELL.format(strategy)}.json")
 
 
 def workers(project: Path) -> list[psutil.Process]:
@@ -161,7 +158,7 @@ def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(pr
 def test_ranks_send_what_a_ring_sends_over_the_network(project, strategy, library):
     """With shared memory, which MPI prefers on one machine, the network would carry nothing."""
     declare(project, SHORT)
-    record = finish(project, measure(project, strategy))
+    record = finish(project, measure(project, strategy), strategy)
     assert record.status == "ok", record.failure
     ring = 2 * (NODES - 1) / NODES * record.result.payload_bytes * record.result.steps
     assert [worker.rank for worker in record.result.workers] == [*range(NODES)]
@@ -171,11 +168,12 @@ def test_ranks_send_what_a_ring_sends_over_the_network(project, strategy, librar
 
 
 def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(project):
-    record = finish(project, measure(project, HOROVOD, built=False))
+    record = finish(project, measure(project, HOROVOD, built=False), HOROVOD)
     assert record.failure.reason == (
-        "Horovod is not built. To allow it, run: nodewise build-horovod --out results/horovod"
+        "Horovod is not built. To allow it, run: nodewise prepare horovod"
     )
-    assert record.status == "refused" and not (project / LOGS).exists()  # no worker was started
+    assert record.status == "refused"
+    assert not (project / "results/leftovers/logs").exists()  # no worker was started
 
 
 @pytest.mark.parametrize("strategy", [RING, MPI, HOROVOD])
@@ -186,7 +184,7 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project, strateg
     killed = workers(project)[2]
     killed.kill()
     began = time.monotonic()
-    failure = finish(project, run).failure
+    failure = finish(project, run, strategy).failure
     assert time.monotonic() - began < 15 * slower()
     assert (failure.rank, failure.reason) == (2, "rank 2: killed by SIGKILL")
     assert f"building in {killed.pid}" in failure.log_tail

@@ -14,25 +14,30 @@ from nodewise.results.tables import build_tables
 
 pytestmark = pytest.mark.slow
 
+RESULTS = "results/study/noise_scale"
 
-def measure(*arguments, code=0):
-    command = ("measure-noise-scale", *map(str, arguments), "--config", "config/study.yaml")
-    return projects.finish(projects.start(Path.cwd(), "nodewise", *command), code)
+
+def measure(folder, model, code=0):
+    """Measure the noise scale of a model in a folder like the project's."""
+    for shared in ("config", "data", "models"):
+        (folder / shared).symlink_to(Path(shared).absolute())
+    command = ("measure-noise-scale", model, "--config", "config/study.yaml")
+    return projects.finish(projects.start(folder, "nodewise", *command), code)
 
 
 def prepare(folder, examples):
-    """Return the manifest of synthetic examples like those of Fashion-MNIST."""
+    """Prepare synthetic examples like those of Fashion-MNIST."""
     x, y = synthetic.draw((28, 28, 1), 10, examples, seed=1, split=0)
     prepared.write(
-        folder / "data", (x, y), (x[:100], y[:100]), dataset="fashion_mnist",
-        origin="generated", seed=1, title="Drawn garments",
+        folder / "results/datasets/fashion_mnist", (x, y), (x[:100], y[:100]),
+        dataset="fashion_mnist", origin="generated", seed=1, title="Drawn garments",
     )  # fmt: skip
-    return folder / "data/manifest.json"
 
 
 def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_path):
-    out = tmp_path / "mlp.json"
-    measure("fashion_mlp", "--manifest", prepare(tmp_path, 20_000), "--out", out)
+    prepare(tmp_path, 20_000)
+    measure(tmp_path, "fashion_mlp")
+    out = tmp_path / RESULTS / "fashion_mlp.json"
     measured = read_json(NoiseScale, out)
     assert [point.step for point in measured.points] == [0, 50, 200]
     assert (measured.model, measured.data.dataset) == ("fashion_mlp", "fashion_mnist")
@@ -57,6 +62,7 @@ def test_gradients_get_noisier_while_it_trains_and_a_critical_batch_follows(tmp_
     ],
 )
 def test_what_cannot_be_measured_is_a_mistake(tmp_path, model, examples, said):
-    manifest = prepare(tmp_path, examples) if examples else tmp_path / "m.json"
-    assert said in measure(model, "--manifest", manifest, "--out", tmp_path / "x.json", code=2)
-    assert not (tmp_path / "x.json").exists()
+    if examples:
+        prepare(tmp_path, examples)
+    assert said in measure(tmp_path, model, code=2)
+    assert not list((tmp_path / RESULTS).glob("*"))

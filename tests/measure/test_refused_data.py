@@ -10,12 +10,14 @@ import projects
 from mistakes import user_error
 from nodewise.cli.prepare import prepare
 from nodewise.core.errors import UserError
-from nodewise.models.facts import read_own
+from nodewise.core.user_function import own_dataset_name
+from nodewise.models.facts import own_description, read_own
 from nodewise.results.record import read_record
 
 OWN = {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}}
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
-
+DATA = Path("results/datasets", own_dataset_name("mine.py:load"))
+LOGS = Path("results/small/logs")
 
 REASON = "mine.py:load: must return (train, test), where test may be None"
 
@@ -45,27 +47,26 @@ def run(*command):
 
 def measured_cell(cell):
     """Measure a cell of the study on prepared data; return its record."""
-    run("measure-cell", cell, "--config", "study.yaml", "--logs", "logs",
-        "--manifest", "data/manifest.json", "--out", "record.json")  # fmt: skip
-    return read_record(Path("record.json"))
+    run("measure-cell", cell, "--config", "study.yaml")
+    return read_record(Path(f"results/small/records/{cell}.json"))
 
 
 def test_the_reason_is_an_error_by_hand_and_else_that_of_cells_and_of_the_model(project):
     with pytest.raises(UserError) as caught:
-        prepare("mine.py:load", project / "data")
+        prepare("mine.py:load")
     assert str(caught.value) == REASON
-    assert not (project / "data").exists()
-    prepare("mine.py:load", project / "data", keep_refusal=True)
+    assert not DATA.exists()
+    prepare("mine.py:load", keep_refusal=True)
     record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
-    run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
-        "data/manifest.json", "--keep-refusal", "--out", "own.json")  # fmt: skip
-    assert json.loads(Path("own.json").read_text()) == {"refused": REASON}
-    assert read_own(Path("own.json")) is None
+    run("describe-model", "mine.py:build", "--dataset", "mine.py:load", "--keep-refusal")
+    description = own_description(record.cell)
+    assert json.loads(description.read_text()) == {"refused": REASON}
+    assert read_own(description) is None
 
 
 def test_data_of_one_s_own_have_no_official_source(project):
-    said = user_error(prepare, "mine.py:load", project / "data", source="official")
+    said = user_error(prepare, "mine.py:load", source="official")
     assert said == "--source official: mine.py:load is a function of your own"
 
 
@@ -75,11 +76,11 @@ def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
         "def load():\n    return (np.zeros((2, 3)), np.zeros(2)), None\n"
     )
     declare(strategies={"custom_loop": {"nodes": [3]}}, batches=[1])
-    prepare("mine.py:load", project / "data")
+    prepare("mine.py:load")
     record = measured_cell("steps/mine/custom_loop/batch~1/nodes~3/repeat~0")
     reason = "a global batch of 3 is larger than the 2 examples"
     assert (record.status, record.failure.reason) == ("refused", reason)
-    assert not (project / "logs").exists()
+    assert not LOGS.exists()
 
 
 @pytest.mark.slow
@@ -95,9 +96,9 @@ def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
     )
     strategies = {"model_parallel": {"nodes": [2]}, "parameter_server": {"nodes": [2]}}
     declare(strategies=strategies)
-    prepare("mine.py:load", project / "data")
+    prepare("mine.py:load")
     for strategy in strategies:
         record = measured_cell(f"steps/mine/{strategy}/batch~32/nodes~2/repeat~0")
         assert record.status == "refused"
         assert "(Lambda) is not allowed" in record.failure.reason
-        assert [path.name for path in Path("logs").iterdir()] == ["rank~0.log"]
+        assert [path.name for path in LOGS.rglob(f"*/{strategy}/**/*.log")] == ["rank~0.log"]

@@ -5,7 +5,9 @@ import json
 import multiprocessing
 from pathlib import Path
 
+from nodewise.core.user_function import own_dataset_name
 from nodewise.measure.cell import measure
+from nodewise.measure.inputs import DATA
 from nodewise.study.single import Options, cell_of
 
 BATCH = 6
@@ -34,7 +36,6 @@ def main(folder: Path, kinds: dict[str, bool]) -> None:
         for kind, tested in kinds.items():
             batch = BATCH if kind == "stateful" else ""
             Path(f"mine_{kind}.py").write_text(FILE.format(kind=kind, tested=tested, batch=batch))
-        manifests = {kind: Path("data") / kind / "manifest.json" for kind in kinds}
         # A process that has used TensorFlow cannot fork workers: prepare the data in another one.
         context = multiprocessing.get_context("spawn")
         preparing = context.Process(target=prepare, args=(list(kinds),))
@@ -45,8 +46,6 @@ def main(folder: Path, kinds: dict[str, bool]) -> None:
             options = Options("custom_loop", f"{mine}:build", 2, BATCH, f"{mine}:load", epochs=1)
             record = measure(
                 cell_of(options),
-                manifests[kind],
-                None,
                 output=Path(f"{kind}.json"),
                 logs=Path("logs") / kind,
                 config=None,
@@ -62,5 +61,5 @@ def main(folder: Path, kinds: dict[str, bool]) -> None:
 def prepare(kinds: list[str]) -> None:
     from nodewise.data import user_data
 
-    for kind in kinds:
-        user_data.prepare(f"mine_{kind}.py:load", Path("data") / kind)
+    for load in (f"mine_{kind}.py:load" for kind in kinds):
+        user_data.prepare(load, DATA / own_dataset_name(load))

@@ -24,7 +24,7 @@ from nodewise.models.describe import (
     layers_of,
     zeros_spec,
 )
-from nodewise.models.facts import DESCRIPTIONS, facts
+from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 
 WITHIN = 0.05
@@ -73,7 +73,7 @@ def test_the_count_is_that_of_the_profiler(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_committed_description_is_what_the_model_is_today(name):
     keras.utils.clear_session()  # Names of layers are numbered from 1 again.
-    again = f"nodewise describe-model {name} --out {DESCRIPTIONS / name}.json"
+    again = f"nodewise describe-model {name}"
     assert describe(name) == facts(name).model_copy(update={"memory": None}), again
 
 

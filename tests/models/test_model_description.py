@@ -32,4 +32,4 @@ def test_a_refusal_is_no_description_and_a_damaged_file_is_one_line(tmp_path):
 def test_a_missing_description_is_one_line_with_the_command_that_writes_it(tmp_path):
     with pytest.raises(UserError) as raised:
         read_facts(tmp_path, "fashion_cnn")
-    assert f"nodewise describe-model fashion_cnn --out {tmp_path}" in str(raised.value)
+    assert "nodewise describe-model fashion_cnn" in str(raised.value)

@@ -341,7 +341,7 @@ def test_an_objective_that_needs_more_says_so(ring):
             {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]},
         ),
         (parse_price, {None: (None, ""), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
-        (partial(parse_duration, "startup"), {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
+        (partial(parse_duration, "deadline"), {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
     ],
 )
 def test_options_are_read_as_they_are_written(parse, read):
@@ -355,7 +355,7 @@ def test_options_are_read_as_they_are_written(parse, read):
         (parse_nodes, "nodes", "1-4096"),
         (parse_price, "price", "much"),
         *((partial(parse_duration, "deadline"), "deadline", x) for x in ("soon", "9" * 400 + "d")),
-        (partial(parse_duration, "startup"), "startup", "-1s"),
+        (partial(parse_duration, "deadline"), "deadline", "-1s"),
     ],
 )
 def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):
@@ -427,7 +427,7 @@ COUNTS = "64:256000,256:409600,1024:1024000"
 
 def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     write_fit(tmp_path / "fit.json", ring)
-    given = ("--price", "2 EUR", "--deadline", "2h", "--watts", 90, "--startup", "1min")
+    given = ("--price", "2 EUR", "--deadline", "2h", "--watts", 90)
     given += ("--budget", 3, "--batch", 64, "--samples-to-target", COUNTS)
     code, output, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
     assert code == 0

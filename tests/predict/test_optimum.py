@@ -81,9 +81,9 @@ def test_the_fastest_of_a_ring_is_beside_the_root_of_its_derivative(
 
 
 def test_quantities_follow_from_the_step_time():
-    found = ask([1, 4], price=3.0, watts=90.0, startup_s=10.0)
+    found = ask([1, 4], price=3.0, watts=90.0)
     row = found.table.iloc[1]
-    epoch = row["step_s"] * EXAMPLES / (4 * 64) + 10
+    epoch = row["step_s"] * EXAMPLES / (4 * 64)
     assert row["time"] == pytest.approx(epoch)
     assert row["cost"] == pytest.approx(epoch * 4 * 3.0 / 3600)
     assert row["energy"] == pytest.approx(epoch * 4 * 90 / 3600)

@@ -56,9 +56,9 @@ def test_without_a_network_the_manifest_says_so_and_the_log_tells_more(tmp_path,
 def test_a_build_that_is_ended_leaves_nothing_running(tmp_path, ending, left):
     with socket.create_server(("127.0.0.1", 0)) as index:  # It never answers.
         address = f"http://127.0.0.1:{index.getsockname()[1]}/"
-        command = [sys.executable, "-m", "nodewise", "build-horovod", "--out", tmp_path]
+        command = [sys.executable, "-m", "nodewise", "prepare", "horovod"]
         environment = os.environ | OFFLINE | {"PIP_INDEX_URL": address}
-        with subprocess.Popen(command, env=environment) as building:
+        with subprocess.Popen(command, env=environment, cwd=tmp_path) as building:
             index.settimeout(30)
             pip, _ = index.accept()
             getattr(building, ending)()
@@ -67,5 +67,6 @@ def test_a_build_that_is_ended_leaves_nothing_running(tmp_path, ending, left):
             pass
         pip.close()
     # A killed build leaves this folder; the next build removes it.
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "build.log"} | left
-    assert horovod_build.missing(tmp_path) == "Horovod is not built"
+    folder = tmp_path / horovod_build.FOLDER
+    assert {path.name for path in folder.iterdir()} == {".lock", "build.log"} | left
+    assert horovod_build.missing(folder) == "Horovod is not built"

@@ -34,9 +34,7 @@ if EMULATED:
             cluster=[str(one) for one in CALIBRATED],
             measures=MEASURES,
             versions=VERSIONS,
-            logs=f"{RESULTS}/logs/calibration",
         shell:
             # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
             "timeout --foreground --kill-after=10 0"
-            " nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
-            " > {log:q} 2>&1"
+            " nodewise calibrate --config {CONFIG:q} > {log:q} 2>&1"

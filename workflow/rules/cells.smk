@@ -34,10 +34,7 @@ rule measure_cell:
         model=lambda w: cell_code(cell_of(w)),
         measures=MEASURES,
         versions=VERSIONS,
-        logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
         # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
-        " nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
-        " --manifest {input.manifest:q} --out {output:q} --logs {params.logs:q}"
-        " > {log:q} 2>&1"
+        " nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q} > {log:q} 2>&1"

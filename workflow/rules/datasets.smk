@@ -28,8 +28,7 @@ rule prepare_dataset:
         measures=MEASURES,
     shell:
         # `source` is not a parameter: cells check again whether the data is allowed
-        "nodewise prepare {wildcards.dataset} --source {STUDY.data.source}"
-        " --out results/datasets/{wildcards.dataset} > {log} 2>&1"
+        "nodewise prepare {wildcards.dataset} --source {STUDY.data.source} > {log} 2>&1"
 
 
 rule prepare_own_dataset:
@@ -46,8 +45,7 @@ rule prepare_own_dataset:
         code=lambda w: code_sha256(source_files(OWN_DATASETS[w.own])),
     shell:
         # Unusable data must not stop a study: its cells are refused with the reason.
-        "nodewise prepare {params.load:q} --keep-refusal"
-        " --out results/datasets/{wildcards.own} > {log} 2>&1"
+        "nodewise prepare {params.load:q} --keep-refusal > {log} 2>&1"
 
 
 ruleorder: prepare_own_dataset > prepare_dataset

@@ -20,4 +20,4 @@ rule build_horovod:
         # It is built again for another version of TensorFlow or Python.
         wanted=lambda w: horovod_build.wanted(),
     shell:
-        "nodewise build-horovod --out results/horovod > {log} 2>&1"
+        "nodewise prepare horovod > {log} 2>&1"

@@ -35,4 +35,4 @@ rule describe_own_model:
     shell:
         # A model that cannot be described must not stop a study.
         "nodewise describe-model {params.build:q} --dataset {params.dataset:q}"
-        " --manifest {input.manifest:q} --keep-refusal --out {output:q} > {log:q} 2>&1"
+        " --keep-refusal > {log:q} 2>&1"

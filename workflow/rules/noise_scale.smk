@@ -29,5 +29,4 @@ rule measure_noise_scale:
     shell:
         # The command limits its own time. After Ctrl-C it has 10 s to end, even if it hangs.
         "timeout --foreground --kill-after=10 0"
-        " nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
-        " --manifest {input.manifest:q} --out {output:q} > {log:q} 2>&1"
+        " nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q} > {log:q} 2>&1"

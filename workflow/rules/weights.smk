@@ -20,4 +20,4 @@ rule prepare_weights:
         entry=lambda w: WEIGHTS.get(w.weights),
     shell:
         "nodewise prepare {wildcards.weights} --weights --source {STUDY.data.source}"
-        " --out results/weights/{wildcards.weights} > {log} 2>&1"
+        " > {log} 2>&1"

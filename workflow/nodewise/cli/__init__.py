@@ -12,25 +12,19 @@ from typing import Annotated
 import typer
 
 from nodewise import __version__
-from nodewise.cli import explain, forecast, measure, predict, prepare, study, tables
+from nodewise.cli import explain, forecast, measure, predict, prepare, study, tables  # noqa: F401
+from nodewise.cli.options import app
 from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 _ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
 """What is said of a command that a signal ended, by exit code."""
 _UNIX = {"fcntl", "grp", "pwd", "resource", "termios"}
-_MEASURE = {"keras", "mpi4py", "PIL", "pooch", "psutil", "pyroute2", "requests", "tensorflow"}
-_STUDY = {"altair", "jinja2", "markupsafe", "mkdocs", "pyarrow", "snakemake", "vl_convert"}
-"""Modules that only some commands need, and that come with an extra."""
-
-app = typer.Typer(
-    name="nodewise",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for commands in (study, prepare, measure, predict, forecast, explain, tables):
-    app.add_typer(commands.app)
+_EXTRAS = {
+    "measure": {"keras", "mpi4py", "PIL", "pooch", "psutil", "pyroute2", "requests", "tensorflow"},
+    "study": {"altair", "jinja2", "markupsafe", "mkdocs", "pyarrow", "snakemake", "vl_convert"},
+}
+"""Modules that only some commands need, by the extra that they come with."""
 
 
 def _tell_version(asked: bool) -> None:
@@ -63,38 +57,34 @@ def main() -> None:
         _complain(f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow")
     try:
         sys.exit(app(standalone_mode=False))
-    except typer.TyperException as error:  # of the command line; it has no message after its help
-        if mistake := error.format_message().replace("Value error, ", ""):
-            _complain(f"{one_line(mistake.rstrip('.'))}; --help shows what is allowed")
-        sys.exit(2)
-    except (UserError, OSError) as error:
-        message = what_to_mend(error) if isinstance(error, OSError) else str(error)
+    except (typer.TyperException, UserError, OSError, ImportError) as error:
+        message = _what_to_do(error)
         if message is None:
             raise
-        _complain(one_line(message))
-        sys.exit(2)
-    except ImportError as error:
-        if (message := _missing(error)) is None:
-            raise
-        _complain(message)
+        if message:
+            _complain(one_line(message))
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as ended:
-        code = ended.code if isinstance(ended, SystemExit) else _INTERRUPTED
-        if not isinstance(code, int) or code not in _ENDED:
-            raise
-        _complain(_ENDED[code])
+        code = getattr(ended, "code", _INTERRUPTED)
+        if code in _ENDED:
+            _complain(_ENDED[code])
         sys.exit(code)
 
 
-def _missing(error: ImportError) -> str | None:
-    """Return how to install the module that an error names; None if it comes with no extra."""
+def _what_to_do(error: Exception) -> str | None:
+    """Return what the user can mend; None if nothing, an empty text if help was printed."""
+    if isinstance(error, typer.TyperException):  # a mistake in the command line
+        mistake = error.format_message().replace("Value error, ", "").rstrip(".")
+        return mistake and f"{mistake}; --help shows what is allowed"
+    if isinstance(error, OSError):
+        return what_to_mend(error)
+    if not isinstance(error, ImportError):
+        return str(error)
     module = (error.name or "").partition(".")[0]
     if module in _UNIX:
         return "this command needs Linux"
-    if module not in _MEASURE | _STUDY:
-        return None
-    extra = "study" if module in _STUDY else "measure"
-    return f"{module} is not installed; run in the clone: pip install '.[{extra}]'"
+    extra = next((name for name, modules in _EXTRAS.items() if module in modules), None)
+    return extra and f"{module} is not installed; run in the clone: pip install '.[{extra}]'"
 
 
 def _complain(text: str) -> None:

@@ -1,6 +1,7 @@
 """The command that explains why training on many devices is not faster."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +10,10 @@ from typer import Argument, Option
 
 from nodewise.cli import options
 from nodewise.core.errors import UserError
+from nodewise.core.units import write_number, write_percent, write_plain
 
-app = typer.Typer()
 
-
-@app.command("explain")
+@options.app.command("explain")
 def explain_scaling(
     files: Annotated[list[Path] | None, Argument(help="A table, logs or records.")] = None,
     *,
@@ -62,8 +62,6 @@ def explain_scaling(
 
     nodewise explain measurements.csv --parameters 25.6e6 --link 25gbit-tcp
     """
-    from dataclasses import replace
-
     from nodewise.predict.causes import Steps
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.explain import explain
@@ -109,8 +107,6 @@ def explain_scaling(
 
 def _print(found: dict[str, Any]) -> None:
     """Print what was read, the causes, the remedies, and what to do."""
-    from nodewise.core.units import write_number, write_percent, write_plain
-
     for read in found["read"]:
         typer.echo(f"Read: {read}")
     if rate := found["implied_gbyte_per_s"]:

@@ -1,6 +1,9 @@
 """The command that forecasts many devices from one measured point and the links."""
 
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +14,14 @@ from nodewise.cli import options
 from nodewise.core.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nodewise.predict.cluster_steps import Training
 
-app = typer.Typer()
 _BACKEND = os.environ.get("KERAS_BACKEND")  # as the user chose it; main() resets it
 
 
-@app.command("forecast")
+@options.app.command("forecast")
 def forecast_nodes(
     context: typer.Context,
     *,
@@ -84,8 +88,6 @@ def forecast_nodes(
     nodewise forecast --throughput 400 --batch 64 --parameters 25.6e6 --price 3
     --between 100gbit-rdma --converges-like resnet
     """
-    from dataclasses import replace
-
     from nodewise.cli import predict_tables
     from nodewise.predict import forecast
     from nodewise.predict.machines import compare_machines, read_machines
@@ -108,20 +110,15 @@ def forecast_nodes(
         return
     counts = parse_nodes(nodes)
     training = forecast.with_options(
-        _measured(step_time, throughput, given, model, dataset, given_devices, batch),
+        _measured(context.params),
         parameters=parameters,
         payload=payload,
         precision=precision,
         hidden=None if strategy is None else hidden_share(strategy),
     )
     job = options.job_of(
-        examples or MANY_EXAMPLES,
-        price,
-        deadline,
-        budget,
-        converges_like=converges_like,
-        samples_to_target=samples_to_target,
-        epochs=epochs,
+        context.params,
+        examples=examples or MANY_EXAMPLES,
         name=training_name(epochs, known=examples is not None),
     )
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
@@ -133,8 +130,9 @@ def forecast_nodes(
         if as_json:
             options.print_json(rows)
         else:
-            typer.echo(predict_tables.best_machines(rows, job))
             options.print_table(predict_tables.machines_rows(rows, job))
+            best = any(row["best"] for row in rows)
+            typer.echo("" if best else "None of these machines keeps the deadline and the budget.")
     else:
         if device:
             raise UserError("--device: has no effect without --machines")
@@ -160,42 +158,34 @@ def forecast_nodes(
         typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
 
 
-def _measured(  # noqa: PLR0917 (the options of the command)
-    step_time: float | None,
-    throughput: float | None,
-    file: Path | None,
-    model: str | None,
-    dataset: str | None,
-    devices: int | None,
-    batch: int | None,
-) -> "Training":
-    """Return what was measured, which exactly one of the first four options says.
+def _measured(asked: "Mapping[str, Any]") -> "Training":
+    """Return what was measured, which exactly one of four options says.
 
     A model is measured in another process, because a process that starts workers must not have
     started threads.
     """
-    import subprocess
-    import sys
-
-    from nodewise.cluster.leftovers import temporary_folder
     from nodewise.predict.answers import check_amount
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
 
-    if [step_time, throughput, file, model].count(None) != 3:
+    numbers = {name: asked[name] for name in ("step_time", "throughput")}
+    file, model, dataset, batch = (asked[x] for x in ("given", "model", "dataset", "batch"))
+    if [*numbers.values(), file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
     if file is not None:
-        return read_training(file, devices, batch)
+        return read_training(Path(file), asked["given_devices"], batch)
     if model is None:
-        for option, value in (("step-time", step_time), ("throughput", throughput)):
+        for option, value in numbers.items():
             check_amount(option, value)
-        if step_time and not batch:
+        if asked["step_time"] and not batch:
             raise UserError("--step-time needs --batch, the examples per device and step")
-        count = devices or 1
-        rate = throughput or count * (batch or 0) / (step_time or 1.0)
+        count = asked["given_devices"] or 1
+        rate = asked["throughput"] or count * batch / asked["step_time"]
         return Training(None, batch=batch, measured={count: rate})
+    from nodewise.cluster.leftovers import temporary_folder  # only on Linux
+
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     with temporary_folder() as folder:

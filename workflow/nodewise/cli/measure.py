@@ -6,18 +6,11 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import (
-    STEPS,
-    DataManifest,
-    Logs,
-    OutFile,
-    OwnDataset,
-    StudyConfig,
-)
+from nodewise.cli.options import STEPS, OwnDataset, StudyConfig, app
 from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable
 from nodewise.core.progress import progress
-
-app = typer.Typer()
+from nodewise.core.units import counted, write_number
 
 
 @app.command()
@@ -60,7 +53,6 @@ def measure(
     from contextlib import nullcontext
 
     from nodewise.cli import single
-    from nodewise.core.units import counted
     from nodewise.measure.cell import measure as measure_now
     from nodewise.measure.environment import settle_environment
     from nodewise.study.single import Options, cell_of, command_of
@@ -76,8 +68,6 @@ def measure(
         out = out or single.record_of(cell)
         record = measure_now(
             cell,
-            single.data_manifest(cell),
-            single.weights_manifest(cell),
             output=out,
             logs=single.logs_of(cell),
             config=None,
@@ -94,8 +84,6 @@ def measure(
 @app.command()
 def calibrate(
     config: StudyConfig,
-    out: Annotated[Path | None, Option(help="Default: below results/STUDY.")] = None,
-    logs: Annotated[Path | None, Option(help="Of workers; default: results/STUDY/logs.")] = None,
     repeats: Annotated[int, Option(min=1, help="Launches per number of nodes.")] = 2,
 ) -> None:
     """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
@@ -107,20 +95,13 @@ def calibrate(
 
     Example: nodewise calibrate --config config/emulated.yaml
     """
-    from nodewise.core.units import write_number
     from nodewise.measure.calibrate import calibrate as measure_all
     from nodewise.study.config import CALIBRATION, read_config
 
     results = read_config(config).results
-    out = out or results / CALIBRATION
+    out, logs = results / CALIBRATION, results / "logs/calibration"
     with progress(f"{config}: calibration") as show:
-        result = measure_all(
-            config,
-            output=out,
-            logs=logs or results / "logs" / "calibration",
-            repeats=repeats,
-            progress=show,
-        )
+        result = measure_all(config, output=out, logs=logs, repeats=repeats, progress=show)
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
     if result.streams:
@@ -170,28 +151,24 @@ def doctor(
 @app.command(rich_help_panel=STEPS)
 def measure_cell(
     cell_id: Annotated[str, Argument(help="Its path below records/, without .json.")],
-    *,
     config: StudyConfig,
-    manifest: DataManifest,
-    out: OutFile,
-    logs: Logs,
 ) -> None:
     """Train one cell of a study and write its record."""
-    from nodewise.cli.single import weights_manifest
+    from nodewise.cli.single import logs_of, record_of
     from nodewise.measure.cell import measure
     from nodewise.measure.provenance import command
     from nodewise.study.config import read_config
 
-    cells = {cell.id: cell for cell in read_config(config).cells()}
+    study = read_config(config)
+    cells = {cell.id: cell for cell in study.cells()}
     if cell_id not in cells:
         raise UserError(f"{config}: declares no cell {cell_id!r}")
+    out = record_of(cells[cell_id], study.results)
     with progress(cell_id) as show:
         record = measure(
             cells[cell_id],
-            manifest,
-            weights_manifest(cells[cell_id]),
             output=out,
-            logs=logs,
+            logs=logs_of(cells[cell_id], study.results),
             config=config,
             command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
             progress=show,
@@ -203,37 +180,27 @@ def measure_cell(
 @app.command(rich_help_panel=STEPS)
 def measure_noise_scale(
     model: Annotated[str, Argument(help="A model that the study trains.")],
-    *,
     config: StudyConfig,
-    manifest: DataManifest,
-    out: OutFile,
 ) -> None:
     """Measure the gradient noise scale of a model, from which its critical batch size follows.
 
-    The model trains 200 steps on one node. Gradients are measured before,
-    during and after.
+    The model trains 200 steps on one node. Gradients are measured before, during
+    and after. The result is results/STUDY/noise_scale/MODEL.json.
     """
-    from nodewise.cli.single import weights_manifest
-    from nodewise.core.files import check_writable
     from nodewise.measure.environment import settle_environment
     from nodewise.study.config import read_config
 
-    cells = {cell.model: cell for cell in read_config(config).cells()}
+    study = read_config(config)
+    cells = {cell.model: cell for cell in study.cells()}
     if model not in cells:
         trained = ", ".join(sorted(cells)) or "none"
         raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
+    out = study.results / f"noise_scale/{model}.json"
     check_writable(out)  # Report this before TensorFlow is loaded, which takes seconds.
     settle_environment()
     from nodewise.data import quiet_tensorflow  # noqa: F401 (before anything else imports it)
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 
     with progress(f"{model}: noise scale") as show:
-        measure_model(
-            cells[model],
-            manifest,
-            weights_manifest(cells[model]),
-            output=out,
-            config=config,
-            progress=show,
-        )
+        measure_model(cells[model], output=out, config=config, progress=show)
     typer.echo(f"{out}: measured")

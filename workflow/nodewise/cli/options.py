@@ -1,5 +1,6 @@
 """Options and helpers that several commands share."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
     from nodewise.predict.answers import Job
 
+app = typer.Typer(
+    name="nodewise", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+"""The modules of this package add their commands to it."""
 _MOST_ROWS = 1_000
 STEPS = "Steps of the workflow"
 """The panel of `--help` for commands that a rule of the workflow runs.
@@ -21,10 +26,6 @@ Each of these commands belongs to one rule. They can also be run by hand.
 """
 
 StudyConfig = Annotated[Path, Option("--config", help="Configuration of the study.")]
-Out = Annotated[Path, Option("--out", help="Folder to write to.")]
-OutFile = Annotated[Path, Option("--out", help="The file to write.")]
-Logs = Annotated[Path, Option(help="Folder for the logs of the workers.")]
-DataManifest = Annotated[Path, Option(help="manifest.json of the prepared dataset.")]
 OwnDataset = Annotated[
     str | None, Option(help="For your own model: a dataset, or path/file.py:function.")
 ]
@@ -99,17 +100,12 @@ def only_options(context: typer.Context, option: str, *others: str) -> None:
             raise UserError(f"--{option}: --{named} has no effect beside it; remove one of them")
 
 
-def job_of(
-    examples: float | None,
-    price: str | None,
-    deadline: str | None = None,
-    budget: float | None = None,
-    *,
-    converges_like: str | None = None,
-    samples_to_target: str | None = None,
-    **more: Any,  # noqa: ANN401
-) -> "Job":
-    """Return the job that options describe; `more` are further attributes of it.
+def job_of(asked: "Mapping[str, Any]", **more: Any) -> "Job":  # noqa: ANN401
+    """Return the job that the options of a command describe; `more` are attributes of it.
+
+    Args:
+        asked: all options by their names: the `params` of a command's context.
+        more: attributes that go before the options.
 
     Raises:
         UserError: a price or a duration cannot be read, or a value is not allowed.
@@ -118,38 +114,38 @@ def job_of(
     from nodewise.predict.options import parse_duration, parse_price
     from nodewise.predict.steps_to_accuracy import law_of, parse_counts
 
-    if steps := law_of(converges_like, parse_counts(samples_to_target)):
-        more |= {"steps": steps, "name": "run"}
-    cost, currency = parse_price(price)
-    deadline_s = None if deadline is None else parse_duration("deadline", deadline)
-    more |= {"price": cost, "currency": currency or "currency", "deadline_s": deadline_s}
-    return Job(examples=examples, budget=budget, **more)
+    names = ("examples", "epochs", "budget", "watts")
+    told: dict[str, Any] = {name: asked.get(name) for name in names} | more
+    counts = parse_counts(asked.get("samples_to_target"))
+    if steps := law_of(asked.get("converges_like"), counts):
+        told |= {"steps": steps, "name": "run"}
+    price, currency = parse_price(asked["price"])
+    if deadline := asked.get("deadline"):
+        told["deadline_s"] = parse_duration("deadline", deadline)
+    return Job(**told, price=price, currency=currency or "currency")
 
 
 def print_target(job: "Job", converges_like: str | None) -> None:
     """Print what a larger batch needs: its learning rate, or what decides its examples."""
     from nodewise.predict.steps_to_accuracy import published_laws, rate_exponent
 
+    if job.steps is None:
+        laws = published_laws()
+        critical = sorted(law.critical_batch for law in laws.values())
+        typer.echo(
+            "Throughput only: larger batches need more examples, twice as many at "
+            f"{critical[0]:,.0f} to {critical[-1]:,.0f} by published models. Give "
+            f"--samples-to-target, or --converges-like: {', '.join(laws)}."
+        )
     rate = (
         "A larger batch usually needs a larger learning rate: in proportion (SGD, with warm-up) or "
         "by the square root (Adam); the page Time to accuracy has the sources."
     )
-    if job.steps is not None:
-        known = rate_exponent(converges_like) if converges_like else None
-        if known is not None:
-            rate = (
-                f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
-                f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
-            )
-        typer.echo(rate)
-        return
-    laws = published_laws()
-    critical = sorted(law.critical_batch for law in laws.values())
-    typer.echo(
-        f"Throughput only: larger batches need more examples, twice as many at {critical[0]:,.0f} "
-        f"to {critical[-1]:,.0f} by published models. Give --samples-to-target, or "
-        f"--converges-like: {', '.join(laws)}."
-    )
+    if known := rate_exponent(converges_like) if converges_like else None:
+        rate = (
+            f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
+            f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
+        )
     typer.echo(rate)
 
 
@@ -187,6 +183,4 @@ def print_table(rows: "Iterable[Mapping[str, object]]") -> None:
 
 def print_json(content: "Mapping[str, Any] | Sequence[Mapping[str, Any]]") -> None:
     """Print content as JSON; its numbers must be finite."""
-    import json
-
     typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))

@@ -7,6 +7,10 @@ import typer
 from typer import Argument, Option
 
 from nodewise.cli import options
+from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable, write_text
+from nodewise.core.progress import progress
+from nodewise.core.units import counted
 
 if TYPE_CHECKING:
     from nodewise.predict.fit_file import FitFile as FittedFile
@@ -14,10 +18,8 @@ if TYPE_CHECKING:
 _COMPARED = 5  # curves that are compared with published ones
 _NAMED = 3  # curves that are named in front of a note that they share
 
-app = typer.Typer()
 
-
-@app.command("fit")
+@options.app.command("fit")
 def fit_measurements(
     measurements: Annotated[
         Path, Argument(help="Your measurements (CSV or other), or results/STUDY.")
@@ -43,10 +45,6 @@ def fit_measurements(
     Example: nodewise fit measurements.csv -o fit.json
     """
     from nodewise.cli import predict_tables
-    from nodewise.core.errors import UserError
-    from nodewise.core.files import check_writable
-    from nodewise.core.progress import progress
-    from nodewise.core.units import counted
     from nodewise.predict import fit_file
     from nodewise.predict.published_efficiency import standing_of_curve
     from nodewise.results.importers import import_curves
@@ -71,7 +69,7 @@ def fit_measurements(
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
-@app.command("import")
+@options.app.command("import")
 def import_files(
     files: Annotated[list[Path], Argument(help="Logs, each of one run.")],
     *,
@@ -112,8 +110,6 @@ def import_files(
     nodewise import run.log --pattern 'time (?P<step_ms>[\d.]+)ms' --devices 1
     --batch 12 -o mine.csv
     """
-    from nodewise.core.files import check_writable, write_text
-    from nodewise.core.units import counted
     from nodewise.results.convert import check_output, convert
 
     given = {"curve": curve, "devices": devices, "batch": batch, "global_batch": global_batch}
@@ -128,7 +124,7 @@ def import_files(
     )
 
 
-@app.command("predict")
+@options.app.command("predict")
 def predict_nodes(
     context: typer.Context,
     fit: options.FitFile,
@@ -172,7 +168,7 @@ def predict_nodes(
         )
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = options.job_of(examples, price, epochs=epochs)
+    job = options.job_of(context.params)
     rows = []
     for curve, answers in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
         about = {"curve": curve.name, "job": answers.job.name}
@@ -191,8 +187,9 @@ def predict_nodes(
             typer.echo(f"{curve.name}: no rows, {less}", err=as_json)
 
 
-@app.command("optimum")
+@options.app.command("optimum")
 def best_nodes(
+    context: typer.Context,
     fit: options.FitFile,
     *,
     nodes: options.NodeNumbers = "1-64",
@@ -208,7 +205,6 @@ def best_nodes(
     deadline: options.Deadline = None,
     budget: options.Budget = None,
     watts: Annotated[float | None, Option(help="Power of a node (or a device).")] = None,
-    startup: Annotated[str, Option(help="Paid time before nodes train: 90s, 5min.")] = "0s",
     as_json: options.AsJson = False,
 ) -> None:
     """Find the best number of nodes: the fastest, the cheapest, and where more hardly pays.
@@ -228,20 +224,10 @@ def best_nodes(
     from nodewise.cli import predict_tables
     from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.options import parse_batches, parse_duration, parse_nodes
+    from nodewise.predict.options import parse_batches, parse_nodes
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = options.job_of(
-        examples,
-        price,
-        deadline,
-        budget,
-        converges_like=converges_like,
-        samples_to_target=samples_to_target,
-        epochs=epochs,
-        watts=watts,
-        startup_s=parse_duration("startup", startup),
-    )
+    job = options.job_of(context.params)
     answered = find_answers(
         fitted,
         counts,
@@ -265,7 +251,7 @@ def best_nodes(
     _print_notes(fitted, as_json=as_json)
 
 
-@app.command("next")
+@options.app.command("next")
 def next_measurement(
     fit: options.FitFile,
     *,

@@ -78,18 +78,6 @@ def _answer(row: Mapping[str, Any], job: Job) -> Row:
     }
 
 
-def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
-    """Return what is best in the rows of `compare_machines`, in one sentence."""
-    row = next((row for row in rows if row["best"]), None)
-    if row is None:
-        return "None of these machines keeps the deadline and the budget."
-    goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
-    cost = f"{write_plain(row['cost'])} {row['currency']}"
-    sure = f", chance {write_chance(row['chance'])}" if job.deadline_s or job.budget else ""
-    told = f"{write_duration(row['time'])}, {cost}{sure}"
-    return f"{row['machines']} × {row['machine']} is the {goal}: {told}."
-
-
 def value_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[Row]:
     """Yield the answers to a file of questions, each a value with its interval or an error.
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import STEPS, Out, OwnDataset
+from nodewise.cli.options import STEPS, OwnDataset, app
 from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable, write_text
 
 if TYPE_CHECKING:
     from nodewise.core.cell import Cell
@@ -21,13 +22,10 @@ KeepRefusal = Annotated[
 
 _QUIET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
-app = typer.Typer()
-
 
 @app.command(rich_help_panel=STEPS)
 def prepare(
-    name: Annotated[str, Argument(help="A known dataset, or path/file.py:function.")],
-    out: Out,
+    name: Annotated[str, Argument(help="A known dataset, path/file.py:function, or horovod.")],
     *,
     weights: Annotated[bool, Option("--weights", help="NAME is pretrained weights.")] = False,
     source: Annotated[
@@ -35,7 +33,7 @@ def prepare(
     ] = "any",
     keep_refusal: KeepRefusal = False,
 ) -> None:
-    """Prepare a dataset, or the pretrained weights that a model starts from.
+    """Prepare a dataset, the pretrained weights that a model starts from, or Horovod, in results/.
 
     Files are looked for in data/cache, in the folder NODEWISE_DATASETS and at
     their official addresses, and verified. If there are none, data is synthetic
@@ -45,27 +43,38 @@ def prepare(
     what Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested
     dicts and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
     iterable of batches with a length.
+
+    Horovod is built for the installed TensorFlow, which takes minutes. Without a
+    compiler or a network, the cells that need Horovod are refused.
     """
-    own = ":" in name and not weights
-    if own and source == "official":
-        raise UserError(f"--source official: {name} is a function of your own")
+    from nodewise.core.user_function import own_dataset_name, relative_spec
+    from nodewise.measure.inputs import DATA, WEIGHTS
+
     files: dict[str, Any] = {
         "cache": Path("data/cache"),
         "mirror": os.environ.get("NODEWISE_DATASETS") or None,
         "source": source,
-        "out": out,
     }
+    if name == "horovod":
+        from nodewise.strategies.horovod import build as horovod
+
+        typer.echo(horovod.build(horovod.FOLDER) or f"{horovod.FOLDER}: Horovod {horovod.VERSION}")
+        return
     if weights:
         from nodewise.models.weights import prepare as prepare_weights
 
-        pretrained = prepare_weights(name, registry=Path("data/weights.yaml"), **files)
-        typer.echo(f"{name}: {pretrained.origin}")
+        registry = Path("data/weights.yaml")
+        prepared = prepare_weights(name, registry=registry, out=WEIGHTS / name, **files)
+        typer.echo(f"{name}: {prepared.origin}")
         return
-    if own:
+    if ":" in name:
+        if source == "official":
+            raise UserError(f"--source official: {name} is a function of your own")
         # TensorFlow reads the data. If it saw a GPU, it would allocate the GPU's memory.
         os.environ |= _QUIET
         from nodewise.data import user_data
 
+        out = DATA / own_dataset_name(relative_spec(name))
         try:
             manifest = user_data.prepare(name, out)
         except UserError as error:
@@ -77,74 +86,60 @@ def prepare(
     else:
         from nodewise import data
 
-        manifest = data.prepare(name, registry=Path("data/datasets.yaml"), **files)
+        registry = Path("data/datasets.yaml")
+        manifest = data.prepare(name, registry=registry, out=DATA / name, **files)
     note = f" ({manifest.note})" if manifest.note else ""
     examples = f"{manifest.train_examples} + {manifest.test_examples}"
     typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
 
 
 @app.command(rich_help_panel=STEPS)
-def build_horovod(out: Out) -> None:
-    """Build Horovod for the installed TensorFlow. This takes minutes.
-
-    If there is no compiler or no network, the cells that need Horovod are refused.
-    """
-    from nodewise.strategies.horovod import build as horovod_build
-
-    reason = horovod_build.build(out)
-    typer.echo(reason or f"{out}: Horovod {horovod_build.VERSION}")
-
-
-@app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[str, Argument(help="A model, or path/file.py:function.")],
+    name: Annotated[str, Argument(help="A model, path/file.py:function or a .keras file.")],
     *,
     dataset: OwnDataset = None,
-    out: Annotated[Path | None, Option(help="Default: data/models or results/models.")] = None,
-    manifest: Annotated[Path | None, Option(help="manifest.json of your prepared data.")] = None,
     keep_refusal: KeepRefusal = False,
 ) -> None:
     """Describe a model: its layers, parameters, operations, and the memory of training it.
 
     A few steps with several batches are trained, only to measure the memory.
     Other commands read the file data/models/NAME.json; write it again when the
-    model changes. Your own models are described by the workflow. Once yours is
-    described, `nodewise measure` says before it starts if a batch does not fit
-    this machine.
+    model changes. Your own models are described by the workflow, in
+    results/models. Once yours is described, `nodewise measure` says before it
+    starts if a batch does not fit this machine.
     """
-    from nodewise.core.files import check_writable, write_text
     from nodewise.core.schema import json_text
-    from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
+    from nodewise.models.facts import DESCRIPTIONS, own_description, refuse_own
     from nodewise.study.single import Options, cell_of
 
+    cell = cell_of(Options("single", name, 1, 1, dataset))
+    path = own_description(cell) if cell.build else DESCRIPTIONS / f"{cell.model}.json"
+    check_writable(path)
     try:
-        cell = cell_of(Options("single", name, 1, 1, dataset))
-        path = out or (OWN_DESCRIPTIONS if cell.build else DESCRIPTIONS) / f"{cell.model}.json"
-        check_writable(path)
-        described = _described(cell, manifest)
+        described = _described(cell, prepared=keep_refusal)
     # Any exception may occur: the user's code runs, called by TensorFlow and Keras.
     except Exception as error:
-        if not keep_refusal or out is None:
+        if not keep_refusal:
             raise
         reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()
             reason = traceback.format_exception_only(error)[-1].partition("\n")[0]
-        refuse_own(out, reason)
+        refuse_own(path, reason)
         typer.echo(f"not described: {reason}")
         return
     write_text(path, json_text(described))
     typer.echo(f"{path}: {len(described.layers)} layers, {described.total:,} parameters")
 
 
-def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
-    """Describe the model of a cell; a user's own model with the data of the manifest."""
-    from nodewise.cli.single import data_manifest, prepare_data
+def _described(cell: "Cell", *, prepared: bool) -> "Architecture":
+    """Describe the model of a cell; a user's own model with its data, unless these are prepared."""
+    from nodewise.cli.single import prepare_data
     from nodewise.measure.environment import settle_environment
+    from nodewise.measure.inputs import data_manifest
 
-    if cell.build and manifest is None:
+    if cell.build and not prepared:
         prepare_data(cell)
-        manifest = data_manifest(cell)
     settle_environment()
     os.environ |= _QUIET
     from nodewise.data import load, quiet_tensorflow  # noqa: F401 (quiet: before anything else)
@@ -153,9 +148,10 @@ def _described(cell: "Cell", manifest: Path | None) -> "Architecture":
     from nodewise.models import describe
     from nodewise.models.training import recipe_of
 
-    if manifest is None:
-        described, most = describe.describe(cell.model), BATCHES[-1]
+    if cell.build is None:
+        described, most, manifest = describe.describe(cell.model), BATCHES[-1], None
     else:
+        manifest = data_manifest(cell)
         data = load(manifest)
         recipe, most = recipe_of(cell), min(data.train_examples, BATCHES[-1])
         sizes = [cell.model_copy(update={"batch": batch}) for batch in describe.COUNTED_BATCHES]

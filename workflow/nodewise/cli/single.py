@@ -1,8 +1,4 @@
-"""Prepare what a single cell needs, find a place for its record, and summarise the record.
-
-Data and weights are prepared in other processes, because the process that measures must not have
-used TensorFlow when it forks its workers.
-"""
+"""Prepare what a single cell needs, find a place for its record, and summarise the record."""
 
 import itertools
 import subprocess
@@ -15,42 +11,32 @@ from filelock import FileLock, Timeout
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, kind_label, write_number
-from nodewise.models.registry import weights_of
+from nodewise.measure.inputs import data_manifest, weights_manifest
 
 SINGLE = Path("results/single_run")
 _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 
 
-def data_manifest(cell: Cell) -> Path:
-    """Return the path of the manifest of the cell's dataset."""
-    return Path("results/datasets", cell.dataset, "manifest.json")
-
-
-def weights_manifest(cell: Cell) -> Path | None:
-    """Return the path of the manifest of the weights that the cell's model starts from, if any."""
-    name = weights_of(cell.model)
-    return Path("results/weights", name, "manifest.json") if name else None
-
-
 def prepare_data(cell: Cell) -> None:
     """Prepare the cell's dataset and weights if that is not done yet; always prepare own data anew.
+
+    Other processes do it, because the process that measures must not have used TensorFlow when it
+    forks its workers.
 
     Raises:
         SystemExit: one of them is not available; the process that prepares it has printed why.
     """
-    data, weights = data_manifest(cell), weights_manifest(cell)
-    if cell.load is not None or not data.is_file():
-        _prepare(cell.load or cell.dataset, data.parent)
+    needed = []
+    if cell.load is not None or not data_manifest(cell).is_file():
+        needed.append([cell.load or cell.dataset])
+    weights = weights_manifest(cell)
     if weights and not weights.is_file():
-        _prepare(weights.parent.name, weights.parent, "--weights")
-
-
-def _prepare(name: str, out: Path, *options: str) -> None:
-    """Run `nodewise prepare`, which ends with this process and prints its own errors."""
-    command = [sys.executable, "-m", "nodewise", "prepare", name, "--out", str(out), *options]
-    done = subprocess.run([*_END_WITH_PARENT, *command], stdout=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
+        needed.append([weights.parent.name, "--weights"])
+    for words in needed:
+        command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", "prepare", *words]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            raise SystemExit(done.returncode)
 
 
 @contextmanager
@@ -68,14 +54,14 @@ def claimed_repeat(cell: Cell) -> Iterator[Cell]:
                 return
 
 
-def record_of(cell: Cell) -> Path:
-    """Return the default path of the cell's record."""
-    return SINGLE / "records" / f"{cell.id}.json"
+def record_of(cell: Cell, results: Path = SINGLE) -> Path:
+    """Return the path of a cell's record in a folder of results."""
+    return results / "records" / f"{cell.id}.json"
 
 
-def logs_of(cell: Cell) -> Path:
-    """Return the folder of the logs of the cell's workers."""
-    return SINGLE / "logs" / cell.id
+def logs_of(cell: Cell, results: Path = SINGLE) -> Path:
+    """Return the folder of the logs of a cell's workers in a folder of results."""
+    return results / "logs" / cell.id
 
 
 def summary(record: Path) -> dict[str, str]:

@@ -1,15 +1,15 @@
 """Commands about studies: plan, publish and compare them, and list what they can use."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import StudyConfig, print_table
+from nodewise.cli.options import StudyConfig, app, print_table
 from nodewise.core.errors import UserError
-
-app = typer.Typer()
+from nodewise.core.units import counted, write_number
 
 
 @app.command()
@@ -24,7 +24,6 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
 
     # before NumPy is imported: the reference step is measured with a single thread
     settle_environment()
-    from nodewise.core.units import counted
     from nodewise.study import plan as planning
     from nodewise.study.config import check_files_exist, read_config
     from nodewise.study.estimate import Machine
@@ -86,7 +85,6 @@ def publish(
     Example: nodewise publish --config config/study.yaml --out
     data/records/my-machine/study
     """
-    from nodewise.core.units import counted
     from nodewise.study import publish as publishing
     from nodewise.study.config import read_config
 
@@ -113,7 +111,6 @@ def compare_runs(
     Example: nodewise compare old/tables results/study/tables --out
     results/study/changes.csv
     """
-    from nodewise.core.units import write_number
     from nodewise.results import compare_runs as compare
     from nodewise.results.table_files import write_csv
 
@@ -139,7 +136,6 @@ def list_models() -> None:
 
     Example: nodewise models
     """
-    from nodewise.core.units import write_number
     from nodewise.models.facts import facts
     from nodewise.models.registry import check_project, registry
 
@@ -174,8 +170,6 @@ def list_strategies() -> None:
 
     Example: nodewise strategies
     """
-    import json
-
     from nodewise.strategies import STRATEGIES
 
     for name, entry in STRATEGIES.items():

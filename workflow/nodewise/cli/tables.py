@@ -4,9 +4,8 @@ from pathlib import Path
 
 import typer
 
-from nodewise.cli.options import STEPS, StudyConfig
-
-app = typer.Typer()
+from nodewise.cli.options import STEPS, StudyConfig, app
+from nodewise.core.files import file_sha256
 
 
 @app.command(rich_help_panel=STEPS)
@@ -37,7 +36,6 @@ def fit_overhead(config: StudyConfig) -> None:
 
     Beside the tables there is fit.json, which `nodewise predict` and `nodewise optimum` read.
     """
-    from nodewise.core.files import file_sha256
     from nodewise.predict import study as fits
     from nodewise.predict.fit_curves import fit_curves
     from nodewise.predict.fit_file import file_of, write_fit

@@ -97,8 +97,7 @@ def calibrate(
     check_writable(output)
     settle_environment()
     period, chance = Period(), random.Random(study.seed)  # noqa: S311 (an order, not a secret)
-    words = ("nodewise", "calibrate", "--config", config, "--out", output, "--logs", logs)
-    made = provenance(config=config, command=command(*words))
+    made = provenance(config=config, command=command("nodewise", "calibrate", "--config", config))
     outcomes: list[Outcome] = []
     order = [(n, repeat) for repeat in range(repeats) for n in chance.sample(counts, len(counts))]
     for number, (nodes, repeat) in enumerate(order):

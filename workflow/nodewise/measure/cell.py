@@ -22,7 +22,7 @@ from nodewise.core.user_function import source_files
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.combine import combine
 from nodewise.measure.environment import settle_environment
-from nodewise.measure.inputs import checked_inputs
+from nodewise.measure.inputs import checked_inputs, data_manifest
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.measure.task import Task
@@ -49,8 +49,6 @@ NO_RESULT = (RefusedError, process.WorkerError, MemoryError)
 
 def measure(
     cell: Cell,
-    manifest: Path,
-    weights: Path | None,
     *,
     output: Path,
     logs: Path,
@@ -58,7 +56,7 @@ def measure(
     command: str,
     progress: Progress,
 ) -> Record:
-    """Train `cell` on the dataset of `manifest` and write its record to `output`.
+    """Train `cell` on its prepared dataset and write its record to `output`.
 
     A cell that cannot be measured gets a record, too. Its status is `refused` if this machine does
     not permit what the cell asks for or the strategy cannot train its model, and `failed` if a
@@ -66,8 +64,6 @@ def measure(
 
     Args:
         cell: the cell to measure.
-        manifest: the manifest of the prepared dataset.
-        weights: the manifest of pretrained weights, if the model starts from them.
         output: the file of the record.
         logs: the folder of the workers' logs, `rank~R.log`.
         config: the study, if there is one.
@@ -75,14 +71,13 @@ def measure(
         progress: called with the share that is done.
 
     Raises:
-        UserError: a manifest cannot be read, is not one that the cell and its study permit, or the
-            prepared data changed.
+        UserError: a manifest cannot be read or is not permitted, or the prepared data changed.
         OSError: the record or a log cannot be written.
     """
     cluster, strategy = cluster_of(cell), STRATEGIES[cell.strategy]
     settle_environment(backend=strategy.backend)
     check_writable(output)
-    source, pretrained = checked_inputs(cell, manifest, weights, config)
+    source, pretrained = checked_inputs(cell, config)
     made = provenance(config=config, command=command, packages=strategy.packages)
     made = made.model_copy(update={"code_sha256": cell_code(cell), "measures": MEASURES})
     period, result, failure = Period(), None, None
@@ -104,7 +99,9 @@ def measure(
             with cluster.open():
                 nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
                 made = made.model_copy(update=nodes)
-                task = Task(cell, cluster, manifest, pretrained.file if pretrained else None)
+                task = Task(
+                    cell, cluster, data_manifest(cell), pretrained.file if pretrained else None
+                )
                 if strategy.splits_model and cell.build:  # the project's own models can be split
                     work, limit_s = partial(check_model, task=task), cell.time_limit_s
                     process.Job(1, work, logs=logs, time_limit_s=limit_s, preload=_PRELOAD).run()

@@ -20,7 +20,7 @@ from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
 from nodewise.data import Dataset, load
-from nodewise.measure.inputs import checked_inputs
+from nodewise.measure.inputs import checked_inputs, data_manifest
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, data_source, provenance
 from nodewise.models.training import Recipe, recipe_of
@@ -36,13 +36,7 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 
 
 def measure_noise_scale(
-    cell: Cell,
-    manifest: Path,
-    weights: Path | None,
-    *,
-    output: Path,
-    config: Path,
-    progress: Callable[[float], None],
+    cell: Cell, *, output: Path, config: Path, progress: Callable[[float], None]
 ) -> NoiseScale:
     """Train the model of `cell` for some steps, measure its gradients and write the result.
 
@@ -51,8 +45,6 @@ def measure_noise_scale(
 
     Args:
         cell: names the model, the dataset and the seed.
-        manifest: the manifest of the prepared dataset.
-        weights: the manifest of pretrained weights, if the model starts from them.
         output: the file to write.
         config: the study that declares the cell.
         progress: called with the share that is done.
@@ -63,7 +55,7 @@ def measure_noise_scale(
         OSError: the result cannot be written.
     """
     check_writable(output)
-    source, pretrained = checked_inputs(cell, manifest, weights, config)
+    source, pretrained = checked_inputs(cell, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
             f"{source.dataset}: has {source.train_examples} examples; measuring the noise scale "
@@ -76,7 +68,7 @@ def measure_noise_scale(
     with exclusive_machine():
         period = Period()
         try:
-            data = load(manifest)
+            data = load(data_manifest(cell))
             points = list(_points(cell, data, pretrained.file if pretrained else None, progress))
         except (UserError, OSError):
             raise

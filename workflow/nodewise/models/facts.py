@@ -36,7 +36,7 @@ def read_facts(folder: Path, name: str) -> Architecture:
         UserError: the file is missing or invalid.
     """
     path = folder / f"{name}.json"
-    command = f"run: nodewise describe-model {name} --out {path}"
+    command = f"run: nodewise describe-model {name}"
     if not path.is_file():
         raise UserError(f"{path}: the model {name} is not described; {command}")
     return read_json(Architecture, path, command)

@@ -48,7 +48,6 @@ class Job:
         price: price of a node-hour, in `currency`; None for costs in node-hours.
         currency: unit of the price.
         watts: power of a node.
-        startup_s: seconds before training starts. Times and costs include them.
         deadline_s: seconds that the job may take.
         budget: what the job may cost.
         node: word for a node.
@@ -65,7 +64,6 @@ class Job:
     price: float | None = None
     currency: str = "currency"
     watts: float | None = None
-    startup_s: float = 0.0
     deadline_s: float | None = None
     budget: float | None = None
     node: str = "node"
@@ -89,7 +87,7 @@ class Job:
             raise UserError(f"curve {curve.name}: steps to an accuracy need batches, it has none")
         examples = self.examples or (curve.examples if curve.in_seconds else None)
         seconds = curve.in_seconds or examples is not None
-        asked = self.startup_s or self.deadline_s or self.budget or self.steps
+        asked = self.deadline_s or self.budget or self.steps
         known = examples is not None or not curve.in_seconds
         if asked and not (seconds if self.steps else examples):
             raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
@@ -179,14 +177,14 @@ class Answers:
 
     @cached_property
     def time(self) -> Floats:
-        """Seconds of the job, with its start-up.
+        """Seconds of the job.
 
         Draws in which a step takes no time are left out, if the time of one node is known.
         """
         timed = (self.step_s > 0).all(axis=1) | (np.arange(len(self.step_s)) == 0)
         counting = self.step_s[timed] if self.known else self.step_s
         steps = self.samples[: len(counting)] / (self.nodes * self.batch)
-        return np.asarray(counting * steps + self.job.startup_s)
+        return np.asarray(counting * steps)
 
     @cached_property
     def samples(self) -> Floats:

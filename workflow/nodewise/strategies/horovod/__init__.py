@@ -19,7 +19,7 @@ STRATEGIES.add(
             name="Horovod",
             folder=build.FOLDER,
             why_missing=build.missing,
-            command=f"nodewise build-horovod --out {build.FOLDER}",
+            command="nodewise prepare horovod",
         ),
     ),
 )
