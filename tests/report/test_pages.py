@@ -24,7 +24,7 @@ from nodewise.report.context import read_context
 from nodewise.report.figure import Axis, Figure
 from nodewise.report.html import number
 from nodewise.report.page import curve_page
-from nodewise.report.pages.about import GLOSSARY
+from nodewise.report.pages.about import GLOSSARY, machines
 from nodewise.report.tables import Column, table
 from nodewise.results.studies import studies
 from nodewise.study.config import read_config
@@ -116,6 +116,7 @@ def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(stu
     context = read_context(CONFIG, study)
     assert set(context.cells["experiment"]) == set(cells["experiment"]) - {left_out}
     assert left_out not in set(context.overhead["predictions"]["experiment"])
+    assert machines(context)["cells"].sum() == len(context.cells)
     assert set(context.records) == set(cells["cell_id"])
 
 
@@ -226,7 +227,7 @@ def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_le
     assert shown.heads == ["Why", "Nodes"]  # the first column stays first
     of_first = table(rows, [Column("n", "Nodes"), *columns[:-1]])
     assert of_first.heads == ["Nodes", "Why"]
-    assert of_first.style == "--l1:'Nodes';--l2:'Why';--a1:right;--w2:1/-1;"
+    assert of_first.style == "--l1:'Nodes';--l2:'Why';--a1:right;--n1:var(--l1);--w2:1/-1;"
     assert table(rows[:1], columns).heads == ["Model", "Link", "Nodes", "Why"]
     assert table(
         [{"t": 1.0, "model": "m"}] * 2, [columns[0], Column("t", "T", "s", "fitted")]
@@ -235,7 +236,9 @@ def test_what_all_rows_have_in_common_is_in_the_caption_and_empty_columns_are_le
 
 def test_a_title_cannot_end_the_attribute_that_holds_it():
     style = table([{"x": 1}], [Column("x", "it's \"; } <b>")]).style
-    assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;")) & set("\"'<>&;")
+    assert not set(style.removeprefix("--l1:'").removesuffix("';--a1:right;--n1:var(--l1);")) & set(
+        "\"'<>&;"
+    )
 
 
 def test_missing_numbers_are_dashes_and_intervals_stand_below():

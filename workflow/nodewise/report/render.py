@@ -130,6 +130,7 @@ def _environment(templates: Path, shown: dict[str, Chart]) -> jinja2.Environment
     )
     environment.globals.update(
         badge=html.badge,
+        breakable=html.breakable,
         show=show,
         counted=counted,
         data=html.data,

@@ -186,7 +186,7 @@ def table_style(
     """
     titles = [css_text(Markup(head).striptags()) for head in heads]  # noqa: S704 (not shown)
     named = [f"--l{at}:{title};" for at, title in enumerate(titles, 1)]
-    named += [f"--a{at}:right;" for at in right]
+    named += [f"--a{at}:right;" + "--n1:var(--l1);" * (at == 1) for at in right]
     named += [f"--w{at}:1/-1;" for at in wide]
     return Markup("".join(named))  # noqa: S704 (escaped)
 

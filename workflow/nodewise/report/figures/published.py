@@ -46,9 +46,9 @@ _DRAWS = 400
     caption="Points: the median of what a publisher measured. Lines: forecasts from one device.",
     reading=(
         "Points are published: the speed of n devices over n times that of one, the median of each "
-        "publisher. Lines are the medians of forecasts that start from one device and have not "
-        "seen the publisher. Nobody published the slowest link: there, forecasts of V100s with one "
-        "in each machine are drawn."
+        "publisher. Lines are the medians of forecasts that start from one device and did not "
+        "learn from the publisher. No publisher measured the slowest link: the forecasts there are "
+        "of V100s, one in each machine."
     ),
 )
 def real_scaling(study: ReportContext) -> pd.DataFrame:
@@ -107,10 +107,10 @@ def tested(study: ReportContext) -> pd.DataFrame:
     ],
     told="point == 'critical batch'",
     rank=["global_batch"],
-    caption="Lines: the fitted law. Twice the least are needed at the critical batch.",
+    caption="Lines: the fitted formula. Twice the least are needed at the critical batch.",
     reading=(
         "Each point is the median of the trainings with one global batch: how many examples they "
-        "needed to the target, over those that the smallest batches need by the law."
+        "needed to the target, over those that the smallest batches need by the formula."
     ),
 )
 def samples(study: ReportContext) -> pd.DataFrame:

@@ -26,11 +26,12 @@ _OF_ALL = ("low", "high", "median", "points", "printed")  # of `summary`
         "({points_of_all} of {printed_of_all} points, median {median_of_all})",
     ],
     rank=["ratio"],
-    units=dict.fromkeys(("low_of_all", "high_of_all", "median_of_all"), "×"),
+    units=dict.fromkeys(("low_of_all", "high_of_all", "median_of_all"), "×")
+    | dict.fromkeys(("points_of_all", "printed_of_all"), ""),
     caption="Dashed: as printed.",
     reading=(
         "All points are shown, also those that do not count as evidence. A point is in the printed "
-        "order if our time stands to each other time of its row as the printed one does."
+        "order if it is longer than the same other times of its row as the printed one."
     ),
 )
 def scoreboard(study: ReportContext) -> pd.DataFrame:

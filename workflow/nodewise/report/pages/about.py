@@ -15,7 +15,7 @@ from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.figures import FIGURES
 from nodewise.report.figures.peers import FILE as PEERS
-from nodewise.report.html import number, slug, titled
+from nodewise.report.html import data, number, slug, titled
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import Column, table
@@ -63,7 +63,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "kinds": list(KINDS.items()),
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
-        "machines": table(_machines(study), _MACHINES),
+        "machines": table(machines(study), _MACHINES),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in cells["kind"]},
         "thresholds": [
             sentence.format(f"more than {write_percent(most)}")
@@ -74,9 +74,9 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "cells": len(cells),
         "superseded": int((cells["started_at"] < evidence.CURRENT_SINCE).sum()),
         "forecast_constants": table(_forecast_constants(), _CONSTANTS),
-        "tcp": [number(1e9 * rate, "B/s", "fitted") for rate in _range(*clusters["tcp"]).values()],
+        "tcp": [data(1e9 * rate, "B/s") for rate in _range(*clusters["tcp"]).values()],
         "latencies": [
-            number(_range(*clusters[name])["typical"], "s", "fitted")
+            data(_range(*clusters[name])["typical"], "s")
             for name in ("latency_within", "latency_between")
         ],
     }
@@ -86,7 +86,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         PEERS.name: (PEERS.is_file(), "launches against Horovod and PyTorch"),
     }
     tables: queries.Tables = study.tables | study.overhead
-    data = {
+    tables_page = {
         "tables": [
             (name, *explain_table(name), f"{len(rows):,}", list(rows))
             for name, rows in tables.items()
@@ -98,7 +98,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "citation": read_tree(Path("CITATION.cff")),
         "commits": sorted(set(cells["commit"]) - {""}),
     }
-    yield Page("data.html", "data.md.j2", "Data", data)
+    yield Page("data.html", "data.md.j2", "Data", tables_page)
     yield Page("records.html", "records.md.j2", "All records", _records(study), contents=False)
     terms = sorted(read_tree(GLOSSARY), key=lambda one: one["term"].lower())
     yield Page("glossary.html", "glossary.md.j2", "Glossary", {"terms": terms}, contents=False)
@@ -137,12 +137,13 @@ def _range(mean: float, deviation: float) -> dict[str, float]:
     return {end: math.exp(mean + factor * deviation) for end, factor in ends.items()}
 
 
-def _machines(study: ReportContext) -> pd.DataFrame:
+def machines(study: ReportContext) -> pd.DataFrame:
     """Return one row per machine that measured cells."""
     made = [
         (one.provenance.cpu, one.provenance.cores, f"{one.started_at:%Y-%m-%d}")
-        for one in study.records.values()
+        for one in (study.records[cell] for cell in study.cells["cell_id"])
     ]
-    machines = pd.DataFrame(made, columns=["cpu", "cores", "day"]).groupby(["cpu", "cores"])["day"]
-    rows = machines.agg(cells="size", first="min", last="max").reset_index()
-    return rows.assign(measured=rows["first"] + " to " + rows["last"])
+    days = pd.DataFrame(made, columns=["cpu", "cores", "day"]).groupby(["cpu", "cores"])["day"]
+    rows = days.agg(cells="size", first="min", last="max").reset_index()
+    measured = rows["first"] + " to " + rows["last"]
+    return rows.assign(measured=measured.where(rows["first"] != rows["last"], rows["first"]))

@@ -122,7 +122,6 @@ def _context(
 ) -> dict[str, Any]:
     printed = rows.assign(order=rows["order"].map(verdict))
     filled = printed.replace("", pd.NA).notna().any()
-    # the scoreboard is of one of them
     unused = "speedup" if about.scoreboard == "time" else "ratio"
     columns = [one for one in _PRINTED if filled[one.name] and not one.name.startswith(unused)]
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
