@@ -29,10 +29,6 @@ _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gb/s)(?:-(tcp|rdma|efa))?")
-_RATES = {
-    "within": "31.5GB/s",
-    "between": "100gbit-rdma, 8x400gbit-rdma, 25gbit-tcp or 400gbit-efa",
-}
 _NUMBER = r"\d+(?:\.\d+)?"
 _NCCL_ROW = re.compile(
     rf"\s*(\d+)\s+\d+\s+\w+\s+(?!none)\w+(?:\s+-?\d+)?\s+{_NUMBER}\s+{_NUMBER}\s+({_NUMBER})"
@@ -85,8 +81,9 @@ def read_link(level: Level, text: str) -> Link:
     if Path(text).is_file():
         return _measured(level, Path(text))
     raise UserError(
-        f"link {text[:60]}: must be {', '.join(named)}, a rate such as {_RATES[level]}, a file "
-        "of `nodewise calibrate`, or what nccl-tests, rccl-tests or osu_allreduce printed"
+        f"link {text[:60]}: must be {', '.join(named)}, a rate such as 31.5GB/s (within a node) or "
+        "8x400gbit-rdma (between nodes), a file of `nodewise calibrate`, or what nccl-tests, "
+        "rccl-tests or osu_allreduce printed"
     )
 
 
