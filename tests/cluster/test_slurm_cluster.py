@@ -125,12 +125,9 @@ def test_snakemake_submits_a_cell_as_a_job(project, inside):
     check(read_record(project / record), "our Slurm")
 
 
-@pytest.mark.parametrize(
-    "end", [["scancel", "JOB"], ["scontrol", "update", "JobId=JOB", "EndTime=now+1"]]
-)
-def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(project, inside, end):
+def test_a_job_out_of_time_says_so_and_the_cell_can_be_measured_in_another(project, inside):
     run, job = begun(inside, project, "ended.json")
-    slurm_nodes.said(inside, *(word.replace("JOB", job) for word in end))
+    slurm_nodes.said(inside, "scontrol", "update", f"JobId={job}", "EndTime=now+1")
     said = projects.finish(run, 2)
     assert f"nodewise: the Slurm job {job} has ended (" in said
     assert not (project / "ended.json").exists()

@@ -1,7 +1,6 @@
 """Cells on hosts with real SSH daemons are measured or refused with a reason; nothing stays."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,19 +162,6 @@ def test_a_port_that_is_taken_is_the_reason_of_a_refusal(project, hosts, tmp_pat
     assert ssh_hosts.NET not in (project / "port.json").read_text()
 
 
-def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_path):
-    run = start(
-        project,
-        cluster(hosts, tmp_path / "there", "one", "two"),
-        "k.json",
-        "--nodes 2 --batch 32 --epochs 999",
-    )
-    wait_until(lambda: len(ssh_hosts.agents(tmp_path / "there")) >= 6, 120, run)  # on two hosts
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
-
-
 def test_doctor_examines_each_host(project, hosts, tmp_path):
     study = (project / "config/smoke.yaml").read_text()
     settings = cluster(hosts, tmp_path / "there", "one", "two", "three")
@@ -240,15 +226,3 @@ def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_pa
         other, no_space = examined(cluster(hosts, tmp_path / "full", "two", "three"))
     assert other.startswith(f"node1: has tensorflow 2.20.0, here is {version('tensorflow')}; run ")
     assert no_space.startswith("node2: ") and "No space left on device" in no_space
-
-
-def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
-    how = "--nodes 2 --batch 32 --epochs 99"
-    run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
-    wait_until(lambda: len(ssh_hosts.agents(tmp_path / "there")) >= 6, 120, run)  # on two hosts
-    with ssh_hosts.cut(f"{PREFIX}2"):
-        said = projects.finish(run, 1)
-        record = read_record(project / "cut.json")
-        assert record.status == "failed", said
-        assert "node" in record.failure.reason
-        wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))

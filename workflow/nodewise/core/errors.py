@@ -1,6 +1,7 @@
 """Errors that the user can fix, and one-line messages for errors of files and disks."""
 
 import re
+import signal
 from pathlib import Path
 
 
@@ -38,7 +39,8 @@ class Terminated(SystemExit):
 
     @classmethod
     def by(cls, number: int, _: object) -> None:
-        """Raise it, as the handler of a signal."""
+        """Raise it, as the handler of a signal, which is ignored from then on."""
+        signal.signal(number, signal.SIG_IGN)  # a parent with threads sends one for each of them
         raise cls(128 + number)
 
 

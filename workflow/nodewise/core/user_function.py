@@ -184,9 +184,8 @@ class Function:
             UserError: its module cannot be imported, or has no such function.
         """
         self.parsed = parsed
-        module = self._run(self._imported)
-        self.made_at_import = dict(vars(module))
-        function = getattr(module, parsed.function, None)
+        self.made_at_import = dict(vars(self._run(self._imported)))
+        function = self.made_at_import.get(parsed.function)
         if not callable(function):
             raise UserError(f"{parsed.text}: there is no function {parsed.function!r}")
         self._function = function
@@ -204,8 +203,7 @@ class Function:
         return import_file(file, module) if file else importlib.import_module(module)
 
     def _run(self, call: Callable[[], Result]) -> Result:
-        parsed = self.parsed
-        doing = "importing" if call == self._imported else "calling"
+        parsed, doing = self.parsed, "importing" if call == self._imported else "calling"
         told = f"still {doing} {parsed.text} after {_SLOW_S:.0f} s"
         slow = threading.Timer(_SLOW_S, print, [told], {"file": sys.stderr, "flush": True})
         slow.daemon = True
