@@ -70,7 +70,7 @@ def submissions() -> Iterator[dict[str, Any]]:
     laws, runs = published_laws(), reference_runs()
     spread = {name: _scatter(rows) for name, rows in runs.groupby("benchmark")}
     for _, rows in published.read("convergence/submissions").groupby("family"):
-        first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
+        first, larger = _smallest_and_larger(rows)
         name = first["converges_like"]
         law = laws[name].at_level_of([first["global_batch"]], [first["samples_to_target"]])
         for one in larger:
@@ -104,11 +104,11 @@ def minutes() -> Iterator[dict[str, Any]]:
         between=table["link_between"].map(_gbit),
     ).dropna(subset=["within"])
     for _, rows in table.groupby("family"):
-        first, *larger = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
+        first, larger = _smallest_and_larger(rows)
         for one in larger:
             case = Case(
                 parameters=parameters[one["converges_like"]],
-                precision="amp",
+                precision="bf16",
                 devices_per_node=one["connected"],
                 within_kind=one["within"],
                 between_gbit=one["between"] * one["connected"] / one["accelerators_per_node"],
@@ -131,6 +131,12 @@ def minutes() -> Iterator[dict[str, Any]]:
                 "low": found["minutes_low"],
                 "high": found["minutes_high"],
             }
+
+
+def _smallest_and_larger(rows: pd.DataFrame) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the smallest submission of a family, and those with more accelerators."""
+    first, *others = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
+    return first, [one for one in others if one["accelerators"] > first["accelerators"]]
 
 
 def _by_name(names: pd.Series, values: Mapping[str, Any]) -> list[Any]:

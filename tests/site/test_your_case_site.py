@@ -108,7 +108,7 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
         Job(examples=2e6, price=2.5),
     )
     told = rows(page)
-    assert answer(page).startswith(f"{answers.best('knee').nodes} devices train")
+    assert answer(page).startswith(f"{answers.nodes[answers.best('knee')]:g} devices train")
     assert [seconds(row["Time"]) for row in told] == pytest.approx(answers.time[0], rel=6e-3)
     assert [float(row["Cost"]) for row in told] == pytest.approx(answers.cost[0], rel=6e-3)
     command = page.locator("#case code").inner_text()
@@ -136,7 +136,7 @@ def test_eight_v100_over_ten_gigabit_are_five_to_seven_times_as_fast(watched):
     assert 5 <= speedups(page)[8][0] <= 7.5
     page = watched.open(f"{PAGE}?{V100}&inside=1")
     _, low, high = speedups(page)[8]
-    assert low < 5 and high > 7.5
+    assert low <= 5 and high >= 7.5
 
 
 def test_what_is_typed_is_what_one_device_does(page):

@@ -57,7 +57,7 @@ SamplesToTarget = Annotated[
 Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25.6e6.")]
 Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
 Precision = Annotated[
-    str, Option(help="fp32, tf32, fp16, bf16 or amp: gradients travel in 4 or 2 bytes.")
+    str, Option(help="Gradients travel in 4 bytes (fp32, tf32), 2 (fp16, bf16) or either (amp).")
 ]
 PerNode = Annotated[
     int | None,

@@ -1,15 +1,14 @@
 """Answer how many nodes to use, from one table of numbers of nodes.
 
 Step times by a fit, and equally likely draws of them, give the time, cost, energy, speed-up and
-efficiency of a job on each number of nodes. An objective is an expression on this table. The best
-number of nodes is where it is least, by the fit and in each draw. The best batch of a node is where
-the time is least.
+efficiency of a job on each number of nodes. An objective is an expression on this table; the best
+number of nodes is where it is least. The best batch of a node is where the time is least.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,23 +122,6 @@ def check_amount(option: str, value: float | None) -> None:
         raise UserError(f"--{option} {value!s:.40}: must be a number above 0, at most {_MOST:g}")
 
 
-class Best(NamedTuple):
-    """The best number of nodes for an objective.
-
-    Attributes:
-        objective: its name.
-        at: index of the best number; None if no number is allowed, as with a deadline.
-        nodes: the best number.
-        probability: share of the draws in which it is the best. None if it was not measured,
-            because the law may not hold there.
-    """
-
-    objective: str
-    at: int | None = None
-    nodes: int | None = None
-    probability: float | None = None
-
-
 @dataclass(frozen=True)
 class Answers:
     """Times, costs and gains of a job on numbers of nodes.
@@ -218,27 +200,24 @@ class Answers:
         """The share of draws that meet the deadline and the budget, (points,)."""
         return np.asarray(_allowed(self)[1:].mean(axis=0))
 
-    def best(self, objective: str) -> Best:
-        """Return the best number of nodes for an objective of `OBJECTIVES`."""
-        if not self.known:
-            return Best(objective)
-        values = OBJECTIVES[objective](self)
-        least = values.min(axis=1, keepdims=True)
-        alike = values <= least + _ALIKE * np.abs(least)
-        chosen = np.where(np.isfinite(least[:, 0]), np.argmax(alike, axis=1), -1)  # fewest nodes
-        at = int(chosen[0])
-        if at < 0:
-            return Best(objective)
-        share = float((chosen[1:] == at).mean()) if self.kind[at] in MEASURED else None
-        return Best(objective, at, int(self.nodes[at]), share)
+    def best(self, objective: str) -> int | None:
+        """Return the index of the best number of nodes for an objective of `OBJECTIVES`.
+
+        None if no number is allowed, as with a deadline. Of equal numbers it is the smallest.
+        """
+        values = OBJECTIVES[objective](self)[0]
+        least = values.min()
+        if not (self.known and np.isfinite(least)):
+            return None
+        return int(np.argmax(values <= least + _ALIKE * np.abs(least)))
 
     @cached_property
     def best_for(self) -> dict[int, list[str]]:
         """The objectives for which a number of nodes is the best, by this number."""
         found: dict[int, list[str]] = {}
-        for best in map(self.best, self.job.objectives):
-            if best.nodes is not None:
-                found.setdefault(best.nodes, []).append(best.objective)
+        for objective in self.job.objectives:
+            if (at := self.best(objective)) is not None:
+                found.setdefault(int(self.nodes[at]), []).append(objective)
         return found
 
     @cached_property
@@ -288,7 +267,7 @@ class Answers:
             "job": self.job.name,
             "units": self.job.units,
             "answer": self.sentence(objective),
-            "best": [self.best(name)._asdict() for name in self.job.objectives],
+            "best": {name: nodes for nodes, names in self.best_for.items() for name in names},
             "nodes": self.rows(),
         }
 
@@ -315,7 +294,7 @@ class Answers:
         if not self.known:
             return f"Unknown: the measurements say too little about one {job.node}."
         best = self.best(objective)
-        if best.at is None:
+        if best is None:
             at = int(np.argmin((self.cost if objective == "budget" else self.time)[0]))
             limits = {"deadline": job.deadline_s, "budget": job.budget}
             kept = " and the ".join(name for name, limit in limits.items() if limit)
@@ -324,22 +303,22 @@ class Answers:
                 f"{counted(int(self.nodes[at]), job.node)} come closest: {self._told(at)} (chance "
                 f"{write_chance(self.chance[at])})."
             )
-        first = counted(best.nodes or 0, job.node)
-        if self.kind[best.at] not in MEASURED:
-            beyond = self.nodes[best.at] > self.most_measured
+        first = counted(int(self.nodes[best]), job.node)
+        if self.kind[best] not in MEASURED:
+            beyond = self.nodes[best] > self.most_measured
             first += f" ({f'measured up to {self.most_measured}' if beyond else 'predicted'})"
         if objective == "knee":
-            return f"{first}{self._to_target(best.at) if job.steps else self._gain(best.at)}."
+            return f"{first}{self._to_target(best) if job.steps else self._gain(best)}."
         chance = ""
         if objective in ("deadline", "budget"):
-            chance = f", chance {write_chance(self.chance[best.at])}"
+            chance = f", chance {write_chance(self.chance[best])}"
             surer = np.flatnonzero(self.chance >= _SURE)
-            if self.chance[best.at] < _SURE and surer.size:
+            if self.chance[best] < _SURE and surer.size:
                 at = int(surer[np.argmin(self.cost[0, surer])])
                 safe = f"{int(self.nodes[at])}: {write_chance(self.chance[at])}"
                 chance += f" ({safe}, {self.write('cost', at)})"
         each = "per" if job.epochs == 1 else "for"
-        return f"{first}: {TITLES[objective]}, {self._told(best.at)} {each} {job.name}{chance}."
+        return f"{first}: {TITLES[objective]}, {self._told(best)} {each} {job.name}{chance}."
 
     def _told(self, at: int) -> str:
         return f"{self.write('time', at)} and {self.write('cost', at)}"

@@ -107,7 +107,10 @@ def with_options(
     check_amount("payload", payload)
     if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
-    each, traffic = _named("precision", precision or "fp32"), _named("exchange", exchange or "ring")
+    each, traffic = (
+        named_constant("precision", precision or "fp32"),
+        named_constant("exchange", exchange or "ring"),
+    )
     return replace(
         training,
         parameters=payload / 4 if payload else parameters or training.parameters,
@@ -117,8 +120,12 @@ def with_options(
     )
 
 
-def _named(option: str, text: str) -> Any:  # noqa: ANN401
-    """Return the constant of the first known name that is in a text."""
+def named_constant(option: str, text: str) -> Any:  # noqa: ANN401
+    """Return the constant of the first known name that is in a text, such as a precision.
+
+    Raises:
+        UserError: there is none.
+    """
     known = constants()[option]
     for name, value in known.items():
         if name in text.lower():

@@ -12,7 +12,7 @@ from nodewise.predict import cluster_links
 from nodewise.predict.answers import Job
 from nodewise.predict.cluster_links import Level, link_name, read_link
 from nodewise.predict.cluster_steps import Training
-from nodewise.predict.forecast import cluster_of, devices_of, forecast
+from nodewise.predict.forecast import cluster_of, devices_of, forecast, named_constant
 from nodewise.predict.steps_to_accuracy import published_laws, reference_runs
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
@@ -144,7 +144,9 @@ def published_presets() -> Iterator[dict[str, Any]]:
                 "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, {ways}",
                 "within": within,
                 "between": between,
-                "gradients": "4" if "32" in precision else "2 4",
+                "gradients": " ".join(
+                    f"{each:g}" for each in named_constant("precision", precision)
+                ),
                 "source": first["source"],
             } | _fields(first["parameters"], rates, batch, inside=inside)
 
@@ -196,5 +198,5 @@ def _first_answer(data: Mapping[str, Any]) -> dict[str, Any]:
     off = np.where(rows["nodes"] > inside, between, within)
     rows["low"] = (rows["speedup"] / off).where(rows["nodes"] > 1)
     rows["high"] = (rows["speedup"] * off).clip(upper=rows["nodes"])
-    best = rows[rows["nodes"] == answers.best("knee").nodes].iloc[0]
+    best = rows.iloc[answers.best("knee") or 0]
     return {"first": case, "best": best, "rows": table(rows, _COLUMNS)}
