@@ -4,6 +4,8 @@ Examples of strategies, laws, importers and kinds of clusters are tested as anot
 plug-ins, in the folders of tests of these parts.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ import plugins
 
 SITE = "add-to-site.md"
 SCRIPT = """
+import sys
+import subprocess
 import sys
 from pathlib import Path
 
@@ -69,3 +73,26 @@ def test_the_example_of_a_model_can_be_described(tmp_path, monkeypatch):
     described = describe("my_model")
     assert described.trainable == (28 * 28 + 1) * 64 + (64 + 1) * 10
     assert described.stages == 4
+
+
+FOLDERS = {
+    "my_model.py": "models",
+    "toy_cluster.py": "workflow/nodewise/cluster/kinds",
+    "tagged/__init__.py": "workflow/nodewise/strategies",
+    "tagged/worker.py": "workflow/nodewise/strategies",
+    "my_exchange.py": "workflow/nodewise/core",
+    "my_law.py": "workflow/nodewise/predict/laws",
+    "my_format.py": "workflow/nodewise/results/importers",
+    "my_figure.py": "workflow/nodewise/report/figures",
+    "my_page.py": "workflow/nodewise/report/pages",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_examples_pass_the_checks_of_the_project(name):
+    code = plugins.example(name, SITE if "report" in FOLDERS[name] else "add.md")
+    ruff = Path(sys.executable).with_name("ruff")
+    for check in (["check"], ["format", "--check"]):
+        command = [ruff, *check, f"--stdin-filename={FOLDERS[name]}/{name}", "-"]
+        done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout

@@ -131,8 +131,7 @@ def forecast_nodes(
             options.print_json(rows)
         else:
             options.print_table(predict_tables.machines_rows(rows, job))
-            best = any(row["best"] for row in rows)
-            typer.echo("" if best else "None of these machines keeps the deadline and the budget.")
+            typer.echo(predict_tables.best_machines(rows, job))
     else:
         if device:
             raise UserError("--device: has no effect without --machines")

@@ -58,6 +58,16 @@ def machines_rows(rows: Sequence[Mapping[str, Any]], job: Job) -> Iterator[Row]:
         yield machines | _answer(shown, job) | {"Best": "best" if row["best"] else ""}
 
 
+def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
+    """Return what is best in the rows of `compare_machines`, in one sentence."""
+    row = next((row for row in rows if row["best"]), None)
+    if row is None:
+        return "None of these machines keeps the deadline and the budget."
+    goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
+    cost = f"{write_plain(row['cost'])} {row['currency']}"
+    return f"{row['machines']} × {row['machine']} is {goal}: {write_duration(row['time'])}, {cost}."
+
+
 def _answer(row: Mapping[str, Any], job: Job) -> Row:
     """Return a row of answers. Columns that are empty in all rows are not printed."""
     time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")

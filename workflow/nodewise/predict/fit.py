@@ -87,11 +87,6 @@ class Fit:
         """Return the value of a coefficient."""
         return float(self.values[self.coefficients.index((name, label))])
 
-    def interval(self, name: str, label: str) -> tuple[float, float]:
-        """Return the 90 % interval of a coefficient; NaN without draws."""
-        low, high = interval_of(self.draws[:, self.coefficients.index((name, label))]).tolist()
-        return low, high
-
     def values_at(self, theta: Floats, points: Points) -> dict[str, Floats]:
         """Return the value of each parameter at points, (…, points), for θ of (…, coefficients).
 

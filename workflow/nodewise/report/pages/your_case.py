@@ -138,15 +138,14 @@ def published_presets() -> Iterator[dict[str, Any]]:
         whole = {1} < {*rates.index} and within in WITHIN and between in BETWEEN
         if whole and about not in known:
             known.add(about)
+            bytes_each = [f"{one:g}" for one in named_constant("precision", precision)]
             ways = ", ".join(_title(one) for one in (within, between) if one != "unknown")
             yield {
                 "group": f"Published, {'several machines' if gbit > 0 else 'one machine'}",
                 "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, {ways}",
                 "within": within,
                 "between": between,
-                "gradients": " ".join(
-                    f"{each:g}" for each in named_constant("precision", precision)
-                ),
+                "gradients": " ".join(bytes_each),
                 "source": first["source"],
             } | _fields(first["parameters"], rates, batch, inside=inside)
 
