@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 .PHONY: study site test test-all test-parallel test-alone test-matrix test-random \
 	lint setup slurm jax gpu clean
 
-study: $(READY)
+study: jax
 	snakemake --cores all
 
 site: $(READY)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from nodewise.cluster import cgroup
-from nodewise.study.estimate import Machine
+from nodewise.measure.quiet_machine import reference_us
 
 GONE_WITHIN_S = 30
 _REFERENCE_S = 0.0064  # reference step of the idle core on which bounds of CPU time were set
@@ -38,7 +38,7 @@ def slower() -> float:
 
     The result is at least 1: on a faster core, bounds stay as they are.
     """
-    return max(1.0, Machine.here().reference_s / _REFERENCE_S)
+    return max(1.0, reference_us() / 1e6 / _REFERENCE_S)
 
 
 def wait_until(

@@ -321,6 +321,19 @@ def test_workers_and_what_they_started_end_with_their_launcher(tmp_path, launche
     assert not list(tmp_path.glob("pymp-*"))
 
 
+def test_workers_end_with_their_launcher_also_if_its_guard_is_killed(tmp_path, launcher):
+    with subprocess.Popen(launcher(), stderr=subprocess.DEVNULL) as process:
+        family = everything_of(process.pid, tmp_path)
+        started = [one for one in family if one.name() == "sleep"]  # nobody is left to end these
+        below = psutil.Process(process.pid).children()
+        (guard,) = (one for one in below if one.cmdline() == process.args)
+        guard.kill()
+        process.kill()
+    assert_end([one for one in family if one not in started])
+    for one in started:
+        one.kill()
+
+
 def test_an_impatient_user_leaves_nothing_behind(tmp_path, launcher):
     with subprocess.Popen(launcher(), stderr=subprocess.DEVNULL) as process:
         family = everything_of(process.pid, tmp_path)

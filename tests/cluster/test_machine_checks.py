@@ -116,7 +116,7 @@ def test_a_group_counts_what_its_node_used_and_how_it_was_held_back():
     cpu = 0.05
     before, after, spent, elapsed = when_quiet(lambda: in_a_group(cpu))
     assert spent == pytest.approx(cpu * elapsed, rel=0.15, abs=0.02)
-    periods = after.periods - before.periods
+    periods = after["periods"] - before["periods"]
     assert periods > 0.5 * 2 / max(0.010, 0.001 / cpu)
     assert after["throttled_periods"] - before["throttled_periods"] > 0.8 * periods
     held_back = after["throttled_s"] - before["throttled_s"]

@@ -99,8 +99,8 @@ def test_a_dataset_without_synthetic_data(tmp_path):
 @pytest.mark.parametrize(
     ("role", "at", "byte", "told"),
     [
-        ("train_images", 3, 1, "train-images.gz: its header is not that of an array of (60, 28,"),
-        ("test_labels", 3, 3, "test-labels.gz: its header is not that of an array of (20,)"),
+        ("train_images", 3, 1, "train-images.gz: is not an array of (60, 28,"),
+        ("test_labels", 3, 3, "test-labels.gz: is not an array of (20,)"),
         ("train_labels", 8, 10, "y_train: label 10 "),
     ],
 )

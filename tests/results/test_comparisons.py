@@ -1,5 +1,7 @@
 """Which points are compared: always with the same base, and nodes only with nodes."""
 
+import re
+
 import pytest
 
 import make_records as make
@@ -75,20 +77,17 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
 
 @pytest.mark.slow
 def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
+    batches = {"fashion_mnist": 64, "mnist": 96}
     records = [
-        make.record(make.cell(experiment=name, dataset=data, n=n))
-        for name, data in (("firsttry", "fashion_mnist"), ("otherdata", "mnist"))
+        make.record(make.cell(experiment=f"of_{data}", dataset=data, batch=batch, n=n))
+        for data, batch in batches.items()
         for n in (1, 2)
     ]
     make.write_study(tmp_path, records)
     docs = render(tmp_path)
-    for data, mine, other in (
-        ("fashion-mnist", "firsttry", "otherdata"),
-        ("mnist", "otherdata", "firsttry"),
-    ):
-        page = (docs / f"results/{data}/fashion-cnn.md").read_text()
-        assert mine in page
-        assert other not in page
+    for data, batch in batches.items():
+        page = (docs / f"results/{data.replace('_', '-')}/fashion-cnn.md").read_text()
+        assert {int(one) for one in re.findall(r"Batch per worker: (\d+)", page)} == {batch}
 
 
 def test_parts_that_say_little_of_a_step_have_a_caution_and_unshown_ones_no_value(tmp_path):

@@ -130,7 +130,7 @@ def test_a_log_of_tf_cnn_benchmarks_that_cannot_be_read_is_refused(tmp_path, old
         ("ResNet50", "R" * 300, "curve"),
         ("256 global", "0 global", "nodes"),
         ("64 per device", "0 per device", "batch_per_worker"),
-        ("64 per device", "60 per device", "nodes"),
+        ("64 per device", "60 per device", "60 examples on each device are no part of"),
     ],
 )
 def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, column):

@@ -148,6 +148,14 @@ def test_n_workers_equal_one_process(trained, one_process, strategy, options, co
         assert max(one["came"] for one in barriers) <= min(one["left"] for one in barriers)
 
 
+@pytest.mark.slow
+def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(trained, one_process):
+    case = trained("custom_loop", {}, 2, CLIPPED)
+    for form in FORMS:
+        for worker in weights(case, form):
+            assert largest_difference(worker, one_process(CLIPPED)) <= TOLERANCE
+
+
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
 def test_what_would_clip_the_gradient_of_each_replica_is_refused(trained, strategy):
     refused = trained(strategy, {}, 2, CLIPPED)

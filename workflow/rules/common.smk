@@ -144,7 +144,7 @@ def name_other_backend():
     backend = os.environ.pop("KERAS_BACKEND", "")
     if backend not in ("", "tensorflow"):
         logger.warning(
-            f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow"
+            f"KERAS_BACKEND={backend} is ignored: the strategy decides (keras_jax uses JAX)"
         )
 
 

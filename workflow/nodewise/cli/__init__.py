@@ -54,7 +54,7 @@ def main() -> None:
     measures = any(word.partition("=")[0] in ("plan", "--model") for word in sys.argv[1:])
     followed = ("tensorflow", "jax") if sys.argv[1:2] == ["forecast"] else ("tensorflow",)
     if measures and backend not in followed:
-        _complain(f"KERAS_BACKEND={backend} is ignored: what is measured here is TensorFlow")
+        _complain(f"KERAS_BACKEND={backend} is ignored: the strategy decides (keras_jax uses JAX)")
     try:
         sys.exit(app(standalone_mode=False))
     except (typer.TyperException, UserError, OSError, ImportError) as error:

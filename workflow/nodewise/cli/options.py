@@ -120,7 +120,7 @@ def job_of(asked: "Mapping[str, Any]", **more: Any) -> "Job":  # noqa: ANN401
     if steps := law_of(asked.get("converges_like"), counts):
         told |= {"steps": steps, "name": "run"}
     price, currency = parse_price(asked["price"])
-    if deadline := asked.get("deadline"):
+    if (deadline := asked.get("deadline")) is not None:
         told["deadline_s"] = parse_duration("deadline", deadline)
     return Job(**told, price=price, currency=currency or "currency")
 

@@ -95,7 +95,7 @@ def prepare(
 
 @app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[str, Argument(help="A model, path/file.py:function or a .keras file.")],
+    name: Annotated[str, Argument(help="A model, or path/file.py:function.")],
     *,
     dataset: OwnDataset = None,
     keep_refusal: KeepRefusal = False,

@@ -24,6 +24,8 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
 
     # before NumPy is imported: the reference step is measured with a single thread
     settle_environment()
+    from nodewise.cluster.cgroup import whole_cores
+    from nodewise.measure.quiet_machine import reference_us
     from nodewise.study import plan as planning
     from nodewise.study.config import check_files_exist, read_config
     from nodewise.study.estimate import Machine
@@ -34,7 +36,7 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
         cells = counted(len(study.record_files()), "cell")
         typer.echo(f"{config}: {cells}, measured before")
         return
-    machine = Machine.here()
+    machine = Machine(reference_us() / 1e6, whole_cores())
     planned = planning.plan(study, study.results / "records", machine)
     typer.echo(planning.report(study, planned, machine))
 

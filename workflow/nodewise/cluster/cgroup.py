@@ -61,8 +61,8 @@ class CpuGroups:
         Raises:
             OSError: this process is not allowed to.
         """
+        self.folder.mkdir()
         try:
-            self.folder.mkdir()
             if self._version2:
                 (self.folder / "cgroup.subtree_control").write_text("+cpu")
             for node in self._nodes:
@@ -204,10 +204,10 @@ def remove_stale(ended: int = 0) -> None:
     """
     tree = find_hierarchy()
     for folder in (one for base in tree.groups for one in base.glob("nodewise-*")) if tree else ():
-        launcher = int(folder.name.split("-")[1])
-        if launcher == ended:
+        launcher = folder.name.removeprefix("nodewise-")
+        if launcher == str(ended):
             _remove(folder)
-        elif not psutil.pid_exists(launcher):
+        elif launcher.isdecimal() and not psutil.pid_exists(int(launcher)):
             with suppress(OSError):  # it has processes: a launcher in another container may run
                 for group in (*folder.glob("node~*"), folder):
                     group.rmdir()
@@ -218,7 +218,8 @@ def _remove(folder: Path) -> None:
     while folder.exists() and time.monotonic() < deadline:
         for group in (*folder.glob("node~*"), folder):
             with suppress(OSError):
-                for pid in (group / "cgroup.procs").read_text().split():
-                    os.kill(int(pid), signal.SIGKILL)
+                for pid in map(int, (group / "cgroup.procs").read_text().split()):
+                    if pid:  # 0 is a process that this container does not see
+                        os.kill(pid, signal.SIGKILL)
                 group.rmdir()
         time.sleep(0.02)

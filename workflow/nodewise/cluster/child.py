@@ -1,10 +1,13 @@
-"""Fork child processes: to try what cannot be undone, and to outlive this process."""
+"""Fork child processes, which outlive this process or end with it."""
 
+import ctypes
 import errno
 import os
 import signal
 import traceback
 from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 def error_in_child(work: Callable[[], object]) -> int:
@@ -20,6 +23,11 @@ def error_in_child(work: Callable[[], object]) -> int:
         code = error.errno or code
     finally:
         os._exit(code)
+
+
+def end_with_parent(by: signal.Signals) -> None:
+    """Have the kernel send this process a signal when the thread that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 
 
 def start_apart(work: Callable[[], object]) -> int:

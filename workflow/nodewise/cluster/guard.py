@@ -3,7 +3,6 @@
 Workers cannot end by themselves, because a duty cycle may have stopped them.
 """
 
-import ctypes
 import os
 import select
 import shutil
@@ -17,9 +16,8 @@ from multiprocessing.util import get_temp_dir
 import psutil
 
 from nodewise.cluster import cgroup, leftovers
-from nodewise.cluster.child import start_apart
+from nodewise.cluster.child import end_with_parent, start_apart
 
-_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _PARENT = os.getppid()  # read at import, because the parent may be gone later
 _GONE_WITHIN_S = 10.0
 _LOOK_EVERY_S, STOPPED_S = 1.0, 30.0
@@ -27,13 +25,13 @@ _STOPPED = "nodewise: stopped for half a minute (Ctrl-Z or SIGSTOP), which spoil
 _ENDED = b"ended\n"
 
 
-def end_with_parent() -> None:
+def end_with_starter() -> None:
     """Have the kernel end this process by SIGTERM when the process that started it ends.
 
     Raises:
         SystemExit: that process is gone already.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(signal.SIGTERM)
     if os.getppid() != _PARENT:
         raise SystemExit("the process that started this cell is gone")
 
@@ -47,7 +45,7 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
     STOPPED_S seconds or if the block takes longer than `limit_s`. What killed runs left behind is
     removed at the start.
     """
-    end_with_parent()
+    end_with_starter()
     cgroup.remove_stale()
     leftovers.remove_unclaimed()
     launcher, folder = os.getpid(), get_temp_dir()  # of multiprocessing
@@ -89,9 +87,11 @@ def _watch(launcher: int, reading: int, limit_s: float, folder: str) -> None:
         folder: temporary folder of the launcher.
     """
     ran_at = now = time.monotonic()
-    deadline, received = now + limit_s, b""
+    deadline, received, starter = now + limit_s, b"", _of(launcher, "ppid")
     while now < deadline and os.getppid() == launcher:
-        if _status(launcher) != psutil.STATUS_STOPPED:
+        if _of(launcher, "ppid") != starter:  # it got SIGTERM, but may be waiting for an import
+            deadline = min(deadline, now + _GONE_WITHIN_S)
+        if _of(launcher, "status") != psutil.STATUS_STOPPED:
             ran_at = now
         elif now > ran_at + STOPPED_S:
             with suppress(OSError):  # on a host, nobody may read it
@@ -124,12 +124,15 @@ def kill_all(workers: Sequence[int]) -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + _GONE_WITHIN_S
-    ended = (psutil.STATUS_ZOMBIE, "")  # a zombie waits for its parent
-    while any(_status(one.pid) not in ended for one in family) and time.monotonic() < deadline:
+    ended = (psutil.STATUS_ZOMBIE, None)  # a zombie waits for its parent
+    while (
+        any(_of(one.pid, "status") not in ended for one in family) and time.monotonic() < deadline
+    ):
         time.sleep(0.01)
 
 
-def _status(pid: int) -> str:
+def _of(pid: int, fact: str) -> object:
+    """Return what psutil says of a process, such as its `status`; None if it is gone."""
     with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status()
-    return ""
+        return getattr(psutil.Process(pid), fact)()
+    return None

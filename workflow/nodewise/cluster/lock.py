@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nodewise.cluster.guard import end_with_parent
+from nodewise.cluster.guard import end_with_starter
 from nodewise.core.units import write_duration
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def exclusive_machine() -> Iterator[float]:
     until they end. For example, the guard of a killed launcher holds it until the workers are
     gone. Enter the block before moving into another network namespace.
     """
-    end_with_parent()
+    end_with_starter()
     started, told_at_s = time.monotonic(), 0.0
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
         while not _bound(place):

@@ -9,7 +9,6 @@ permits the servers to listen on this machine's own interfaces.
 """
 
 import ctypes
-import itertools
 import os
 from pathlib import Path
 
@@ -97,10 +96,12 @@ def enter_network() -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` ports that nothing uses now, the first ones from FIRST_PORT on."""
+    """Return `count` ports that nothing uses now, from FIRST_PORT on; RefusedError if too few."""
     taken = {one.laddr.port for one in psutil.net_connections("inet") if one.laddr}
-    free = (port for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT) if port not in taken)
-    return list(itertools.islice(free, count))
+    free = [port for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT) if port not in taken]
+    if len(free) < count:
+        raise RefusedError(f"fewer than {count} free ports")
+    return free[:count]
 
 
 def _not_permitted(what: str, error: OSError) -> RefusedError:

@@ -12,8 +12,8 @@ cases all workers and what they started are killed at the end.
 
 Workers are forked from the forkserver of `multiprocessing`, because importing TensorFlow takes
 seconds and forking a process that has imported it takes milliseconds. The forkserver starts with
-the first worker. It inherits the launcher's environment and network, and it ends after the launcher
-and the workers.
+the first worker. It inherits the launcher's environment and network. It ends with the launcher, and
+workers end with it, even if the guard is killed, too.
 """
 
 import multiprocessing
@@ -34,6 +34,7 @@ __all__ = ["START_WITHIN_S", "Job", "WorkerError"]
 
 _POLL_S = 0.2
 _GRACE_S = 2.0  # when one worker dies, the others lose a peer and fail, too, within this time
+_SILENCE_S = 4.0  # the same if the one that died is on a host that only falls silent
 START_WITHIN_S = 120.0  # time to import what workers need; their time limit starts afterwards
 
 
@@ -98,7 +99,8 @@ class Job:
             RefusedError: that rank raised this error.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
-        multiprocessing.set_forkserver_preload([__name__, *self._preload])
+        ending = "nodewise.cluster.fork_server"
+        multiprocessing.set_forkserver_preload([ending, __name__, *self._preload])
         try:
             with guarded(START_WITHIN_S + self._time_limit_s) as guard:
                 for rank in range(self._size):
@@ -135,13 +137,14 @@ class Job:
 
     def _wait_for_results(self) -> None:
         """Handle messages until all workers are done, or raise the error of the first to fail."""
-        deadline, failing_until = time.monotonic() + self._time_limit_s, 0.0
+        deadline, failing_since = time.monotonic() + self._time_limit_s, 0.0
         while not all(worker.result is not None for worker in self._workers):
             self._receive()
             now = time.monotonic()
-            if any(worker.ended for worker in self._workers):
-                failing_until = failing_until or now + _GRACE_S
-                if now >= failing_until:
+            if ended := [worker for worker in self._workers if worker.ended]:
+                failing_since = failing_since or now
+                lost = all(worker.lost_a_peer for worker in ended)
+                if now >= failing_since + (_SILENCE_S if lost else _GRACE_S):
                     raise failure_of_first(self._workers, self._killed_before)
             if now >= deadline:
                 raise WorkerError(f"not finished within {self._time_limit_s:g} s")

@@ -52,7 +52,7 @@ class SshHosts(Hosts):
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the SSH command. The part that the remote shell reads contains no host name."""
         # the shell stays, so that exit code 255 is always that of SSH itself
-        there = f"cd {shlex.quote(self._settings.folder)} && {shlex.join(words)}; exit $?"
+        there = f"cd {shlex.quote(self._settings.folder)} && {shlex.join(words)}; exit"
         return [*self._client(), "--", self._host(rank).host, there]
 
     def end_of(self, code: int, output: list[str]) -> str:

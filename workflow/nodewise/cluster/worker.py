@@ -16,6 +16,7 @@ import psutil
 
 from nodewise.cluster import memory
 from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.child import end_with_parent
 from nodewise.core.errors import RefusedError, UserError
 
 Work = Callable[[int, Channel], Message]
@@ -28,7 +29,7 @@ _SAYING_NOTHING = ("Graph execution error:", "Detected at node", 'File "', "<sta
 def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -> NoReturn:
     """Turn this process into worker `rank`: call `work`, report how it ended, then exit.
 
-    The worker gets a process group of its own, which includes the processes that it starts.
+    The worker gets a process group of its own, and ends with the process that started it.
 
     Args:
         rank: rank of the worker.
@@ -39,6 +40,7 @@ def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -
     code = 1
     try:
         os.setpgid(0, 0)
+        end_with_parent(signal.SIGKILL)
         memory.be_killed_first()
         if log:
             output = os.open(log, os.O_WRONLY | os.O_APPEND)

@@ -39,8 +39,8 @@ class Terminated(SystemExit):
 
     @classmethod
     def by(cls, number: int, _: object) -> None:
-        """Raise it, as the handler of a signal, which is ignored from then on."""
-        signal.signal(number, signal.SIG_IGN)  # a parent with threads sends one for each of them
+        """Raise it, as the handler of a signal, which does nothing from then on."""
+        signal.signal(number, lambda *_: None)  # not SIG_IGN, which started programs would inherit
         raise cls(128 + number)
 
 

@@ -74,7 +74,7 @@ def parse_spec(spec: str) -> ParsedSpec:
     if not _is_path(where):
         if _file_of(where) is None:
             raise UserError(
-                f"{spec}: there is no module {where!r}, neither installed nor in this folder"
+                f"{spec}: there is no module {where!r} of Python code, installed or in this folder"
             )
         return ParsedSpec(text, None, where, function)
     file = Path(where)
@@ -173,7 +173,7 @@ class Function:
 
     While it is imported and called, Python looks for modules in the folder of its file first, as
     for a script. If the spec names a module, that is the project's folder. The user's code sees no
-    arguments of ours. If it runs for a minute, stderr says so. `made_at_import` has the names of
+    arguments of ours. If it runs for 10 s, stderr says so. `made_at_import` has the names of
     its module and their values right after the import.
     """
 

@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 from nodewise.core.cell import Frozen, Line
 from nodewise.data.fetch import RemoteFile, Sha256, Url
 
-Size = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=4096)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class SourceFile(RemoteFile):
@@ -40,8 +41,8 @@ class Facts(Frozen):
     classes: tuple[Line, ...] = Field(min_length=2, max_length=256)
     shape: tuple[Size] | tuple[Size, Size, Size]
     dtype: Literal["uint8", "uint16"]
-    train_examples: int = Field(ge=1)
-    test_examples: int = Field(ge=1)
+    train_examples: Count
+    test_examples: Count
     split_seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")

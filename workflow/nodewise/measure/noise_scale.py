@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.cluster.guard import end_with_parent
+from nodewise.cluster.guard import end_with_starter
 from nodewise.cluster.lock import exclusive_machine
 from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
@@ -100,7 +100,7 @@ def _points(
     stream = _batches(data, recipe, cell.seed)
     batches = BIG_BATCH // SMALL_BATCH
     whole = STEPS[-1] + len(STEPS) * GROUPS * batches
-    end_with_parent()
+    end_with_starter()
     trained = 0
     for number, step in enumerate(STEPS, 1):
         for batch in itertools.islice(stream, step - trained):

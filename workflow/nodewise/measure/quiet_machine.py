@@ -1,17 +1,20 @@
 """Watch the machine during a block of timed steps."""
 
+import statistics
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
 import psutil
 
 from nodewise.cluster import cgroup
 from nodewise.cluster.api import Cluster
-from nodewise.cluster.reference_step import reference_us
 from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.record import Conditions
+
+_RUNS, _SIZE, _PRODUCTS = 9, 512, 4  # of the reference step
 
 
 class Watch:
@@ -43,6 +46,21 @@ class Watch:
             host_cores=psutil.cpu_count() or 1,
         )
         return seen.model_copy(update={"outside": failed})
+
+
+def reference_us() -> int:
+    """Return the CPU microseconds of a fixed computation, which shows how fast this machine is now.
+
+    It is the median of several runs of a few products of 512 × 512 float32 matrices.
+    """
+    matrix = np.ones((_SIZE, _SIZE), dtype=np.float32)
+    runs = []
+    for _ in range(_RUNS):
+        before = time.process_time_ns()
+        for _ in range(_PRODUCTS):
+            matrix @ matrix
+        runs.append(time.process_time_ns() - before)
+    return max(1, round(statistics.median(runs) / 1000))
 
 
 class _Machine(NamedTuple):

@@ -57,8 +57,8 @@ def read_all_facts(
         for name in registry()
         if name in trained or (folder / f"{name}.json").is_file()
     }
-    for name in own.keys() & trained:
-        if described := read_own(own[name]):
+    for name, path in own.items():
+        if name in trained and (described := read_own(path)):
             known[name] = described.model_copy(update={"model": name})
     return known
 

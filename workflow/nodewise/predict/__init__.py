@@ -16,8 +16,8 @@ curve passes through them:
 
 These modules are used by:
 
-- The tables: `study` builds those of a study, `calibration` those of a calibrated cluster.
-- The commands: `fit_file` writes and reads the fits, `points_file` serves `predict --at`,
+- The tables of a study: `study` builds them.
+- The commands: `fit_file` writes and reads the fits, `question_files` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
   needs no fit.
 

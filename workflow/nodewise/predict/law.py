@@ -139,7 +139,7 @@ class Law:
         title: name in tables and charts.
         source: publication of the formula.
         parameters: the coefficients.
-        step: the formula of the step time; it may use the symbols of `PARTS`.
+        step: the formula of the step time from its parts, with the symbols of `PARTS`.
     """
 
     name: ClassVar[str]
@@ -156,7 +156,7 @@ class Law:
     compute: ClassVar[Expr] = c_0 + c_1 * b
     wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * PARTS["slowest"]
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
-    communicate: ClassVar[Expr]
+    communicate: ClassVar[Expr] = sympy.S.Zero
     step: ClassVar[Expr] = in_order(
         PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
     )
@@ -183,10 +183,12 @@ class Law:
 
     @classmethod
     def formulas(cls) -> dict[str, Expr]:
-        """Return the formulas of the parts that others use, in order, then that of the step."""
+        """Return the formulas of the parts, in order, then that of the step; m_n only if used."""
         formulas = {name: sympy.sympify(getattr(cls, name)) for name in (*PARTS, "step")}
         used = set().union(*(formula.free_symbols for formula in formulas.values()))
-        return {name: of for name, of in formulas.items() if PARTS.get(name) in {None, *used}}
+        return {
+            name: of for name, of in formulas.items() if name != "slowest" or PARTS[name] in used
+        }
 
     def seconds(self, values: Mapping[str, Any], points: Points) -> dict[str, Floats]:
         """Return the seconds of the step and of its parts, by name of the formula.

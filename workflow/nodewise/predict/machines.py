@@ -56,7 +56,7 @@ class Machine(Question):
     @classmethod
     def _currency(cls, row: Row) -> Row:
         price, _, currency = row.get("price", "").partition(" ")
-        return row | {"price": price, "currency": currency}
+        return row | {"price": price} | ({"currency": currency} if currency else {})
 
 
 def read_machines(path: Path) -> list[Machine]:

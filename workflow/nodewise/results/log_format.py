@@ -170,7 +170,10 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
-        row["nodes"] = round(row.pop("global_batch") / (row["batch_per_worker"] or 1.0), _DIGITS)
+        whole, batch = row.pop("global_batch"), row["batch_per_worker"] or 1.0
+        row["nodes"] = round(whole / batch, _DIGITS)
+        if row["nodes"] % 1:
+            raise UserError(f"{path}: {batch:g} examples on each device are no part of {whole:g}")
     return row
 
 

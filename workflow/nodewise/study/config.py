@@ -146,7 +146,8 @@ class Config(Frozen):
     def calibrations(self) -> list[Path]:
         """Return the file of its own calibration if there is one, else those of `records`."""
         own = self.results / CALIBRATION
-        return [own] if own.is_file() else self.beside_records(CALIBRATION.name)
+        measured = own.is_file() and self.calibrated_cluster() is not None
+        return [own] if measured else self.beside_records(CALIBRATION.name)
 
     def noise_scales(self) -> list[Path]:
         """Return the files of the noise scales of its small models, or those of `records`."""

@@ -49,14 +49,6 @@ class Machine(NamedTuple):
     reference_s: float
     cores: int
 
-    @classmethod
-    def here(cls) -> "Machine":
-        """Measure this machine."""
-        from nodewise.cluster import cgroup
-        from nodewise.cluster.reference_step import reference_us
-
-        return cls(reference_us() / 1e6, cgroup.whole_cores())
-
     @property
     def slowness(self) -> float:
         """Factor by which everything takes longer than on the processor of the constants above."""

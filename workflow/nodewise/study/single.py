@@ -139,8 +139,8 @@ def _trained(model: str, dataset: str | None) -> Trained:
         if dataset not in (None, known):
             raise UserError(f"--dataset: {model} trains on {known}; only your own models on others")
         return Trained(model, known)
+    build = parse_spec(model).text
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    build = parse_spec(model).text
     dataset = parse_spec(dataset).text if ":" in dataset else dataset
     return own_trained(own_model(build, dataset), build, dataset)

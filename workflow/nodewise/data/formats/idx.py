@@ -48,8 +48,8 @@ class Idx(BaseRelease):
             examples = facts.train_examples if train else facts.test_examples
             shape = (examples, *(facts.shape if file.role.endswith("images") else ()))
             content, expected = gzip.decompress(paths[file.name].read_bytes()), header(shape)
-            if not content.startswith(expected):
-                raise ValueError(f"{file.name}: its header is not that of an array of {shape}")
+            if not content.startswith(expected) or len(content) != len(expected) + np.prod(shape):
+                raise ValueError(f"{file.name}: is not an array of {shape}")
             found[file.role] = np.frombuffer(content, np.uint8, offset=len(expected)).reshape(shape)
         x_train, y_train, x_test, y_test = (found[role] for role in ROLES)
         return (x_train, y_train), (x_test, y_test)

@@ -19,37 +19,14 @@ from pathlib import Path
 from filelock import FileLock
 
 from nodewise.core.errors import UserError
-from nodewise.core.files import check_writable, write_json
+from nodewise.core.files import check_writable, file_sha256, write_json
 
 VERSION = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 FOLDER = Path("results/horovod")
 _LIMIT_S = 7200  # of each step of the build
 _LABEL = "nodewise"  # suffix of the version, so that records tell this from the original release
-# file -> a text in it, how often it occurs, and the replacement of its last occurrence
-_CHANGES = {
-    # the same code without debug information
-    "setup.py": ("'RelWithDebInfo'", 1, "'Release'"),
-    # TensorFlow only needs its copy for C++17
-    "CMakeLists.txt": (
-        "add_subdirectory(third_party/gloo)",
-        1,
-        "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)",
-    ),
-    # these kernels are for GPUs only, and TensorFlow does not ship the headers they include
-    "horovod/tensorflow/CMakeLists.txt": (
-        'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")',
-        1,
-        "",
-    ),
-    # the context of the collectives ignores the given interface and takes the one of the host's
-    # name, so that workers on different nodes do not find each other
-    "horovod/common/gloo/gloo_context.cc": (
-        "device_attr.iface = gloo_iface_;",
-        3,
-        "device_attr.iface = global_context.gloo_iface_;",
-    ),
-}
+_CHANGES = Path(__file__).with_name("changes.patch")
 _TOOLS = ("setuptools==80.9.0", "wheel==0.48.0", "cmake==3.31.10", "packaging==25.0")
 _NEEDED = ("cloudpickle==3.1.2",)  # imported by Horovod, but missing in the environment
 _PLAIN = ("--no-deps", "--no-build-isolation")
@@ -109,7 +86,7 @@ def missing(out: Path = FOLDER) -> str | None:
 
 def _build(out: Path) -> None:
     """Run all steps of the build in a folder of its own, then move the result to `out/site`."""
-    for program in ("g++", "make"):
+    for program in ("g++", "make", "patch"):
         if shutil.which(program) is None:
             raise UserError(f"building Horovod needs {program}, which is not on the PATH")
     folder, log = out.resolve() / ".build", out / "build.log"
@@ -131,7 +108,8 @@ def _build(out: Path) -> None:
         packed = folder / f"horovod-{VERSION}.tar.gz"
         subprocess.run(["tar", "--extract", "--file", packed, "--directory", folder], check=True)
         source = folder / f"horovod-{VERSION}"
-        _change(source)
+        patch = ["patch", "--strip=1", "--quiet", f"--directory={source}", f"--input={_CHANGES}"]
+        subprocess.run(patch, check=True)
         environment |= _SETTINGS  # not earlier: pip checks the version of what it fetched
         # no cache: pip would reuse the wheel of a different source from the same folder
         run("compiling", "wheel", *_PLAIN, "--no-cache-dir", "--wheel-dir", folder, source)
@@ -148,7 +126,7 @@ def wanted() -> dict[str, object]:
     return {
         "horovod": f"{VERSION}+{_LABEL}",
         "sha256": SHA256,
-        "changed": [after for _, _, after in _CHANGES.values()],
+        "changes": file_sha256(_CHANGES),
         "tensorflow": version("tensorflow"),  # the wheel fits this one only
         "python": sysconfig.get_python_version(),
     }
@@ -163,23 +141,11 @@ def _pip(log: Path, environment: dict[str, str], what: str, *arguments: str | Pa
     from nodewise.cluster.guard import guarded  # a declaration must not import psutil
 
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    with (
-        log.open("ab") as output,
-        subprocess.Popen(
+    with log.open("ab") as output, guarded(_LIMIT_S) as guard:  # it ends the compilers, too
+        running = subprocess.Popen(
             command, env=environment, stdout=output, stderr=output, start_new_session=True
-        ) as running,
-        guarded(_LIMIT_S) as guard,  # kills the compilers, too, if this process ends
-    ):
+        )
         guard(running.pid)
         code = running.wait()
     if code:
         raise UserError(f"Horovod: {what} failed; see {log}")
-
-
-def _change(source: Path) -> None:
-    for name, (before, times, after) in _CHANGES.items():
-        text = (source / name).read_text(encoding="utf-8")
-        if text.count(before) != times:
-            raise UserError(f"Horovod: {name} has not {before!r} as often as expected")
-        head, _, tail = text.rpartition(before)
-        (source / name).write_text(head + after + tail, encoding="utf-8")
