@@ -133,6 +133,14 @@ def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
     assert not page.exists()
 
 
+def test_a_failed_cell_shows_its_reason_on_three_pages(study):
+    pages = ["results/fashion-mnist/fashion-cnn.md", "records.md"]
+    pages.append("curves/fashion-cnn/multi-worker-mirrored.md")
+    *_, cell = found = [Texts((study / "docs" / page).read_text()).text for page in pages]
+    assert all("worker 2 did not finish in time" in text for text in found)
+    assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
+
+
 def test_without_a_single_record_the_pages_say_so(tmp_path):
     make.write_study(tmp_path, [])
     (tmp_path / "records").mkdir(exist_ok=True)

@@ -85,6 +85,13 @@ def test_a_sixth_study_is_a_folder(folder, tmp_path):
     assert "sixth" in studies.names()
 
 
+def test_a_claim_with_one_launch_of_each_point_is_not_decided(folder, tmp_path):
+    add(folder)
+    measured(tmp_path, repeats=1)
+    page = Texts((render(tmp_path / "study") / "studies/sixth.md").read_text()).text
+    assert "1 claim with too little evidence" in page and "agrees" not in page
+
+
 def test_an_experiment_can_name_a_study_that_is_a_folder_and_no_other(folder, tmp_path):
     add(folder)
     study = yaml.safe_load(CONFIG.read_text())
