@@ -46,8 +46,8 @@ def in_file(**change):
     [
         ({"colour": "red"}, "colour"),
         ({"shape": [28, 28, 1], "dtype": "uint16"}, "images are uint8, tokens uint16"),
-        ({"shape": [30_000, 30_000, 1]}, "shape"),
-        ({"train_examples": 10**12}, "train_examples"),
+        ({"shape": [30_000, 30_000, 1]}, "bytes of examples"),
+        ({"train_examples": 10**12}, "bytes of examples"),
         ({"train_examples": "60"}, "train_examples"),
         ({"classes": ["a", "a"]}, "same name"),
         ({"releases": [{"format": "pickle"}]}, "'pickle'"),

@@ -51,7 +51,7 @@ def test_costs_are_in_the_currency_of_the_prices(tmp_path):
     assert set(compare(tmp_path, machines=euros)["currency"]) == {"EUR"}
     shown = compare(tmp_path, machines=euros, read=str)
     assert "Cost [EUR]" in shown
-    assert re.search(r"1 × a is cheapest: .*, [\d.,]+ EUR", shown)
+    assert re.search(r"1 × a is the cheapest: .*, [\d.,]+ EUR", shown)
 
 
 def test_at_a_fixed_global_batch_a_device_has_fewer_examples_on_more_machines(tmp_path):

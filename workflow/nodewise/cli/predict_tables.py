@@ -65,7 +65,9 @@ def best_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> str:
         return "None of these machines keeps the deadline and the budget."
     goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
     cost = f"{write_plain(row['cost'])} {row['currency']}"
-    return f"{row['machines']} × {row['machine']} is {goal}: {write_duration(row['time'])}, {cost}."
+    sure = f", chance {write_chance(row['chance'])}" if job.deadline_s or job.budget else ""
+    told = f"{write_duration(row['time'])}, {cost}{sure}"
+    return f"{row['machines']} × {row['machine']} is the {goal}: {told}."
 
 
 def _answer(row: Mapping[str, Any], job: Job) -> Row:

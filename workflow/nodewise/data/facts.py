@@ -1,14 +1,17 @@
 """Facts about a dataset and its files that are known before any file is fetched."""
 
+import math
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Line
 from nodewise.data.fetch import RemoteFile, Sha256, Url
 
-Size = Annotated[int, Field(ge=1, le=4096)]
-Count = Annotated[int, Field(ge=1, le=10_000_000)]
+MAX_EXAMPLE_BYTES = 2**30
+
+Size = Annotated[int, Field(ge=1)]
 
 
 class SourceFile(RemoteFile):
@@ -41,8 +44,8 @@ class Facts(Frozen):
     classes: tuple[Line, ...] = Field(min_length=2, max_length=256)
     shape: tuple[Size] | tuple[Size, Size, Size]
     dtype: Literal["uint8", "uint16"]
-    train_examples: Count
-    test_examples: Count
+    train_examples: int = Field(ge=1)
+    test_examples: int = Field(ge=1)
     split_seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
@@ -51,4 +54,7 @@ class Facts(Frozen):
             raise ValueError("classes: two have the same name")
         if self.dtype != ("uint8" if len(self.shape) == 3 else "uint16"):
             raise ValueError("dtype: images are uint8, tokens uint16")
+        values = math.prod(self.shape) * (self.train_examples + self.test_examples)
+        if values * np.dtype(self.dtype).itemsize > MAX_EXAMPLE_BYTES:
+            raise ValueError(f"shape: more than {MAX_EXAMPLE_BYTES:,} bytes of examples")
         return self

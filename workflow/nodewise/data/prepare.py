@@ -7,6 +7,7 @@ from zipfile import BadZipFile
 
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable
+from nodewise.core.progress import progress
 from nodewise.data.fetch import Fetched, Fetcher, Source, UnobtainableError
 from nodewise.data.formats import Release
 from nodewise.data.manifest import MANIFEST, Manifest, ManifestFile
@@ -53,10 +54,11 @@ def prepare(
     except UnobtainableError as error:
         allowed = source == "any" and entry.synthetic
         error.check_replaceable(name, "generating synthetic data", allowed=allowed)
-        drawn = [
-            draw(entry.shape, len(entry.classes), examples, seed=SEED, split=split)
-            for split, examples in enumerate((entry.train_examples, entry.test_examples))
-        ]
+        with progress(f"generating {name}", None):
+            drawn = [
+                draw(entry.shape, len(entry.classes), examples, seed=SEED, split=split)
+                for split, examples in enumerate((entry.train_examples, entry.test_examples))
+            ]
         title = f"Synthetic data in place of {entry.title}"
         manifest = write(out, *drawn, dataset=name, origin="generated", title=title, seed=SEED)
     else:
@@ -109,7 +111,8 @@ def _read(
     """
     paths = {name: file.path for name, file in fetched.items()}
     try:
-        train, test = release.read(entry, paths)
+        with progress(f"reading {name}", None):
+            train, test = release.read(entry, paths)
         for split, (_, labels) in (("train", train), ("test", test)):
             if labels.max() >= len(entry.classes):
                 raise ValueError(f"y_{split}: label {labels.max()} is not of a class")

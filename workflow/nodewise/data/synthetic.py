@@ -49,11 +49,7 @@ def draw(
 
 
 def _images(
-    labels: Labels,
-    classes: int,
-    shape: tuple[int, ...],
-    rng: np.random.Generator,
-    seed: int,
+    labels: Labels, classes: int, shape: tuple[int, ...], rng: np.random.Generator, seed: int
 ) -> NDArray[np.uint8]:
     """Return images: the smooth pattern of their class and noise, in a random colour."""
     height, width, channels = shape
@@ -80,11 +76,7 @@ def _interpolation(size: int) -> NDArray[np.float32]:
 
 
 def _texts(
-    labels: Labels,
-    classes: int,
-    length: int,
-    rng: np.random.Generator,
-    seed: int,
+    labels: Labels, classes: int, length: int, rng: np.random.Generator, seed: int
 ) -> NDArray[np.uint16]:
     """Return random token ids, some of which indicate a class, padded with 0.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
+from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec, user_errors
 from nodewise.data.manifest import Manifest
 from nodewise.data.prepared import write
@@ -221,20 +222,22 @@ def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
     """
     taken: dict[KeyPath, list[Any]] = {}
     examples = size = 0
-    for batch in batches:
-        for path, array in flat(batch):
-            if not hasattr(array, "numpy"):
-                raise UserError(f"{name}: must have plain or ragged arrays, not {array!r:.60}")
-            ragged = hasattr(array, "row_splits")
-            values = _storable(name, (array.flat_values if ragged else array).numpy())
-            taken.setdefault(path, []).append(array if ragged else values)
-            size += values.nbytes
-        examples += array.shape[0]
-        if examples > MOST_EXAMPLES or size > MOST_BYTES:
-            raise UserError(
-                f"{name}: has more than {MOST_EXAMPLES:,} examples or {MOST_BYTES // 2**30} "
-                f"GiB, or no end; {_END}"
-            )
+    with progress(f"reading {name}", None) as show:
+        for batch in batches:
+            for path, array in flat(batch):
+                if not hasattr(array, "numpy"):
+                    raise UserError(f"{name}: must have plain or ragged arrays, not {array!r:.60}")
+                ragged = hasattr(array, "row_splits")
+                values = _storable(name, (array.flat_values if ragged else array).numpy())
+                taken.setdefault(path, []).append(array if ragged else values)
+                size += values.nbytes
+            examples += array.shape[0]
+            show(examples)
+            if examples > MOST_EXAMPLES or size > MOST_BYTES:
+                raise UserError(
+                    f"{name}: has more than {MOST_EXAMPLES:,} examples or {MOST_BYTES // 2**30} "
+                    f"GiB, or no end; {_END}"
+                )
     if not examples:
         raise UserError(f"{name}: is empty")
     arrays = {path: _concatenated(name, parts) for path, parts in taken.items()}
