@@ -12,8 +12,8 @@ ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
 rule measure_cell:
     input:
-        manifest=lambda w: f"results/datasets/{cell_of(w).dataset}/manifest.json",
-        weights=lambda w: weights_manifest(cell_of(w).model),
+        manifest=lambda w: str(data_manifest(cell_of(w))),
+        weights=lambda w: weights_manifest(cell_of(w)) or [],
         library=library,
         strategy=strategy_files,
     output:

@@ -22,7 +22,8 @@ from nodewise.study.config import DEFAULT, check_files_exist, read_config
 from nodewise.core.errors import UserError
 from nodewise.study.measures import MEASURES
 from nodewise.models.facts import DESCRIPTIONS
-from nodewise.models.registry import cell_code, registry, weights_of
+from nodewise.models.registry import cell_code, registry
+from nodewise.measure.inputs import data_manifest, weights_manifest
 from nodewise.core.user_function import code_sha256, source_files
 
 leftovers.remove_unclaimed()
@@ -125,12 +126,6 @@ def strategy_files(wildcards):
     """Return the code of a cell's strategy."""
     folder = STRATEGIES[cell_of(wildcards).strategy].folder
     return [os.path.relpath(path) for path in sorted(folder.rglob("*.py"))]
-
-
-def weights_manifest(model):
-    """Return the manifest of the weights that a model starts from; users' own models have none."""
-    weights = weights_of(model)
-    return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
 def library(wildcards):

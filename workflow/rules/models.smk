@@ -16,7 +16,7 @@ OWN_MODELS = {name: str(path) for name, path in STUDY.own_descriptions().items()
 
 rule describe_own_model:
     input:
-        manifest=lambda w: f"results/datasets/{TO_DESCRIBE[w.own_model].dataset}/manifest.json",
+        manifest=lambda w: str(data_manifest(TO_DESCRIBE[w.own_model])),
     output:
         "results/models/{own_model}.json",
     log:

@@ -8,14 +8,14 @@ out:   results/<study>/noise_scale/<model>.json, for those of the project's mode
 steps: measure_noise_scale
 """
 
-TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
+TRAINED = {cell.model: cell for cell in CELLS.values() if not cell.build}
 NOISE_SCALES = [str(path) for path in STUDY.noise_scales()]
 
 
 rule measure_noise_scale:
     input:
-        manifest=lambda w: f"results/datasets/{TRAINED[w.model]}/manifest.json",
-        weights=lambda w: weights_manifest(w.model),
+        manifest=lambda w: str(data_manifest(TRAINED[w.model])),
+        weights=lambda w: weights_manifest(TRAINED[w.model]) or [],
     output:
         f"{RESULTS}/noise_scale/{{model}}.json",
     log:

@@ -48,7 +48,8 @@ def prepare(
     compiler or a network, the cells that need Horovod are refused.
     """
     from nodewise.core.user_function import own_dataset_name, relative_spec
-    from nodewise.measure.inputs import DATA, WEIGHTS
+    from nodewise.measure.inputs import WEIGHTS
+    from nodewise.study.config import PREPARED
 
     files: dict[str, Any] = {
         "cache": Path("data/cache"),
@@ -74,7 +75,7 @@ def prepare(
         os.environ |= _QUIET
         from nodewise.data import user_data
 
-        out = DATA / own_dataset_name(relative_spec(name))
+        out = PREPARED / own_dataset_name(relative_spec(name))
         try:
             manifest = user_data.prepare(name, out)
         except UserError as error:
@@ -87,7 +88,7 @@ def prepare(
         from nodewise import data
 
         registry = Path("data/datasets.yaml")
-        manifest = data.prepare(name, registry=registry, out=DATA / name, **files)
+        manifest = data.prepare(name, registry=registry, out=PREPARED / name, **files)
     note = f" ({manifest.note})" if manifest.note else ""
     examples = f"{manifest.train_examples} + {manifest.test_examples}"
     typer.echo(f"{name}: {examples}, {manifest.origin}{note}")

@@ -184,7 +184,7 @@ class Function:
             UserError: its module cannot be imported, or has no such function.
         """
         self.parsed = parsed
-        self.made_at_import = dict(vars(self._run(self._imported)))
+        self.made_at_import = dict(vars(self._run("importing", self._imported)))
         function = self.made_at_import.get(parsed.function)
         if not callable(function):
             raise UserError(f"{parsed.text}: there is no function {parsed.function!r}")
@@ -196,14 +196,14 @@ class Function:
         Raises:
             UserError: the function failed; the message says how and where.
         """
-        return self._run(self._function)
+        return self._run("calling", self._function)
 
     def _imported(self) -> ModuleType:
         file, module = self.parsed.file, self.parsed.module
         return import_file(file, module) if file else importlib.import_module(module)
 
-    def _run(self, call: Callable[[], Result]) -> Result:
-        parsed, doing = self.parsed, "importing" if call == self._imported else "calling"
+    def _run(self, doing: str, call: Callable[[], Result]) -> Result:
+        parsed = self.parsed
         told = f"still {doing} {parsed.text} after {_SLOW_S:.0f} s"
         slow = threading.Timer(_SLOW_S, print, [told], {"file": sys.stderr, "flush": True})
         slow.daemon = True

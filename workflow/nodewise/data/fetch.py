@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from filelock import FileLock
 from pydantic import Field, StringConstraints
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 _CHUNK = 2**16
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
 Source = Literal["any", "official"]
-
 
 # No leading dot and no slash, so a file stays in its folder and is never hidden.
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -80,8 +79,7 @@ class UnobtainableError(Exception):
         log.warning("%s: %s: %s", name, replacement, self)
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """A checked file, and where it came from."""
 
     path: Path

@@ -33,7 +33,6 @@ _READ_AHEAD = 2  # batches
 _WARM_UP_EPOCHS = 1_000_000  # number of the first warm-up epoch; no timed training gets this far
 _BLOCK = 1000  # examples
 _SHUFFLED_AHEAD = 2 * _BLOCK
-_SERVED_JOB = "training"
 _WHOLE = ("unsharded", "whole")  # inputs for which a worker reads whole global batches
 
 
@@ -239,7 +238,7 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
             tf.data.experimental.service.distribute(
                 processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
                 service=service,
-                job_name=_SERVED_JOB,
+                job_name="training",
             )
         )
     )

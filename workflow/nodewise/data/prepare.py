@@ -85,9 +85,8 @@ def _obtain(
         raise UserError(
             f"{name}: no release of it is the official content ({notes}); allowed with source 'any'"
         )
-    failures: list[UnobtainableError] = []
     for near in (True, False):
-        failures = []
+        failures: list[UnobtainableError] = []
         for release in releases:
             try:
                 files = {f.name: fetcher.fetch(f, near=near) for f in release.files_needed()}

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.models.registry import weights_of
-from nodewise.study.config import read_config
+from nodewise.study.config import PREPARED, read_config
 
 if TYPE_CHECKING:  # keeps the start of every cell short
     from nodewise.data.manifest import Manifest
     from nodewise.models.weights import Pretrained
 
-DATA, WEIGHTS = Path("results/datasets"), Path("results/weights")
+WEIGHTS = Path("results/weights")
 _AGAIN = "the study permits official data only; snakemake --cores all --forcerun {} looks again"
 
 
 def data_manifest(cell: Cell) -> Path:
     """Return the path of the manifest of the cell's prepared dataset."""
-    return DATA / cell.dataset / "manifest.json"
+    return PREPARED / cell.dataset / "manifest.json"
 
 
 def weights_manifest(cell: Cell) -> Path | None:

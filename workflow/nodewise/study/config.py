@@ -27,6 +27,7 @@ from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 DEFAULT = "config/study.yaml"
 CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
+PREPARED = Path("results/datasets")
 CALIBRATION = Path("calibration", "calibration.json")
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # records in a folder, named by their cells' ids
 _SMALL_FLOPS = 100_000_000  # of training an example, in models whose noise scale is measured

@@ -9,7 +9,6 @@ takes `1 / share` times as long. It takes still longer if the nodes need more co
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from nodewise.core.cell import Cell
@@ -18,7 +17,7 @@ from nodewise.data.registry import Entry, find
 from nodewise.models.facts import description_of
 from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import DATASETS
+from nodewise.study.config import DATASETS, PREPARED
 
 if TYPE_CHECKING:
     from nodewise.data.manifest import Manifest
@@ -36,8 +35,6 @@ SPLIT_S = 0.25  # tracing in the first split step (whose parts are timed separat
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
 LAYER_S = 0.03  # building and tracing, per layer and process
 END_S = 0.5  # tracing of the evaluation, the record, Snakemake's next job
-
-PREPARED = Path("results/datasets")
 
 Data: TypeAlias = "Entry | Manifest"
 """The registry's entry of a dataset, or the manifest of a user's own data."""
