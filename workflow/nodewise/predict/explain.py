@@ -69,7 +69,7 @@ def explain(steps: Steps) -> dict[str, Any]:
     decided = possible and (not steps.first.times_steps if normal else certain)
     wanted = "cores" if cores_unknown else _most_telling(steps, causes)
     share = steps.training.input_share
-    if share is not None and share >= _INPUT_DOMINATES:  # as measured
+    if _is_input(share):
         causes = [{"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}]
         normal, decided, remedies = False, True, []
     found = {
@@ -84,6 +84,11 @@ def explain(steps: Steps) -> dict[str, Any]:
         "efficiency": steps.efficiency,
     }
     return found | {"sentence": _sentence(found)}
+
+
+def _is_input(share: float | None) -> bool:
+    """Return whether the measured share of waiting for input makes it the cause."""
+    return share is not None and share >= _INPUT_DOMINATES
 
 
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
@@ -182,14 +187,14 @@ def _sentence(found: Mapping[str, Any]) -> str:
         normal = f"Nothing is wrong: scaling is normal, with an efficiency of {share}"
         return f"{normal}{unsure if measure else '.'}"
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in found["causes"][:2]]
-    if measure == _CHECK_UNITS:
+    if _is_input(waits := found["input_share"]):
+        shown = f"{write_percent(waits)} of a step is waiting for the next batch, as measured."
+        return f"The cause is: {likely[0]}. {shown}"
+    if found["efficiency"] > _MOST_EFFICIENT:
         return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
     if measure:
         return f"The numbers do not decide: {' or '.join(likely)}. {measure}"
     best = f" What helps most: {found['remedies'][0]['name']}." if found["remedies"] else ""
-    waits = found["causes"][0]["share"]
-    if waits == found["input_share"]:
-        best = f" {write_percent(waits)} of a step is waiting for the next batch, as measured."
     return f"The cause is: {likely[0]}.{best}"
 
 

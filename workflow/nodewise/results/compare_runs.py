@@ -55,8 +55,9 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """
     olds, news = _points(old).add_prefix("old_"), _points(new).add_prefix("new_")
     freedom = int((olds["old_launches"] - 1).sum() + (news["new_launches"] - 1).sum())
-    deviations = float(olds["old_squares"].sum() + news["new_squares"].sum())
-    noise = (deviations / freedom) ** 0.5 if freedom else np.nan
+    squares = ((olds["old_launches"] - 1) * olds["old_variance"]).sum()
+    squares += ((news["new_launches"] - 1) * news["new_variance"]).sum()
+    noise = (squares / freedom) ** 0.5 if freedom else np.nan
     rows = olds.join(news, how="outer").reset_index()
     change = np.log(rows["new_s"] / rows["old_s"])
     errors = noise * np.sqrt(1 / rows["old_launches"] + 1 / rows["new_launches"])
@@ -93,7 +94,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     done = done.assign(log_s=np.log(done["step_time_s"]))
     points = done.groupby(CURVE_KEY).agg(
         mean=("log_s", "mean"),
-        squares=("log_s", lambda logs: ((logs - logs.mean()) ** 2).sum()),
+        variance=("log_s", "var"),  # NaN for one launch, which says nothing about noise
         launches=("log_s", "size"),
         reference_s=("reference_s", "median"),
         cell_id=("cell_id", "first"),

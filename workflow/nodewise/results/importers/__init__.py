@@ -59,15 +59,19 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     if not names and path.suffix == ".csv":
         names = ["csv"]  # whose importer says which columns are missing
-    problems = {
-        "is empty": not start,
-        "is a pointer of Git LFS; fetch the file with: git lfs pull": start == _LFS_POINTER,
-        f"is of no format that is known ({', '.join(IMPORTERS)}); `nodewise import --pattern` "
-        "reads any log": not names,
-        f"may be {' or '.join(names)}; name it with `nodewise import --format`": len(names) > 1,
-    }
-    for problem in filter(problems.get, problems):
-        raise UserError(f"{path}: {problem}")
+    if not start:
+        raise UserError(f"{path}: is empty")
+    if start == _LFS_POINTER:
+        raise UserError(f"{path}: is a pointer of Git LFS; fetch the file with: git lfs pull")
+    if not names:
+        raise UserError(
+            f"{path}: is of no format that is known ({', '.join(IMPORTERS)}); "
+            "`nodewise import --pattern` reads any log"
+        )
+    if len(names) > 1:
+        raise UserError(
+            f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
+        )
     return IMPORTERS.find(names[0]).read(path)
 
 
