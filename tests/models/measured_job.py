@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nodewise.core.user_function import own_dataset_name
 from nodewise.measure.cell import measure
-from nodewise.measure.inputs import DATA
+from nodewise.study.config import PREPARED
 from nodewise.study.single import Options, cell_of
 
 BATCH = 6
@@ -62,4 +62,4 @@ def prepare(kinds: list[str]) -> None:
     from nodewise.data import user_data
 
     for load in (f"mine_{kind}.py:load" for kind in kinds):
-        user_data.prepare(load, DATA / own_dataset_name(load))
+        user_data.prepare(load, PREPARED / own_dataset_name(load))
