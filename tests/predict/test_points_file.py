@@ -277,13 +277,16 @@ def test_every_row_has_one_answer_or_error(tmp_path_factory, fitted, rows):
 
 
 @pytest.mark.timeout(20)
-def test_points_that_are_asked_again_are_answered_at_once(tmp_path, fitted):
-    names, numbers = ("images", "strong", "unknown"), (1, 8, 16, "x")
-    lines = [f"{name},{n}" for name in names for n in numbers]
-    once, often = tmp_path / "once.csv", tmp_path / "often.csv"
-    once.write_text("\n".join(["curve,n_devices", *lines]))
-    often.write_text("\n".join(["curve,n_devices", *lines * 5_000]))
-    assert predict_points(fitted, often) == predict_points(fitted, once) * 5_000
+def test_a_point_has_the_same_answer_alone_and_among_thousands(tmp_path, fitted):
+    names, most = ("images", "strong", "unknown"), 6_000
+    many, few = tmp_path / "many.csv", tmp_path / "few.csv"
+    lines = [f"{name},{n}" for n in range(1, most + 1) for name in names]
+    many.write_text("\n".join(["curve,n_devices", *lines]))
+    found = predict_points(fitted, many)
+    assert len(found) == len(lines)
+    for n in (1, 7, most):
+        few.write_text("\n".join(["curve,n_devices", *lines[3 * n - 3 : 3 * n]]))
+        assert predict_points(fitted, few) == found[3 * n - 3 : 3 * n]
 
 
 def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):

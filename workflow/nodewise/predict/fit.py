@@ -103,8 +103,12 @@ class Fit:
         return self.law.seconds(self.values_at(self.draws, points), points)["step"]
 
     def add_noise(self, drawn: Floats) -> Floats:
-        """Return equally likely times of another measurement, for draws of the law's times."""
-        chance = np.random.default_rng(self.count).standard_t(TAILED, drawn.shape)
+        """Return equally likely times of another measurement, for draws of the law's times.
+
+        The noise is one common shift per draw, so that a point's interval does not depend on which
+        others are asked.
+        """
+        chance = np.random.default_rng(self.count).standard_t(TAILED, (len(drawn), 1))
         return np.asarray(drawn * np.exp(self.noise * chance))
 
 

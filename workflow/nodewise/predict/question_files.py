@@ -3,7 +3,7 @@
 Each row has an answer or an error of its own, and keeps its columns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -30,6 +30,7 @@ Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]
 Count = Annotated[int, Field(ge=1, le=MOST_NODES)]
 _ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
+_AT_ONCE = 5_000  # points that are predicted together: their draws take 16 MB
 
 
 class Question(BaseModel):
@@ -93,17 +94,15 @@ class Case(Question):
             if training.batch is None:
                 raise UserError("global_batch: missing beside global_batch_asked")
             relative = asked / self.n_devices / training.batch
-        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])[:, 0]
+        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])
         known = self.global_batch and self.samples_to_target
         counts = ((self.global_batch or 0.0, self.samples_to_target or 0.0),) if known else ()
         if not (self.converges_like and asked and (law := law_of(self.converges_like, counts))):
-            return _with_interval("value", rates)
-        samples = law.examples([asked], len(rates) - 1)[:, 0]
-        return (
-            _with_interval("value", rates)
-            | _with_interval("samples", samples)
-            | _with_interval("minutes", samples / rates / 60)
-        )
+            return _with_intervals("value", rates)[0]
+        samples = law.examples([asked], len(rates) - 1)
+        amounts = {"value": rates, "samples": samples, "minutes": samples / rates / 60}
+        answers = (_with_intervals(name, of)[0] for name, of in amounts.items())
+        return {name: value for answer in answers for name, value in answer.items()}
 
 
 class Point(Question):
@@ -144,7 +143,14 @@ def forecast_cases(path: Path) -> list[Row]:
 
     Rows that state a target also have `samples` and `minutes` to it, with `_low` and `_high`.
     """
-    return answer_rows(path, Case, Case.answer)
+
+    def answer(case: Case) -> Row:
+        try:
+            return case.answer()
+        except UserError as error:
+            return _with_error(error)
+
+    return answer_rows(path, Case, lambda cases: map(answer, cases))
 
 
 def predict_points(file: FitFile, path: Path) -> list[Row]:
@@ -156,23 +162,46 @@ def predict_points(file: FitFile, path: Path) -> list[Row]:
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
 
-    def answer(point: Point) -> Row:
-        if point.curve not in curves:
-            raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
-        curve = curves[point.curve]
-        nodes, batch = np.array([float(point.n_devices)]), np.array([point.batch_on(curve)])
-        times = predictions.observed(curve, nodes, batch, [point.n_nodes])
-        values = curve.own_value(times, nodes, batch)[:, 0]
-        if not np.isfinite(values).all():
-            raise UserError("the points of the curve say too little")
-        far = not is_within(curve, nodes, batch, FAR)[0]
-        about = point.model_dump(exclude_none=True) | {"unit": curve.unit, "extrapolated": far}
-        return about | _with_interval("value", values)
+    def answer(points: Sequence[Point]) -> Iterable[Row]:
+        answers: dict[int, Row] = {}
+        batches: dict[str, dict[int, float]] = {}
+        for i, point in enumerate(points):
+            try:
+                if point.curve not in curves:
+                    raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
+                batches.setdefault(point.curve, {})[i] = point.batch_on(curves[point.curve])
+            except UserError as error:
+                answers[i] = _with_error(error)
+        for name, by_place in batches.items():
+            places, batch = [*by_place], np.array([*by_place.values()])
+            for start in range(0, len(places), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                asked = [points[i] for i in places[some]]
+                found = _predict_points_of_curve(predictions, curves[name], asked, batch[some])
+                answers.update(zip(places[some], found, strict=True))
+        return (answers[i] for i in range(len(points)))
 
     return answer_rows(path, Point, answer)
 
 
-def answer_rows(path: Path, question: type[Asked], answer: Callable[[Asked], Row]) -> list[Row]:
+def _predict_points_of_curve(
+    predictions: CurvePredictions, curve: Curve, points: Sequence[Point], batch: Floats
+) -> Iterator[Row]:
+    """Yield the answers to points of a curve, whose batches are (points,)."""
+    nodes = np.array([point.n_devices for point in points], float)
+    times = predictions.observed(curve, nodes, batch, [point.n_nodes for point in points])
+    values = curve.own_value(times, nodes, batch)
+    far = ~is_within(curve, nodes, batch, FAR)
+    known = np.isfinite(values).all(axis=0)
+    rows = _with_intervals("value", values)
+    for point, row, beyond, finite in zip(points, rows, far.tolist(), known.tolist(), strict=True):
+        about = point.model_dump(exclude_none=True) | {"unit": curve.unit, "extrapolated": beyond}
+        yield about | row if finite else _with_error("the points of the curve say too little")
+
+
+def answer_rows(
+    path: Path, question: type[Asked], answer: Callable[[Sequence[Asked]], Iterable[Row]]
+) -> list[Row]:
     """Return one row per row of a CSV file, in its order: its texts by column and the answer.
 
     A row that is wrong has `error`, a message, in place of an answer. Columns of the file that are
@@ -181,7 +210,7 @@ def answer_rows(path: Path, question: type[Asked], answer: Callable[[Asked], Row
     Args:
         path: the file.
         question: the columns that are read.
-        answer: returns the answer to a question, or raises `UserError`.
+        answer: returns the answer to each question.
 
     Raises:
         UserError: the file is not CSV, or a column is missing.
@@ -190,27 +219,38 @@ def answer_rows(path: Path, question: type[Asked], answer: Callable[[Asked], Row
     needed = [name for name, field in question.model_fields.items() if field.is_required()]
     if missing := [name for name in needed if name not in header]:
         raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
-    answers: dict[tuple[str, ...], Row] = {}  # tables of many rows ask the same again and again
-    rows = []
-    for _, values in lines:
+    rows: list[Row] = []
+    questions: dict[int, Asked] = {}
+    for i, (_, values) in enumerate(lines):
         texts = zip_longest(header, values[: len(header)], fillvalue="")
-        row = {name: text for name, text in texts if name not in _ADDED}
-        asked = tuple(values)
-        if asked not in answers:
-            try:
-                if len(values) < len(header) or any(values[len(header) :]):
-                    raise UserError(f"has {len(values)} values for {len(header)} columns")
-                answers[asked] = answer(question.model_validate(row))
-            except ValidationError as error:
-                answers[asked] = {"error": first_error(error)}
-            except UserError as error:
-                answers[asked] = {"error": str(error).removeprefix("--")}
-        rows.append(row | answers[asked])
+        rows.append({name: text for name, text in texts if name not in _ADDED})
+        try:
+            if len(values) < len(header) or any(values[len(header) :]):
+                raise UserError(f"has {len(values)} values for {len(header)} columns")
+            questions[i] = question.model_validate(rows[i])
+        except ValidationError as error:
+            rows[i] |= _with_error(first_error(error))
+        except UserError as error:
+            rows[i] |= _with_error(error)
+    for i, answered in zip(questions, answer([*questions.values()]), strict=True):
+        rows[i] |= answered
     return rows
 
 
-def _with_interval(name: str, drawn: Floats) -> dict[str, float]:
-    """Return the first of some draws by its name, and the 90 % interval of the others."""
-    low, high = interval_of(drawn[1:]).tolist()
-    value, start = float(drawn[0]), "" if name == "value" else f"{name}_"
-    return {name: value, f"{start}low": min(low, value), f"{start}high": max(high, value)}
+def _with_error(error: object) -> Row:
+    return {"error": str(error).removeprefix("--")}
+
+
+def _with_intervals(name: str, drawn: Floats) -> list[dict[str, float]]:
+    """Return the first of some draws by its name, and the 90 % interval of the others, by point.
+
+    Args:
+        name: the name of the quantity.
+        drawn: the draws, (1 + draws, points).
+    """
+    start = "" if name == "value" else f"{name}_"
+    ends = np.vstack([drawn[0], interval_of(drawn[1:])])
+    columns = ends[0], ends.min(axis=0), ends.max(axis=0)
+    names = name, f"{start}low", f"{start}high"
+    points = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(names, values, strict=True)) for values in points]

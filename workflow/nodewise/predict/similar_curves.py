@@ -190,24 +190,29 @@ class SimilarCurves:
         rng = np.random.default_rng([len(line.devices), draws])
         shares = rng.permutation((np.arange(draws) + 0.5) / draws)
         value, drawn = np.zeros(len(devices)), np.zeros((draws, len(devices)))
+        errors: dict[str, Floats] = {}  # the median and the quantiles of each kind
         for i, (n, machines) in enumerate(zip(devices, hosts, strict=True)):
             kind, value[i], unit = guess(line, float(n), float(machines))
             drawn[:, i] = value[i]
             if unit:
-                known = self._errors[kind]
-                weights = known["weight"] * np.where(known["publisher"] == line.publisher, OWN, 1.0)
-                middle, *errors = np.quantile(
-                    known["error"], [0.5, *shares], weights=weights, method="inverted_cdf"
-                )
+                if kind not in errors:
+                    errors[kind] = self._quantiles(kind, line.publisher, [0.5, *shares])
+                middle = errors[kind][0]
                 value[i] += middle * unit if "between" not in kind else 0.0
                 # no device is faster than measured, and none is slower among fewer devices
                 before = "before" in kind
                 least = line.efficiency[0] if before else -np.inf
                 most = np.inf if before else line.efficiency.max()
                 value[i] = np.clip(value[i], least, most)
-                drawn[:, i] = value[i] + _WIDER * unit * (np.array(errors) - middle)
+                drawn[:, i] = value[i] + _WIDER * unit * (errors[kind][1:] - middle)
                 drawn[:, i] = np.clip(drawn[:, i], least - NOISE, most + NOISE)
         return value, drawn + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
+
+    def _quantiles(self, kind: str, publisher: str, shares: list[float]) -> Floats:
+        """Return quantiles of the errors of a kind; those of the publisher weigh more."""
+        known = self._errors[kind]
+        weights = known["weight"] * np.where(known["publisher"] == publisher, OWN, 1.0)
+        return np.quantile(known["error"], shares, weights=weights, method="inverted_cdf")
 
 
 @cache
