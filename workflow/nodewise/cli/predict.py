@@ -162,7 +162,8 @@ def predict_nodes(
 
     if at is not None:
         options.only_options(context, "at", "fit", "as_json")
-        points = predict_points(read_fit(fit), at)
+        with progress(str(at)) as show:
+            points = predict_points(read_fit(fit), at, progress=show)
         options.print_json(points) if as_json else options.print_table(
             predict_tables.value_rows(points, "curve")
         )

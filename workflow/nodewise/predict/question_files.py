@@ -153,11 +153,14 @@ def forecast_cases(path: Path) -> list[Row]:
     return answer_rows(path, Case, lambda cases: map(answer, cases))
 
 
-def predict_points(file: FitFile, path: Path) -> list[Row]:
+def predict_points(
+    file: FitFile, path: Path, *, progress: Callable[[float], None] = lambda done: None
+) -> list[Row]:
     """Answer a file of points, as `answer_rows` does, in the quantity of the point's curve.
 
     Intervals are those of another measurement. `unit` is empty for seconds and examples per second;
     `extrapolated` is true beyond twice the devices or batches measured, or below half of them.
+    `progress` is told the share of the points that are answered.
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
@@ -179,6 +182,7 @@ def predict_points(file: FitFile, path: Path) -> list[Row]:
                 asked = [points[i] for i in places[some]]
                 found = _predict_points_of_curve(predictions, curves[name], asked, batch[some])
                 answers.update(zip(places[some], found, strict=True))
+                progress(len(answers) / len(points))
         return (answers[i] for i in range(len(points)))
 
     return answer_rows(path, Point, answer)
