@@ -212,22 +212,26 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="bench/forecast.py", description=__doc__.splitlines()[0])
     parser.add_argument("tables", type=Path, nargs="?", help="the folder of tables of a study")
-    parser.add_argument("--write", type=Path, help="CSV file for the table of the first point")
+    parser.add_argument("--write", type=Path, help="CSV file for the table of one given point")
     arguments = parser.parse_args()
     givens: dict[str, Second | None] = {
         "one point": None,
         "and a whole node": whole_node,
         "and twice the devices, on the same level": same_level,
     }
+    written = []
     for title, second in givens.items():
         rows = all_judged(second)
         shown = table(rows)
         print(f"\nGiven {title}:\n{shown.round(3).to_string(index=False)}")
+        of_all = shown[shown["link"] == "all"].assign(link=f"all, {title}")
+        written.append(of_all if second else shown)
         if second is None and arguments.write:
-            shown.round(4).to_csv(arguments.write, index=False)
             every = arguments.write.with_name("predicted_cases.csv")
             named = rows.assign(case=rows["name"], link=rows["kind"])
             named[_WRITTEN].to_csv(every, index=False, float_format="%.5g")
+    if arguments.write:
+        pd.concat(written).round(4).to_csv(arguments.write, index=False)
     both = agreement()
     inside = both["forecast"].between(both["low"], both["high"])
     inside &= both["value"].between(both["forecast_low"], both["forecast_high"])

@@ -195,8 +195,8 @@ def _predict_points_of_curve(
     nodes = np.array([point.n_devices for point in points], float)
     times = predictions.observed(curve, nodes, batch, [point.n_nodes for point in points])
     values = curve.own_value(times, nodes, batch)
-    far = ~is_within(curve, nodes, batch, FAR)
-    known = np.isfinite(values).all(axis=0)
+    far = np.logical_not(is_within(curve, nodes, batch, FAR))
+    known = np.asarray(np.isfinite(values).all(axis=0))
     rows = _with_intervals("value", values)
     for point, row, beyond, finite in zip(points, rows, far.tolist(), known.tolist(), strict=True):
         about = point.model_dump(exclude_none=True) | {"unit": curve.unit, "extrapolated": beyond}

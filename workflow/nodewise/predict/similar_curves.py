@@ -212,7 +212,8 @@ class SimilarCurves:
         """Return quantiles of the errors of a kind; those of the publisher weigh more."""
         known = self._errors[kind]
         weights = known["weight"] * np.where(known["publisher"] == publisher, OWN, 1.0)
-        return np.quantile(known["error"], shares, weights=weights, method="inverted_cdf")
+        found = np.quantile(known["error"], shares, weights=weights, method="inverted_cdf")
+        return np.asarray(found)
 
 
 @cache

@@ -1,10 +1,7 @@
 """Figures of whole trainings: speed-up, time and accuracy by nodes."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 
-from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
@@ -127,20 +124,15 @@ def _with_printed(
     lacks = rows["lacks"].where(~theirs, "evidence of ours").where(rows["nodes"] > 1, "nodes")
     ours = rows["kind"].where(theirs, "")
     for _, part in rows[~theirs].groupby([*_rows.MODEL]):
-        ours.update(_line_names(study, part, ["experiment", "line"]).replace("", "measured here"))
+        ours.update(_line_names(study, part).replace("", "measured here"))
     rows = rows.assign(series=ours, lacks=lacks)
     shown = ["series", "kind", "experiment", "cluster", "machine", "line"]
     shown += ["batch_per_worker", "nodes", "epochs", *values, *LAUNCHES, "lacks"]
     return rows[[*_rows.MODEL, *shown, f"{value}_one", *names.values()]]
 
 
-def _line_names(
-    study: ReportContext, rows: pd.DataFrame, columns: Sequence[str]
-) -> "pd.Series[str]":
-    """Return the name of each row's line: its values of the `columns` that differ, in words."""
-    words = study.with_titles(rows).assign(
-        nodes=[counted(nodes, "node") for nodes in rows["nodes"]],
-        batch_per_worker="batch " + rows["batch_per_worker"].astype(str),
-    )
-    telling = words[[name for name in columns if rows[name].nunique() > 1]].to_numpy()
-    return pd.Series(map(", ".join, telling), rows.index, dtype="str")
+def _line_names(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return the name of each row's line in words: its experiment and strategy, if they differ."""
+    telling = [name for name in ("experiment", "line") if rows[name].nunique() > 1]
+    words = study.with_titles(rows)[telling].to_numpy()
+    return pd.Series(map(", ".join, words), rows.index, dtype="str")

@@ -1,4 +1,4 @@
-"""Make the findings page: six questions, each answered in a sentence from the tables."""
+"""Make the findings page: seven questions, each answered in a sentence from the tables."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +13,16 @@ from nodewise.report.pages import page
 from nodewise.report.pages._scaling import first_figure
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
+from nodewise.results.queries import with_labels
+from nodewise.strategies import STRATEGIES
 
 Answer = dict[str, Any]
 
 # trainings with equal values in these columns went through the same weights
 _TRAINING = ["model", "dataset", "batch_per_worker", "nodes", "epochs"]
 _TRAINING += ["train_accuracy", "test_accuracy", "test_accuracy_other"]
+# points with equal values in these columns differ in their strategy and number of nodes only
+_ALIKE = ["backend", "batch_per_worker", "experiment", "model", "cluster", "machine"]
 
 
 @page("findings")
@@ -28,6 +32,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "nodes": _nodes(study),
         "batch": _batch(study),
         "strategy": _strategy(study),
+        "backend": _backend(study),
         "accuracy": _accuracy(study),
         "slower": _slower(study),
         "energy": _energy(study),
@@ -84,6 +89,33 @@ def _strategy(study: ReportContext) -> Answer | None:
         "as_fast": [study.strategy_title(name) for name in comparisons.not_slower(group)],
         "whole": [_point(study, row) for _, row in whole.head(1).iterrows()],
         "figures": _figure(study, group.iloc[0], "strategies"),
+    }
+
+
+def _backend(study: ReportContext) -> Answer | None:
+    """Compare how much several nodes add to a step with each backend of Keras.
+
+    Of each backend, it is the strategy that adds least to the step of one node.
+    """
+    rows = with_labels(study.tables["curves"])
+    trained = study.cells.set_index("cell_id")["trained_with"]
+    backends = [STRATEGIES[trained[cell]].backend for cell in rows["cell_id"]]
+    rows = evidence.select(evidence.check_times(rows.assign(backend=backends), study.tables))
+    several = comparisons.sum_gradients(rows) & (rows["nodes"] > 1)
+    one = rows[rows["nodes"] == 1].drop_duplicates(_ALIKE)[[*_ALIKE, "step_time_s"]]
+    rows = rows[several].merge(one, "inner", _ALIKE, suffixes=("", "_one"))
+    rows["added_s"] = rows["step_time_s"] - rows["step_time_s_one"]
+    rows = rows.sort_values("added_s").drop_duplicates([*_ALIKE, "nodes"])
+    groups = [of for _, of in rows.groupby(["nodes", *_ALIKE[1:]]) if len(of) > 1]
+    if not groups:
+        return None
+    # the exchange weighs most in the steps of the smallest batch
+    told = max(groups, key=lambda of: (of["nodes"].iloc[0], -of["batch_per_worker"].iloc[0]))
+    return {
+        "points": len(groups),
+        "timed": bool((told["communicate_s"] > 0).all()),
+        "first": sum(of["backend"].iloc[0] == told["backend"].iloc[0] for of in groups),
+        "backends": [_point(study, row) for _, row in told.iterrows()],
     }
 
 

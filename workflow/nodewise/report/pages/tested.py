@@ -44,13 +44,16 @@ def pages(study: ReportContext) -> Iterator[Page]:
     every = pd.concat([curves, ends]).sort_values("off", ascending=False)
     tests = pd.concat([curves, cases]).sort_values("off", ascending=False)
     misses = tests.drop_duplicates(["publisher", "model"]).head(_MISSES)
-    judged = published.read("forecast/judged").set_index("link").loc["all"]
+    judged = published.read("forecast/judged")
+    given = judged[judged["link"].str.startswith("all")]
+    given = given.assign(link=given["link"].str.removeprefix("all, ").replace("all", "one point"))
     following = published.read("curves/next_measurements")
     figures = study.pick("tested")
     context = {
         "percent": write_percent,
         "curves": {"file": CONTINUED_FILE, "count": len(curves), **_errors(curves)},
-        "cases": {"file": FORECASTS_FILE, **judged},
+        "cases": {"file": FORECASTS_FILE, **judged.set_index("link").loc["all"]},
+        "given": table(given, [Column("link", "Given"), *_LINKS[1:]]),
         "figures": figures,
         "misses": table(_rows(misses), _ROWS),
         "slower": int((misses["ratio"] > 1).sum()),
