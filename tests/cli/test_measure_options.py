@@ -12,9 +12,7 @@ import make_records as make
 import projects
 from mistakes import user_error
 from nodewise.cli import measure as commands
-from nodewise.cli import single
 from nodewise.core.user_function import own_dataset_name
-from nodewise.measure import environment
 from nodewise.study.single import Options, cell_of, command_of
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
@@ -52,20 +50,20 @@ def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_fr
 ):
     cell = cell_of(options())
     monkeypatch.chdir(tmp_path)
-    with single.claimed_repeat(cell) as first, single.claimed_repeat(cell) as second:
+    with commands.claimed_repeat(cell) as first, commands.claimed_repeat(cell) as second:
         assert (first.repeat, second.repeat) == (0, 1)
-        make.write([make.record(first)], single.SINGLE / "records")
+        make.write([make.record(first)], commands.SINGLE / "records")
     # The second left its logs and no record, as a killed command does.
-    with single.claimed_repeat(cell) as again:
+    with commands.claimed_repeat(cell) as again:
         assert again.repeat == 1
 
 
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
 COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
 OWN = [  # two functions of the same file, and a file of the same name in another folder
-    "workflow/nodewise/study/single.py:cell_of",
-    "workflow/nodewise/study/single.py:Options",
-    "workflow/nodewise/cli/single.py:summary",
+    "workflow/nodewise/predict/options.py:parse_nodes",
+    "workflow/nodewise/predict/options.py:parse_price",
+    "workflow/nodewise/cli/options.py:print_table",
 ]
 EMULATED = "{{kind: emulated, node: {{cpu: {}}}, link: {{rate_mbit: {}}}}}"
 ASKED = st.one_of(
@@ -152,14 +150,18 @@ def test_data_is_fetched_with_the_user_s_proxy_and_a_failure_goes_to_standard_er
 ):
     record = make.failed(cell_of(options()), "rank 1: killed by SIGKILL")
     steps = []
-    monkeypatch.setattr(single, "prepare_data", lambda cell: steps.append("prepare"))
-    monkeypatch.setattr(environment, "settle_environment", lambda: steps.append("settle"))
-    monkeypatch.setattr("nodewise.measure.cell.measure", lambda *given, **named: record)
+    monkeypatch.setattr(commands, "prepare_data", lambda cell: steps.append("prepare"))
+
+    def measure(*given, **named):
+        steps.append("measure")
+        return record
+
+    monkeypatch.setattr("nodewise.measure.cell.measure", measure)
     with pytest.raises(typer.Exit) as ended:
         commands.measure(
             strategy="single", model="fashion_cnn", nodes=1, batch=32, out=Path("record.json")
         )
-    assert steps == ["prepare", "settle"]  # Settling removes proxies, which workers may not use.
+    assert steps == ["prepare", "measure"]  # Measuring removes proxies, which workers may not use.
     assert ended.value.exit_code == 1
     printed = capsys.readouterr()
     assert "killed by SIGKILL" in printed.err and "killed" not in printed.out

@@ -8,7 +8,7 @@ import yaml
 
 import projects
 from mistakes import user_error
-from nodewise.cli.prepare import prepare
+from nodewise.cli.measure import prepare
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
 from nodewise.models.facts import own_description, read_own

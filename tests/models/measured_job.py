@@ -50,7 +50,6 @@ def main(folder: Path, kinds: dict[str, bool]) -> None:
                 logs=Path("logs") / kind,
                 config=None,
                 command="a test",
-                progress=lambda share: None,
             )
             tested = record.result is not None and record.result.test is not None
             reason = record.failure.reason if record.failure else ""

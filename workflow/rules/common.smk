@@ -86,14 +86,13 @@ def package(pattern):
     return [str(path) for path in found if path.is_file() and path.suffix != ".pyc"]
 
 
-def layers(top, command):
-    """Return the code that a step runs: a layer, all layers below it, and its command.
+def layers(top):
+    """Return the code that a step runs: a layer, all layers below it, and the step's command.
 
     The layers and their order are those of `.importlinter`.
 
     Args:
         top: the topmost layer that the step imports.
-        command: the module of `cli` that defines the step's command.
     """
     contracts = configparser.ConfigParser()
     contracts.read(".importlinter")
@@ -102,7 +101,7 @@ def layers(top, command):
     (place,) = (i for i, beside in enumerate(names) if top in beside)
     below = [top, *(name for beside in names[place + 1 :] for name in sorted(beside))]
     files = [file for layer in below for file in package(f"{layer}/**/*")]
-    return [*files, *package(f"cli/{command}.py")]
+    return [*files, *package("cli/study.py")]
 
 
 def cell_of(wildcards):

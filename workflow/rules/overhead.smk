@@ -12,7 +12,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=layers("study", "tables"),
+        code=layers("study"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
         f"{RESULTS}/overhead/fit.json",

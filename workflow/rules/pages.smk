@@ -16,7 +16,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            code=layers("results", "study"),
+            code=layers("results"),
         output:
             CHANGES,
         log:
@@ -50,7 +50,7 @@ rule build_site:
         mkdocs=["mkdocs.yml", "CITATION.cff"],
         # The page "Bring your own" shows these files.
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        code=layers("report", "tables"),
+        code=layers("report"),
     output:
         directory("build/docs"),
         directory("build/site"),

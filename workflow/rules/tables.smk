@@ -19,7 +19,7 @@ rule build_tables:
             for study in sorted(Path("data/published").glob("*/study.yaml"))
             for path in sorted(study.parent.iterdir())
         ],
-        code=layers("study", "tables"),
+        code=layers("study"),
     output:
         # one output instead of one per table: Snakemake records all inputs for each output
         directory(TABLES),

@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from nodewise import __version__
-from nodewise.cli import explain, forecast, measure, predict, prepare, study, tables  # noqa: F401
+from nodewise.cli import forecast, measure, predict, study  # noqa: F401
 from nodewise.cli.options import app
 from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
-_ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}
-"""What is said of a command that a signal ended, by exit code."""
+_ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}  # after SIGINT, SIGTERM
 _UNIX = {"fcntl", "grp", "pwd", "resource", "termios"}
 _EXTRAS = {
     "measure": {"keras", "mpi4py", "PIL", "pooch", "psutil", "pyroute2", "requests", "tensorflow"},

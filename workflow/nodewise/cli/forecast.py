@@ -1,21 +1,20 @@
-"""The command that forecasts many devices from one measured point and the links."""
+"""Commands that need only a few numbers and the links: `forecast` and `explain`."""
 
 import os
-import subprocess
-import sys
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from nodewise.cli import options
 from nodewise.core.errors import UserError
+from nodewise.core.units import write_number, write_percent, write_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nodewise.predict.cluster_steps import Training
 
 _BACKEND = os.environ.get("KERAS_BACKEND")  # as the user chose it; main() resets it
@@ -57,9 +56,11 @@ def forecast_nodes(
 ) -> None:
     """Forecast times and costs on many devices from one measured point and the links.
 
-    A link can also be a file: of `nodewise calibrate`, or what nccl-tests,
-    rccl-tests or osu_allreduce printed. Then the measured link decides. Two or more
-    numbers of devices in --given narrow the forecast down.
+    Links in a node: nvlink1 … nvlink5, nvlink-bridge, pcie3 … pcie5, pcie3-no-p2p
+    …, or a rate (31.5GB/s). Links of a node: 100gbit-rdma, 8x400gbit-rdma,
+    25gbit-tcp, 400gbit-efa, or a rate of unknown transport (100gbit, 250mbit).
+    Each can be a file of `nodewise calibrate`, nccl-tests, rccl-tests or
+    osu_allreduce. Two or more numbers of devices in --given narrow the forecast.
 
     JSON is a list with devices, nodes, batch_per_device, step_time_s, low and high
     (90 %), samples_per_s, time, cost, speedup and efficiency (each with _low and
@@ -73,40 +74,25 @@ def forecast_nodes(
     converges_like (and samples_to_target at global_batch, if known) a row also has
     samples and minutes, each with _low and _high.
 
-    With --machines, kinds and numbers of machines are compared, with the published
-    speeds of their devices (--device). Whole machines are paid for. Columns:
-    name, price (of an hour: 3 or 3 EUR), devices, within, between, and device (V100)
-    or speed.
+    With --machines, kinds and numbers of whole machines are compared. Columns:
+    name, price (of an hour: 3 or 3 EUR), devices, within, between, and speed or
+    device (V100), whose published speed is compared with that of --device.
 
-    Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
+    Examples: nodewise forecast --model models/fashion_cnn.py --link 1gbit
 
-    Examples: nodewise forecast --step-time 0.18 --batch 64 --parameters 25.6e6
-    --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
-
-    nodewise forecast --model models/fashion_cnn.py --link 1gbit
-
-    nodewise forecast --throughput 400 --batch 64 --parameters 25.6e6 --price 3
-    --between 100gbit-rdma --converges-like resnet
+    nodewise forecast --step-time 0.18 --batch 64 --payload 1e8 --link 100gbit-rdma
     """
-    from nodewise.cli import predict_tables
+    from nodewise.cli import prediction
     from nodewise.predict import forecast
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import (
-        MANY_EXAMPLES,
-        parse_batches,
-        parse_nodes,
-        training_name,
-    )
+    from nodewise.predict.options import MANY_EXAMPLES, parse_batches, parse_nodes, training_name
     from nodewise.predict.published_efficiency import standing
     from nodewise.predict.question_files import forecast_cases
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
         options.only_options(context, "cases", "as_json")
-        rows = forecast_cases(cases)
-        options.print_json(rows) if as_json else options.print_table(
-            predict_tables.value_rows(rows, "case")
-        )
+        prediction.print_values(forecast_cases(cases), "case", as_json=as_json)
         return
     counts = parse_nodes(nodes)
     training = forecast.with_options(
@@ -116,22 +102,15 @@ def forecast_nodes(
         precision=precision,
         hidden=None if strategy is None else hidden_share(strategy),
     )
-    job = options.job_of(
-        context.params,
-        examples=examples or MANY_EXAMPLES,
-        name=training_name(epochs, known=examples is not None),
-    )
+    name = training_name(epochs, known=examples is not None)
+    job = prediction.job_of(context.params, examples=examples or MANY_EXAMPLES, name=name)
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
         kinds = read_machines(machines)
         rows = compare_machines(kinds, training, counts, job=job, device=device, **asked)
-        if as_json:
-            options.print_json(rows)
-        else:
-            options.print_table(predict_tables.machines_rows(rows, job))
-            typer.echo(predict_tables.best_machines(rows, job))
+        options.print_json(rows) if as_json else prediction.print_machines(rows, job)
     else:
         if device:
             raise UserError("--device: has no effect without --machines")
@@ -147,53 +126,156 @@ def forecast_nodes(
             options.print_json(forecast.forecast_rows(answers, per_node))
         else:
             typer.echo(answers.sentence())
-            options.print_table(predict_tables.answers_rows(answers, marks=True))
+            prediction.print_answers(answers)
             most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
-            if found := standing(share, most, within, between, most > per_node, node=job.node):
-                typer.echo(found[0])
-                options.print_table(predict_tables.published_rows(found[1]))
-            options.print_target(job, converges_like)
+            found = standing(share, most, within, between, most > per_node, node=job.node)
+            prediction.print_standing(found)
+            prediction.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
 
 
-def _measured(asked: "Mapping[str, Any]") -> "Training":
-    """Return what was measured, which exactly one of four options says.
-
-    A model is measured in another process, because a process that starts workers must not have
-    started threads.
-    """
+def _measured(asked: Mapping[str, Any]) -> "Training":
+    """Return what was measured, which exactly one of four options says."""
     from nodewise.predict.answers import check_amount
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
 
-    numbers = {name: asked[name] for name in ("step_time", "throughput")}
-    file, model, dataset, batch = (asked[x] for x in ("given", "model", "dataset", "batch"))
-    if [*numbers.values(), file, model].count(None) != 3:
+    sources = ("step_time", "throughput", "given", "model")
+    step_s, rate, file, model = (asked[name] for name in sources)
+    if [step_s, rate, file, model].count(None) != len(sources) - 1:
         raise UserError("give one of --step-time, --throughput, --given and --model")
+    dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
     if file is not None:
-        return read_training(Path(file), asked["given_devices"], batch)
+        return read_training(Path(file), devices, batch)
     if model is None:
-        for option, value in numbers.items():
-            check_amount(option, value)
-        if asked["step_time"] and not batch:
+        check_amount("step_time", step_s)
+        check_amount("throughput", rate)
+        if step_s and not batch:
             raise UserError("--step-time needs --batch, the examples per device and step")
-        count = asked["given_devices"] or 1
-        rate = asked["throughput"] or count * batch / asked["step_time"]
-        return Training(None, batch=batch, measured={count: rate})
+        count = devices or 1
+        return Training(None, batch=batch, measured={count: rate or count * batch / step_s})
     from nodewise.cluster.leftovers import temporary_folder  # only on Linux
 
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
+    words = ["--strategy", "keras_jax" if _BACKEND == "jax" else "single", "--model", name]
+    words += ["--nodes", "1", "--batch", f"{batch or 64}"]
+    words += ["--dataset", dataset] if dataset else []
     with temporary_folder() as folder:
         record = f"{folder}/record.json"
-        strategy = "keras_jax" if _BACKEND == "jax" else "single"
-        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", strategy]
-        command += ["--model", name, "--nodes", "1", "--batch", f"{batch or 64}", "--out", record]
-        command += ["--dataset", dataset] if dataset else []
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-        if done.returncode:
-            raise typer.Exit(done.returncode)
+        options.run_command("measure", *words, "--out", record)
         return read_training(Path(record))
+
+
+@options.app.command("explain")
+def explain_scaling(
+    files: Annotated[list[Path] | None, Argument(help="A table, logs or records.")] = None,
+    *,
+    one: Annotated[str | None, Option(help="The value on few devices, with its unit.")] = None,
+    many: Annotated[str | None, Option(help="The value on --devices.")] = None,
+    devices: Annotated[int | None, Option(min=1, help="Devices of --many.")] = None,
+    one_devices: Annotated[int, Option(min=1, help="Devices of --one: one, or a whole node.")] = 1,
+    one_nodes: Annotated[int | None, Option(min=1, help="Nodes of --one, if not full.")] = None,
+    at: Annotated[list[str] | None, Option(help="More numbers: 2=95ms; repeatable.")] = None,
+    synthetic: Annotated[str | None, Option(help="--many again, on synthetic data.")] = None,
+    no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
+    batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
+    global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
+    parameters: options.Parameters = None,
+    payload: options.Payload = None,
+    tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
+    precision: options.Precision = "fp32",
+    link: options.OnlyLink = None,
+    within: options.WithinNode = None,
+    between: options.BetweenNodes = None,
+    devices_per_node: options.PerNode = None,
+    sums: Annotated[str | None, Option(help="By: all-reduce, servers, servers=2.")] = None,
+    cores: Annotated[float | None, Option(min=1, help="Cores of a machine.")] = None,
+    cpu: Annotated[bool, Option("--cpu", help="The devices are CPUs.")] = False,
+    embedding: Annotated[bool, Option("--embedding", help="The model has an embedding.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Explain why training on many devices is not faster, and what would help.
+
+    Two numbers suffice; each further option helps to tell causes apart. Write them
+    as they are posted: 120ms, 0.12 s/step, 608 images/s, 152 images/s/device,
+    5.1 steps/s, 910 s/epoch. Links are those of `nodewise forecast`. Where numbers
+    do not decide, the answer names the one measurement that would.
+
+    JSON has causes (name, probability, share of the extra time, low, high),
+    decided, normal, measure, remedies (name, for, likely, value, low, high, unit,
+    gain), read, implied_gbyte_per_s, efficiency and sentence.
+
+    Example: nodewise explain --one 120ms --many 210ms --devices 4
+    """
+    from nodewise.predict.causes import Steps
+    from nodewise.predict.cluster_steps import Training
+    from nodewise.predict.explain import explain
+    from nodewise.predict.forecast import cluster_of, with_options
+    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
+
+    if batch and global_batch:
+        raise UserError("--batch and --global-batch: give one of them")
+    if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
+        raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
+    if files and (one or many or devices or at or one_devices > 1):
+        raise UserError("give a file, or --one, --many, --devices and what belongs to them")
+    if one_nodes is not None and one_nodes > one_devices and not files:
+        raise UserError(f"--one-nodes {one_nodes}: must be at most --one-devices, {one_devices}")
+    if files:
+        posted, training = read_files(files)
+    else:
+        posted, training = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
+    last, count = posted[-1].devices, int((sums or "").partition("=")[2] or -1)
+    again = {"synthetic": synthetic, "no-sync": no_sync}
+    controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
+    of_one = batch or (global_batch / posted[0].devices if global_batch else training.batch)
+    training = replace(training, batch=of_one)
+    inside = devices_per_node or training.devices_per_node
+    found = explain(
+        Steps(
+            posted,
+            cluster_of(inside, within, between, link=link),
+            with_options(training, parameters=parameters, payload=payload, precision=precision),
+            strong=global_batch is not None,
+            controls=controls,
+            servers={None: None, "all-reduce": 0}.get(sums, count),
+            tensors=tensors,
+            cores=cores,
+            embedding=embedding,
+            cpu=cpu,
+            one_nodes=one_nodes,
+        )
+    )
+    if as_json:
+        options.print_json(found)
+        return
+    for read in found["read"]:
+        typer.echo(f"Read: {read}")
+    if rate := found["implied_gbyte_per_s"]:
+        bits = write_number(8e9 * rate, "bit/s")
+        typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
+    options.print_table(
+        {
+            "Cause": row["name"],
+            "Probability": write_percent(row["probability"]),
+            "Extra time": write_percent(row["share"]),
+            "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
+        }
+        for row in found["causes"]
+        if row["probability"] >= 0.005
+    )
+    options.print_table(
+        {
+            "Remedy": row["name"],
+            "If the cause is": row["for"] or "",
+            "Forecast": f"{write_plain(row['value'])} {row['unit']}",
+            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
+            "Gain": f"{row['gain']:.2f}×",
+        }
+        for row in found["remedies"]
+    )
+    typer.echo(found["sentence"])

@@ -1,7 +1,7 @@
 """Commands that fit cost models to measurements and predict other numbers of nodes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -9,21 +9,14 @@ from typer import Argument, Option
 from nodewise.cli import options
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
-from nodewise.core.progress import progress
 from nodewise.core.units import counted
 
-if TYPE_CHECKING:
-    from nodewise.predict.fit_file import FitFile as FittedFile
-
 _COMPARED = 5  # curves that are compared with published ones
-_NAMED = 3  # curves that are named in front of a note that they share
 
 
 @options.app.command("fit")
 def fit_measurements(
-    measurements: Annotated[
-        Path, Argument(help="Your measurements (CSV or other), or results/STUDY.")
-    ],
+    measurements: Annotated[Path, Argument(help="A table or another file, or results/STUDY.")],
     out: Annotated[Path, Option("--out", "-o", help="JSON file to write.")],
     file_format: options.FileFormat = None,
 ) -> None:
@@ -44,7 +37,7 @@ def fit_measurements(
 
     Example: nodewise fit measurements.csv -o fit.json
     """
-    from nodewise.cli import predict_tables
+    from nodewise.cli import prediction
     from nodewise.predict import fit_file
     from nodewise.predict.published_efficiency import standing_of_curve
     from nodewise.results.importers import import_curves
@@ -54,18 +47,12 @@ def fit_measurements(
     of_study = measurements.is_dir() or measurements.name == "curve_points.csv"
     read = None if of_study else import_curves(measurements, file_format)
     check_writable(out)
-    with progress(str(measurements), len(read.curves) if read else None) as show:
-        if read:
-            fitted = fit_file.fit_measurements(read, progress=show)
-        else:
-            fitted = fit_file.fit_study(measurements, progress=show)
+    fitted = fit_file.fit_measurements(read) if read else fit_file.fit_study(measurements)
     fit_file.write_fit(out, fitted)
-    options.print_table(predict_tables.curves_rows(fitted))
-    _print_notes(fitted, as_json=False)
+    prediction.print_curves(fitted)
+    prediction.print_notes(fitted, err=False)
     for curve in read.curves[:_COMPARED] if read else ():
-        if found := standing_of_curve(curve):
-            typer.echo(f"{curve.name}: {found[0]}")
-            options.print_table(predict_tables.published_rows(found[1]))
+        prediction.print_standing(standing_of_curve(curve), f"{curve.name}: ")
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -79,22 +66,8 @@ def import_files(
     batch: Annotated[float | None, Option(help="Examples per device and step, likewise.")] = None,
     global_batch: Annotated[float | None, Option(help="Or: all devices together.")] = None,
     curve: Annotated[str | None, Option(help="Its name (default: model or folder).")] = None,
-    name: Annotated[
-        str | None,
-        Option(
-            help="What names of files or folders say, such as 'run_{devices}.log' or "
-            "'{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch}; "
-            "`*` is any text.",
-        ),
-    ] = None,
-    pattern: Annotated[
-        str | None,
-        Option(
-            help="For any other log: regular expression of its lines, with named groups: step_s, "
-            "step_ms, steps_per_s, samples_per_s, samples_per_s_per_device or epoch_s; curve, "
-            "devices, batch, global_batch, examples."
-        ),
-    ] = None,
+    name: Annotated[str | None, Option(help="What names of files and folders say.")] = None,
+    pattern: Annotated[str | None, Option(help="Of the lines of any other log.")] = None,
 ) -> None:
     r"""Convert logs of other tools to a table for `nodewise fit`.
 
@@ -104,24 +77,26 @@ def import_files(
     of the callback data/templates/step_times.py. What launchers put before every
     line is found and skipped.
 
-    Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o
-    mine.csv
+    --name says what names of files or folders mean, as 'run_{devices}.log' or
+    '{curve}/{devices}gpu/*' with {curve}, {devices}, {batch}, {global_batch} and *.
 
-    nodewise import run.log --pattern 'time (?P<step_ms>[\d.]+)ms' --devices 1
-    --batch 12 -o mine.csv
+    --pattern is a regular expression of the lines of any other log, such as
+    'time (?P<step_ms>[\d.]+)ms', with named groups: step_s, step_ms, steps_per_s,
+    samples_per_s, samples_per_s_per_device or epoch_s; curve, devices, batch,
+    global_batch, examples.
+
+    Example: nodewise import run_*.log --name 'run_{devices}.log' -o mine.csv
     """
     from nodewise.results.convert import check_output, convert
 
     given = {"curve": curve, "devices": devices, "batch": batch, "global_batch": global_batch}
     check_output(out, files)
-    check_writable(out)
     table = convert(files, given, name=name, pattern=pattern, file_format=file_format)
     write_text(out, table.to_csv(index=False))
     for note in table.attrs["notes"]:
         typer.echo(note)
-    typer.echo(
-        f"{out}: {counted(len(table), 'row')} of {counted(table['curve'].nunique(), 'curve')}"
-    )
+    curves = counted(table["curve"].nunique(), "curve")
+    typer.echo(f"{out}: {counted(len(table), 'row')} of {curves}")
 
 
 @options.app.command("predict")
@@ -146,14 +121,11 @@ def predict_nodes(
 
     With --at the answer has a row per point of the file, in its order, in the
     quantity and unit of the curve. Columns: curve, n_devices, batch_per_device,
-    global_batch. These intervals are those of one more measurement. With --json
-    notes go to stderr.
+    global_batch. Its intervals are those of one more measurement.
 
-    Examples: nodewise predict fit.json --nodes 1-64
-
-    nodewise predict fit.json --at points.csv --json
+    Example: nodewise predict fit.json --nodes 1-64
     """
-    from nodewise.cli import predict_tables
+    from nodewise.cli import prediction
     from nodewise.predict.answers import STEP_TIME
     from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
@@ -162,25 +134,20 @@ def predict_nodes(
 
     if at is not None:
         options.only_options(context, "at", "fit", "as_json")
-        with progress(str(at)) as show:
-            points = predict_points(read_fit(fit), at, progress=show)
-        options.print_json(points) if as_json else options.print_table(
-            predict_tables.value_rows(points, "curve")
-        )
+        prediction.print_values(predict_points(read_fit(fit), at), "curve", as_json=as_json)
         return
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = options.job_of(context.params)
+    job = prediction.job_of(context.params)
     rows = []
-    for curve, answers in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
-        about = {"curve": curve.name, "job": answers.job.name}
-        about["cost_unit"] = answers.job.units["cost"]
-        rows += [about | row for row in answers.rows(STEP_TIME) if row["nodes"] in counts]
+    for curve, one in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
+        about = {"curve": curve.name, "job": one.job.name, "cost_unit": one.job.units["cost"]}
+        rows += [about | row for row in one.rows(STEP_TIME) if row["nodes"] in counts]
         if not as_json:
             typer.echo(f"{curve.name}:")
-            options.print_table(predict_tables.answers_rows(answers, counts))
+            prediction.print_answers(one, counts)
     if as_json:
         options.print_json(rows)
-    _print_notes(fitted, as_json=as_json)
+    prediction.print_notes(fitted, err=as_json)
     answered = {row["curve"] for row in rows}
     for curve in fitted.curves:
         if curve.name not in answered:
@@ -214,42 +181,32 @@ def best_nodes(
     is where each further node adds less than half of itself to the speed-up.
     Without --batch and --global-batch, the measured batches are used. If machines
     have several devices, numbers that fill whole machines are compared.
-
     Objectives: knee, fastest, cheapest, deadline, budget, energy.
 
-    Examples: nodewise optimum fit.json --global-batch 1024
-
-    nodewise optimum fit.json --price "1.2 EUR" --examples 50000 --epochs 90
-    --deadline 12h
+    Example: nodewise optimum fit.json --price "1.2 EUR" --examples 50000
     """
-    from nodewise.cli import predict_tables
+    from nodewise.cli import prediction
     from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.options import parse_batches, parse_nodes
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = options.job_of(context.params)
-    answered = find_answers(
-        fitted,
-        counts,
-        job,
-        batch=batch,
-        global_batch=global_batch,
-        batches=parse_batches(batches),
-        whole_machines=True,
-    )
+    job = prediction.job_of(context.params)
+    asked: dict[str, Any] = {"batch": batch, "global_batch": global_batch}
+    asked |= {"batches": parse_batches(batches), "whole_machines": True}
+    answered = find_answers(fitted, counts, job, **asked)
     found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
         options.print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
     else:
         for name, answers, sentence in found:
             typer.echo(f"{name}: {sentence}")
-            options.print_table(predict_tables.answers_rows(answers, marks=True))
+            prediction.print_answers(answers)
         # the global batch of a curve with strong scaling stays the same
         grows = any(answers.batch[-1] == answers.batch[0] for _, answers, _ in found)
         if grows and global_batch is None:
-            options.print_target(job, converges_like)
-    _print_notes(fitted, as_json=as_json)
+            prediction.print_target(job, converges_like)
+    prediction.print_notes(fitted, err=as_json)
 
 
 @options.app.command("next")
@@ -278,16 +235,3 @@ def next_measurement(
     for row in [] if as_json else rows:
         of_batch = row["batch_per_worker"]
         typer.echo(f"{row['curve']}{f', batch {of_batch:g}' if of_batch else ''}: {row['answer']}")
-
-
-def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:
-    """Print what the measurements leave open, each note once; to stderr if stdout is JSON."""
-    about: dict[str, list[str]] = {}
-    for curve in fitted.curves:
-        for note in curve.notes:
-            about.setdefault(note, []).append(curve.name)
-    for note in fitted.notes:
-        typer.echo(note, err=as_json)
-    for note, names in about.items():
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        typer.echo(f"{', '.join(names[:_NAMED])}{more}: {note}", err=as_json)

@@ -1,4 +1,4 @@
-"""Commands about studies: plan, publish and compare them, and list what they can use."""
+"""Commands about studies: plan, report, publish and compare them, and list what they can use."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import StudyConfig, app, print_table
+from nodewise.cli.options import STEPS, StudyConfig, app, print_table
 from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256
 from nodewise.core.units import counted, write_number
 
 
@@ -33,8 +34,7 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
     study = read_config(config)
     check_files_exist(study)
     if study.records:
-        cells = counted(len(study.record_files()), "cell")
-        typer.echo(f"{config}: {cells}, measured before")
+        typer.echo(f"{config}: {counted(len(study.record_files()), 'cell')}, measured before")
         return
     machine = Machine(reference_us() / 1e6, whole_cores())
     planned = planning.plan(study, study.results / "records", machine)
@@ -45,9 +45,7 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
 def missing(
     config: StudyConfig = Path("config/study.yaml"),
     *,
-    cautions: Annotated[
-        bool, Option("--cautions", help="Also cells measured while the machine was busy.")
-    ] = False,
+    cautions: Annotated[bool, Option("--cautions", help="Also cells of busy times.")] = False,
     forget: Annotated[bool, Option("--forget", help="Remove their records, to try again.")] = False,
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
@@ -72,6 +70,66 @@ def missing(
         typer.echo(f"To try them again: nodewise missing --config {config}{also} --forget")
 
 
+@app.command(rich_help_panel=STEPS)
+def build_tables(config: StudyConfig) -> None:
+    """Collect the records of a study in tables, as CSV and Parquet."""
+    from nodewise.results import importers, published, table_files, tables
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    built = tables.build_tables(
+        study.record_files(),
+        published.points(),
+        watts_per_core=study.watts_per_core,
+        published_runs=published.runs(),
+        noise_scale_paths=[path for path in study.noise_scales() if path.is_file()],
+        imported=importers.import_for_study([Path(path) for path in study.curves]),
+    )
+    out = study.results / "tables"
+    table_files.write_tables(built, out)
+    typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
+
+
+@app.command(rich_help_panel=STEPS)
+def fit_overhead(config: StudyConfig) -> None:
+    """Fit the cost models to all curves, judge them on held-out points, and write fit.json."""
+    from nodewise.predict import fit_curves, fit_file, steps_to_accuracy
+    from nodewise.predict import study as fits
+    from nodewise.results.calibration import read_calibrations
+    from nodewise.results.table_files import read_tables
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    out, source = study.results / "overhead", study.results / "tables/curve_points.csv"
+    tables = read_tables(source.parent)
+    points, calibrations = tables["curve_points"], read_calibrations(study.calibrations())
+    steps = steps_to_accuracy.find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
+    found = fit_curves.fit_curves(points, calibrations)
+    fits.write(fits.fitted_tables(found, steps) | fits.judge_study(points, calibrations), out)
+    fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
+
+
+@app.command(rich_help_panel=STEPS)
+def build_site(config: StudyConfig) -> None:
+    """Render the pages of the site to build/docs as Markdown, and build build/site from them."""
+    from nodewise.models.facts import DESCRIPTIONS
+    from nodewise.report.context import read_context
+    from nodewise.report.render import build_site, render_pages
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    context = read_context(
+        config,
+        study.results,
+        calibration_paths=study.calibrations(),
+        models_dir=DESCRIPTIONS,
+        own_models=study.own_descriptions(),
+    )
+    docs = Path("build/docs")
+    render_pages(context, study.results, docs)
+    build_site(docs, docs.with_name("site"))
+
+
 @app.command()
 def publish(
     config: StudyConfig,
@@ -84,8 +142,7 @@ def publish(
     beside the records says what was measured, where and when, and what was left
     out. Name the folder in config/published.yaml to have it on the site.
 
-    Example: nodewise publish --config config/study.yaml --out
-    data/records/my-machine/study
+    Example: nodewise publish --config config/a.yaml --out data/records/my-pc/a
     """
     from nodewise.study import publish as publishing
     from nodewise.study.config import read_config
@@ -110,8 +167,7 @@ def compare_runs(
 ) -> None:
     """Compare two runs and show which points differ by more than noise.
 
-    Example: nodewise compare old/tables results/study/tables --out
-    results/study/changes.csv
+    Example: nodewise compare old/tables results/study/tables --out changes.csv
     """
     from nodewise.results import compare_runs as compare
     from nodewise.results.table_files import write_csv
@@ -142,12 +198,12 @@ def list_models() -> None:
     from nodewise.models.registry import check_project, registry
 
     check_project()
-    rows, undescribed = [], []
+    rows = []
     for name, entry in registry().items():
         try:
             model = facts(name)
         except UserError as error:
-            undescribed.append(str(error))
+            typer.echo(str(error), err=True)
             continue
         rows.append(
             {
@@ -162,8 +218,6 @@ def list_models() -> None:
             }
         )
     print_table(rows)
-    for line in undescribed:
-        typer.echo(line, err=True)
 
 
 @app.command("strategies")

@@ -9,7 +9,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from nodewise.cluster.lock import exclusive_machine
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
+from nodewise.core.progress import progress
 from nodewise.core.schema import json_text
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.cell import NO_RESULT, failure_of
@@ -79,7 +80,6 @@ def calibrate(
     output: Path,
     logs: Path,
     repeats: int = 2,
-    progress: Callable[[float], None],
 ) -> Calibration:
     """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
@@ -100,17 +100,18 @@ def calibrate(
     made = provenance(config=config, command=command("nodewise", "calibrate", "--config", config))
     outcomes: list[Outcome] = []
     order = [(n, repeat) for repeat in range(repeats) for n in chance.sample(counts, len(counts))]
-    for number, (nodes, repeat) in enumerate(order):
-        plan = Plan(
-            nodes=nodes,
-            repeat=repeat,
-            streams=nodes == (counts[-1] if hosts else 2),  # emulated links are all alike
-            time_limit_s=study.cell_time_limit_s,
-        )
-        outcomes.append(_launch(settings, plan, logs / f"launch~{number}"))
-        progress((number + 1) / len(order))
-        if outcomes[-1].failure:
-            break
+    with progress(f"{config}: calibration", len(order)) as show:
+        for number, (nodes, repeat) in enumerate(order):
+            plan = Plan(
+                nodes=nodes,
+                repeat=repeat,
+                streams=nodes == (counts[-1] if hosts else 2),  # emulated links are all alike
+                time_limit_s=study.cell_time_limit_s,
+            )
+            outcomes.append(_launch(settings, plan, logs / f"launch~{number}"))
+            show(number + 1)
+            if outcomes[-1].failure:
+                break
     last = outcomes[-1]
     if last.failure and hosts:  # started by a user, who can fix the problem
         raise UserError(f"{config}: {last.status}: {last.failure.reason}; logs: {logs}")

@@ -17,6 +17,7 @@ from nodewise.cluster.lock import exclusive_machine
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
+from nodewise.core.progress import progress
 from nodewise.core.schema import first_error
 from nodewise.core.user_function import source_files
 from nodewise.measure.block_job import BlockJob
@@ -47,15 +48,7 @@ _PRELOAD = (
 NO_RESULT = (RefusedError, process.WorkerError, MemoryError)
 
 
-def measure(
-    cell: Cell,
-    *,
-    output: Path,
-    logs: Path,
-    config: Path | None,
-    command: str,
-    progress: Progress,
-) -> Record:
+def measure(cell: Cell, *, output: Path, logs: Path, config: Path | None, command: str) -> Record:
     """Train `cell` on its prepared dataset and write its record to `output`.
 
     A cell that cannot be measured gets a record, too. Its status is `refused` if this machine does
@@ -68,7 +61,6 @@ def measure(
         logs: the folder of the workers' logs, `rank~R.log`.
         config: the study, if there is one.
         command: the command that repeats the measurement.
-        progress: called with the share that is done.
 
     Raises:
         UserError: a manifest cannot be read or is not permitted, or the prepared data changed.
@@ -105,7 +97,8 @@ def measure(
                 if strategy.splits_model and cell.build:  # the project's own models can be split
                     work, limit_s = partial(check_model, task=task), cell.time_limit_s
                     process.Job(1, work, logs=logs, time_limit_s=limit_s, preload=_PRELOAD).run()
-                result = _run_processes(task, progress, logs=logs, began=began)
+                with progress(cell.id) as show:
+                    result = _run_processes(task, show, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
         if abs(set_s := period.clock_set_s()) > 1:
@@ -137,13 +130,13 @@ def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Fail
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 
-def _run_processes(task: Task, progress: Progress, *, logs: Path, began: float) -> Measurement:
+def _run_processes(task: Task, show: Progress, *, logs: Path, began: float) -> Measurement:
     """Run the processes of a cell; return their measurement.
 
     Raises:
         RefusedError, WorkerError: there is none.
     """
-    job = _CellJob(task, progress, logs)
+    job = _CellJob(task, show, logs)
     parts = job.run()
     start_up = StartUp(
         imported_s=job.reached["imported"] - began,
@@ -200,7 +193,7 @@ def check_model(rank: int, channel: Channel, *, task: Task) -> Message:
 class _CellJob(BlockJob):
     """The processes of a cell."""
 
-    def __init__(self, task: Task, progress: Progress, logs: Path) -> None:
+    def __init__(self, task: Task, show: Progress, logs: Path) -> None:
         cell, cluster, weights = task.cell, task.cluster, task.weights
         super().__init__(
             cluster,
@@ -220,11 +213,11 @@ class _CellJob(BlockJob):
             host_files=_files(task) if cluster.remote else [],
         )
         self.reached: dict[str, float] = {}  # event -> when the last worker reached it
-        self._progress = progress
+        self._show = show
 
     def on_message(self, rank: int, message: Message) -> None:
         if "progress" in message:
-            self._progress(message["progress"])
+            self._show(message["progress"])
         elif "replica" in message:
             super().on_message(rank, message)
         elif not self.blocks:  # only events of the first block

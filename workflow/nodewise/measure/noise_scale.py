@@ -18,6 +18,7 @@ from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.files import check_writable, write_text
+from nodewise.core.progress import progress
 from nodewise.core.schema import json_text
 from nodewise.data import Dataset, load
 from nodewise.measure.inputs import checked_inputs, data_manifest
@@ -35,9 +36,7 @@ SMALL_BATCH, BIG_BATCH, GROUPS = 32, 512, 4
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
-def measure_noise_scale(
-    cell: Cell, *, output: Path, config: Path, progress: Callable[[float], None]
-) -> NoiseScale:
+def measure_noise_scale(cell: Cell, *, output: Path, config: Path) -> NoiseScale:
     """Train the model of `cell` for some steps, measure its gradients and write the result.
 
     The model trains on one node with batches of 32, whatever the cell's settings are. No cell is
@@ -47,7 +46,6 @@ def measure_noise_scale(
         cell: names the model, the dataset and the seed.
         output: the file to write.
         config: the study that declares the cell.
-        progress: called with the share that is done.
 
     Raises:
         UserError: a manifest cannot be read or is not permitted, there are too few examples, or
@@ -69,7 +67,8 @@ def measure_noise_scale(
         period = Period()
         try:
             data = load(data_manifest(cell))
-            points = list(_points(cell, data, pretrained.file if pretrained else None, progress))
+            with progress(f"{cell.model}: noise scale") as show:
+                points = [*_points(cell, data, pretrained.file if pretrained else None, show)]
         except (UserError, OSError):
             raise
         except Exception as error:  # of the model's code, called by TensorFlow and Keras
@@ -91,7 +90,7 @@ def measure_noise_scale(
 
 
 def _points(
-    cell: Cell, data: Dataset, weights: Path | None, progress: Callable[[float], None]
+    cell: Cell, data: Dataset, weights: Path | None, show: Callable[[float], None]
 ) -> Iterator[Point]:
     """Yield the measurement after each number of steps."""
     recipe = recipe_of(cell)
@@ -111,7 +110,7 @@ def _points(
         if not np.isfinite(small).all():
             raise RefusedError(f"{cell.model}: its gradient is not finite after {step} steps")
         yield Point(step=step, small_squares=list(small), big_squares=list(big))
-        progress((step + number * GROUPS * batches) / whole)
+        show((step + number * GROUPS * batches) / whole)
 
 
 def _mean_gradient(model: keras.Model, batch: Batch) -> tf.Tensor:

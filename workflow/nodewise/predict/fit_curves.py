@@ -6,13 +6,14 @@ law follows from what ran. Rows keep the columns that say whether they may be fi
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
+from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS, PARTS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.law import LAWS, Law, law_text
@@ -70,7 +71,6 @@ def fit_curves(
     calibrations: Iterable[Calibration] = (),
     *,
     draws: int = DRAWS,
-    progress: Callable[[int], None] = lambda curves: None,
 ) -> list[tuple[CurveGroup, Fit]]:
     """Fit all curves. The result is deterministic.
 
@@ -78,13 +78,13 @@ def fit_curves(
         points: the table of points (`results.curve_points`).
         calibrations: calibrations of clusters, for priors on the bandwidth of their links.
         draws: number of equally likely coefficients, from which intervals come.
-        progress: called after each group with the number of curves that are fitted.
     """
     fits, done = [], 0
-    for group in find_groups(points, calibrations):
-        fits.append((group, group.fitted.fit(draws)))
-        done += group.rows["curve"].nunique()
-        progress(done)
+    with progress("fitting curves", points["curve"].nunique()) as show:
+        for group in find_groups(points, calibrations):
+            fits.append((group, group.fitted.fit(draws)))
+            done += group.rows["curve"].nunique()
+            show(done)
     return fits
 
 

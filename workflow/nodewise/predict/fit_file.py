@@ -5,7 +5,7 @@ draws (equally likely values), from which intervals come. Draws are rounded to f
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -160,28 +160,23 @@ class FitFile(Frozen):
         return self
 
 
-def fit_measurements(
-    measured: Measurements,
-    draws: int = DRAWS,
-    progress: Callable[[int], None] = lambda curves: None,
-) -> FitFile:
+def fit_measurements(measured: Measurements, draws: int = DRAWS) -> FitFile:
     """Fit the law of its collective to each curve. Curves of one cluster are fitted together.
 
     Args:
         measured: the curves.
         draws: number of equally likely coefficients, from which intervals come; 1 or more.
-        progress: called after each group with the number of curves that are fitted.
 
     Raises:
         UserError: a curve names an unknown law.
     """
-    found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
+    found = fit_curves(imported_points(measured.curves), draws=draws)
     of_curve = {str(name): fit for group, fit in found for name in group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
     return file_of(found, measured.source, measured.sha256, curves=curves, notes=measured.notes)
 
 
-def fit_study(path: Path, progress: Callable[[int], None] = lambda curves: None) -> FitFile:
+def fit_study(path: Path) -> FitFile:
     """Fit the curves of a study, given by the folder of its results or by its curve_points.csv.
 
     Raises:
@@ -193,7 +188,7 @@ def fit_study(path: Path, progress: Callable[[int], None] = lambda curves: None)
     else:
         files = [path]
         points = read_file(path, COLUMNS["curve_points"])
-    found = fit_curves(points, progress=progress)
+    found = fit_curves(points)
     if not found:
         raise UserError(f"{path}: holds no measured step times of a study")
     digests = "".join(file_sha256(file) for file in files)

@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from nodewise.core.errors import UserError
+from nodewise.core.progress import progress
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import FAR
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
@@ -153,14 +154,11 @@ def forecast_cases(path: Path) -> list[Row]:
     return answer_rows(path, Case, lambda cases: map(answer, cases))
 
 
-def predict_points(
-    file: FitFile, path: Path, *, progress: Callable[[float], None] = lambda done: None
-) -> list[Row]:
+def predict_points(file: FitFile, path: Path) -> list[Row]:
     """Answer a file of points, as `answer_rows` does, in the quantity of the point's curve.
 
     Intervals are those of another measurement. `unit` is empty for seconds and examples per second;
     `extrapolated` is true beyond twice the devices or batches measured, or below half of them.
-    `progress` is told the share of the points that are answered.
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
@@ -175,14 +173,15 @@ def predict_points(
                 batches.setdefault(point.curve, {})[i] = point.batch_on(curves[point.curve])
             except UserError as error:
                 answers[i] = _with_error(error)
-        for name, by_place in batches.items():
-            places, batch = [*by_place], np.array([*by_place.values()])
-            for start in range(0, len(places), _AT_ONCE):
-                some = slice(start, start + _AT_ONCE)
-                asked = [points[i] for i in places[some]]
-                found = _predict_points_of_curve(predictions, curves[name], asked, batch[some])
-                answers.update(zip(places[some], found, strict=True))
-                progress(len(answers) / len(points))
+        with progress(str(path), len(points)) as show:
+            for name, by_place in batches.items():
+                places, batch = [*by_place], np.array([*by_place.values()])
+                for start in range(0, len(places), _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    asked = [points[i] for i in places[some]]
+                    found = _predict_points_of_curve(predictions, curves[name], asked, batch[some])
+                    answers.update(zip(places[some], found, strict=True))
+                    show(len(answers))
         return (answers[i] for i in range(len(points)))
 
     return answer_rows(path, Point, answer)

@@ -1,0 +1,188 @@
+"""What the commands that predict share: the job that options describe, tables and notes."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import typer
+
+from nodewise.cli.options import print_json, print_table
+from nodewise.core.units import write_duration, write_number, write_plain
+from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
+from nodewise.predict.fit_file import FitFile
+from nodewise.predict.options import parse_duration, parse_price
+from nodewise.predict.published_efficiency import Standing
+from nodewise.predict.steps_to_accuracy import law_of, parse_counts, published_laws, rate_exponent
+
+_LISTED = 8  # numbers of nodes or batches that a table lists one by one
+_NAMED = 3  # curves that are named in front of a note that they share
+_OF_FORECAST = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
+
+
+def job_of(asked: Mapping[str, Any], **more: Any) -> Job:  # noqa: ANN401
+    """Return the job that the options of a command describe; attributes in `more` replace theirs.
+
+    Raises:
+        UserError: a price or a duration cannot be read, or a value is not allowed.
+    """
+    names = ("examples", "epochs", "budget", "watts")
+    told: dict[str, Any] = {name: asked.get(name) for name in names} | more
+    counts = parse_counts(asked.get("samples_to_target"))
+    if steps := law_of(asked.get("converges_like"), counts):
+        told |= {"steps": steps, "name": "run"}
+    price, currency = parse_price(asked["price"])
+    if (deadline := asked.get("deadline")) is not None:
+        told["deadline_s"] = parse_duration("deadline", deadline)
+    return Job(**told, price=price, currency=currency or "currency")
+
+
+def print_target(job: Job, converges_like: str | None) -> None:
+    """Print what a larger batch needs: its learning rate, or what decides its examples."""
+    if job.steps is None:
+        laws = published_laws()
+        critical = sorted(law.critical_batch for law in laws.values())
+        typer.echo(
+            "Throughput only: larger batches need more examples, twice as many at "
+            f"{critical[0]:,.0f} to {critical[-1]:,.0f} by published models. Give "
+            f"--samples-to-target, or --converges-like: {', '.join(laws)}."
+        )
+    rate = (
+        "A larger batch usually needs a larger learning rate: in proportion (SGD, with warm-up) or "
+        "by the square root (Adam); the page Time to accuracy has the sources."
+    )
+    if known := rate_exponent(converges_like) if converges_like else None:
+        rate = (
+            f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "
+            f"± {known[1]:.2f} ({known[2]} batches). Usual rules: 1 (linear) and 0.5."
+        )
+    typer.echo(rate)
+
+
+def print_curves(file: FitFile) -> None:
+    """Print what was fitted to each curve."""
+    fits = {name: group for group in file.fits for name in group.curves}
+    print_table(
+        {
+            "Curve": curve.name,
+            "Points": len(curve.measured),
+            "Nodes": _listed(curve.nodes),
+            "Batches": _listed(curve.batches),
+            "Continued by": "published curves" if curve.like_published else fits[curve.name].law,
+            "Noise": write_number(fits[curve.name].noise, "share"),
+        }
+        for curve in file.curves
+    )
+
+
+def print_notes(file: FitFile, *, err: bool) -> None:
+    """Print what the measurements leave open, each note once."""
+    about: dict[str, list[str]] = {}
+    for curve in file.curves:
+        for note in curve.notes:
+            about.setdefault(note, []).append(curve.name)
+    for note in file.notes:
+        typer.echo(note, err=err)
+    for note, names in about.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        typer.echo(f"{', '.join(names[:_NAMED])}{more}: {note}", err=err)
+
+
+def print_standing(found: Standing | None, name: str = "") -> None:
+    """Print where an efficiency stands among published ones, and some of these, ascending."""
+    if found is None:
+        return
+    sentence, rows = found
+    typer.echo(f"{name}{sentence}")
+    some = np.unique(np.linspace(0, len(rows) - 1, min(_LISTED, len(rows))).round().astype(int))
+    print_table(
+        {
+            "Published": row["publisher"],
+            "Model": row["model"],
+            "Device": row["device"],
+            "Devices": f"{row['devices']:,}",
+            "Efficiency": write_number(row["efficiency"], "share"),
+        }
+        for row in rows.iloc[some].to_dict("records")
+    )
+
+
+def print_answers(answers: Answers, nodes: Collection[int] = ()) -> None:
+    """Print the answers on these numbers of nodes.
+
+    By default, they are the powers of two, the last and the best ones, marked as such.
+    """
+    best, last = {} if nodes else answers.best_for, int(answers.nodes[-1])
+    shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
+    print_table(
+        _answer(row, answers.job)
+        | {"Best": ", ".join(TITLES[name] for name in best.get(row["nodes"], []))}
+        | {"Kind": row["kind"]}
+        for row in answers.rows()
+        if row["nodes"] in shown
+    )
+
+
+def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
+    """Print the rows of `compare_machines`, whose machines have prices, and which is best."""
+    currency = rows[0]["currency"]
+    priced = replace(job, price=1.0, currency=currency, node="device")
+    print_table(
+        {"Machines": f"{row['machines']} × {row['machine']}"}
+        | _answer({**row, **{name: row[other] for name, other in _OF_FORECAST.items()}}, priced)
+        | {"Best": "best" if row["best"] else ""}
+        for row in rows
+    )
+    best = next((row for row in rows if row["best"]), None)
+    if best is None:
+        typer.echo("None of these machines keeps the deadline and the budget.")
+        return
+    goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
+    sure = f", chance {write_chance(best['chance'])}" if job.deadline_s or job.budget else ""
+    told = f"{write_duration(best['time'])}, {write_plain(best['cost'])} {currency}{sure}"
+    typer.echo(f"{best['machines']} × {best['machine']} is the {goal}: {told}.")
+
+
+def _answer(row: Mapping[str, Any], job: Job) -> dict[str, str]:
+    """Return a row of answers. Columns that are empty in all rows are not printed."""
+    time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
+    step, batch = row["step_s"], row["batch_per_worker"]
+    limited = job.deadline_s is not None or job.budget is not None
+    return {
+        f"{job.node.title()}s": f"{row['nodes']:,}",
+        "Batch": f"{batch:,.6g}" if batch and (step or batch != 1) else "",
+        "Step": "" if step is None else write_number(step, "s"),
+        "Examples": write_plain(row["samples"]) if job.steps else "",
+        time[0].upper() + time[1:]: write_duration(row["time"]),
+        "90 % interval": " – ".join(write_duration(row[f"time_{end}"]) for end in ("low", "high")),
+        f"{cost} [{job.units['cost']}]": write_plain(row["cost"]),
+        "Energy": "" if job.watts is None else f"{write_plain(row['energy'])} Wh",
+        "Speed-up": write_number(row["speedup"], "×"),
+        "Efficiency": write_number(row["efficiency"], "share"),
+        "Chance": write_chance(row["chance"]) if limited else "",
+    }
+
+
+def print_values(rows: Sequence[Mapping[str, Any]], name: str, *, as_json: bool) -> None:
+    """Print the answers to a file of questions: as JSON, or the column `name` and the values."""
+    print_json(rows) if as_json else print_table(_values(rows, name))
+
+
+def _values(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[dict[str, str]]:
+    for row in rows:
+        about = {name.title(): row.get(name) or "", "Devices": f"{row['n_devices'] or ''}"}
+        if "error" in row:
+            yield about | {"Value": row["error"]}
+            continue
+        value, low, high = (write_plain(row[end]) for end in ("value", "low", "high"))
+        yield about | {
+            "Value": f"{value} {row.get('unit', 'examples/s')}".rstrip(),
+            "90 % interval": f"{low} – {high}",
+            "Kind": "extrapolated" if row.get("extrapolated") else "",
+        }
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    if len(numbers) <= _LISTED:
+        return ", ".join(f"{number:,.6g}" for number in numbers)
+    return f"{numbers[0]:,.6g} … {numbers[-1]:,.6g} ({len(numbers)})"
