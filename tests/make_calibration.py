@@ -24,9 +24,6 @@ def calibration(
     law: tuple[float, float, float] = LAW,
     repeats: int = 2,
     noise: float = 0.0,
-    payloads: tuple[int, ...] = PAYLOADS,
-    seed: int = 0,
-    share: float = SHARE,
     collectives: tuple[str, ...] = ("ring",),
 ) -> Calibration:
     """Return a calibration whose all-reduces follow a law.
@@ -36,16 +33,38 @@ def calibration(
         law: software overhead (s), latency (s) and seconds per byte, in wall time.
         repeats: the launches of each number of nodes.
         noise: the relative standard deviation of the times.
-        payloads: the payloads in bytes.
-        seed: the seed of the noise and of the order of launches.
-        share: the share of a core that nodes had.
         collectives: the collectives that are timed.
     """
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(0)
+    values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
+
+    def launch(nodes: int, repeat: int) -> dict[str, Any]:
+        summed = PAYLOADS if nodes > 1 else ()
+        seconds = ConsecutiveAllReduces().evaluate(values, nodes, 0, np.array(summed, dtype=float))
+        return {
+            "nodes": nodes,
+            "repeat": repeat,
+            "started_at": make.START,
+            "seconds": 20.0,
+            "busy": [{"cpu_s": SHARE * 2.0, "wall_s": 2.0}] * nodes,
+            "transfer": transfer() if nodes == 2 else None,
+            "all_reduces": [
+                {
+                    "collective": collective,
+                    "payload_bytes": payload,
+                    "repeats": 3,
+                    "seconds": 3 * float(each * np.exp(noise * chance.standard_normal())),
+                    "bytes_sent": [3 * _sent(nodes, payload)] * nodes,
+                }
+                for collective in collectives
+                for payload, each in zip(summed, seconds, strict=True)
+            ],
+            "conditions": make.conditions(20.0),
+            "discarded": [],
+        }
+
     launches = [
-        _launch(n, repeat, law, payloads, share, chance, noise, collectives)
-        for repeat in range(repeats)
-        for n in chance.permutation(nodes).tolist()
+        launch(n, repeat) for repeat in range(repeats) for n in chance.permutation(nodes).tolist()
     ]
     return _calibration(status="ok", launches=launches, failure=None)
 
@@ -57,55 +76,15 @@ def without_launches(status: str, reason: str) -> Calibration:
 
 
 def _calibration(**values: Any) -> Calibration:
-    made = make.record(make.cell()).provenance
-    return Calibration.model_validate(
-        {
-            "study": "study",
-            "cluster": CLUSTER,
-            "kind": "emulated",
-            "started_at": make.START,
-            "finished_at": make.START + timedelta(minutes=5),
-            "provenance": made,
-        }
-        | values
-    )
-
-
-def _launch(
-    nodes: int,
-    repeat: int,
-    law: tuple[float, float, float],
-    payloads: tuple[int, ...],
-    share: float,
-    chance: np.random.Generator,
-    noise: float,
-    collectives: tuple[str, ...],
-) -> dict[str, Any]:
-    summed = payloads if nodes > 1 else ()
-    sizes = np.array(summed, dtype=float)
-    values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
-    seconds = ConsecutiveAllReduces().evaluate(values, nodes, 0, sizes)
-    return {
-        "nodes": nodes,
-        "repeat": repeat,
+    about = {
+        "study": "study",
+        "cluster": CLUSTER,
+        "kind": "emulated",
         "started_at": make.START,
-        "seconds": 20.0,
-        "busy": [{"cpu_s": share * 2.0, "wall_s": 2.0}] * nodes,
-        "transfer": transfer() if nodes == 2 else None,
-        "all_reduces": [
-            {
-                "collective": collective,
-                "payload_bytes": payload,
-                "repeats": 3,
-                "seconds": 3 * float(each * np.exp(noise * chance.standard_normal())),
-                "bytes_sent": [3 * _sent(nodes, payload)] * nodes,
-            }
-            for collective in collectives
-            for payload, each in zip(summed, seconds, strict=True)
-        ],
-        "conditions": make.conditions(20.0),
-        "discarded": [],
+        "finished_at": make.START + timedelta(minutes=5),
+        "provenance": make.record(make.cell()).provenance,
     }
+    return Calibration.model_validate(about | values)
 
 
 def _sent(nodes: int, payload: int) -> int:
@@ -120,9 +99,5 @@ def stream(sender: str, receiver: str, rate_mbit: float = RATE_MBIT) -> Stream:
 def transfer(rate_mbit: float = RATE_MBIT) -> dict[str, Any]:
     """Return the fields of a stream over a link with the given rate."""
     seconds = 30_000_000 * 8 / (rate_mbit * 1e6 * 1448 / 1514)
-    return {
-        "payload_bytes": 30_000_000,
-        "seconds": seconds,
-        "segment_bytes": 1448,
-        "frame_bytes": 1514,
-    }
+    sizes = {"payload_bytes": 30_000_000, "segment_bytes": 1448, "frame_bytes": 1514}
+    return sizes | {"seconds": seconds}

@@ -5,7 +5,7 @@ was measured.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from nodewise.predict.fit_file import file_of, write_fit
 from nodewise.predict.study import fitted_tables, judge_study
 from nodewise.predict.study import write as write_fits
 from nodewise.results.curves import Curve
-from nodewise.results.record import Record, record_json
+from nodewise.results.record import Record, WorkerResult, record_json
 from nodewise.results.table_files import write_tables
 from nodewise.results.tables import build_tables
 
@@ -31,6 +31,7 @@ CORES = 2
 COMPUTE_FIXED_S, COMPUTE_PER_EXAMPLE_S = 0.004, 0.00021
 LATENCY_S, BANDWIDTH = 0.0004, 450e6
 START = datetime(2027, 1, 5, 9, 0, tzinfo=UTC)
+STARTED = ("imported_s", "workers_ready_s", "first_timed_step_s")
 STEPS = Extent(warmup_steps=5, steps=40, split_steps=12)
 EPOCHS = Extent(warmup_steps=5, epochs=5, split_steps=0)
 
@@ -71,8 +72,8 @@ def parts_s(batch: int, nodes: int) -> dict[str, float]:
     }
 
 
-def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Record:
-    """Return a valid record of a cell that finished."""
+def record(of: Cell, *, origin: str = "official", cpu: str = "Synthetic CPU") -> Record:
+    """Return a valid record of a cell that finished, with data of `origin`, on processor `cpu`."""
     rng = np.random.default_rng([of.batch, of.nodes, of.repeat, of.extent.epochs or 0])
     parts = parts_s(of.batch, of.nodes)
     per_epoch = EXAMPLES // of.global_batch
@@ -97,7 +98,7 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
         for rank in range(of.nodes)
     ]
     return Record.model_validate(
-        _frame(of, origin, commit)
+        _frame(of, origin, cpu)
         | {
             "status": "ok",
             "result": {
@@ -106,11 +107,7 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
                 "payload_bytes": payload,
                 "steps_per_epoch": per_epoch,
                 "whole_epochs": of.extent.epochs is not None,
-                "start_up": {
-                    "imported_s": 4.1,
-                    "workers_ready_s": 5.9 + of.nodes,
-                    "first_timed_step_s": 7.4 + of.nodes,
-                },
+                "start_up": dict(zip(STARTED, (4.1, 5.9 + of.nodes, 7.4 + of.nodes), strict=True)),
                 "workers": workers,
                 "epochs": list(_epochs(of, per_epoch, times)),
                 "test": {"examples": 10_000, "loss": 0.41, "accuracy": 0.857},
@@ -125,17 +122,23 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
     )
 
 
+def changed(record: Record, **result: Any) -> Record:
+    """Return `record` with other values in its result."""
+    tree = record.model_dump()
+    tree["result"] |= result
+    return Record.model_validate(tree)
+
+
+def with_workers(record: Record, change: Callable[[WorkerResult], dict[str, Any]]) -> Record:
+    """Return `record` with the values that `change` returns for each of its workers."""
+    workers = [worker.model_dump() | change(worker) for worker in record.result.workers]
+    return changed(record, workers=workers)
+
+
 def conditions(window_s: float, **changes: Any) -> dict[str, Any]:
     """Return the conditions of a block on a quiet machine."""
-    quiet = {
-        "window_s": float(window_s),
-        "reference_before_us": 5500,
-        "reference_after_us": 5500,
-        "stolen_s": 0.0,
-        "foreign_cpu_s": 0.0,
-        "nodes": [],
-        "outside": [],
-    }
+    quiet = {"window_s": float(window_s), "stolen_s": 0.0, "foreign_cpu_s": 0.0}
+    quiet |= {"reference_before_us": 5500, "reference_after_us": 5500, "nodes": [], "outside": []}
     return quiet | changes
 
 
@@ -143,7 +146,7 @@ def failed(of: Cell, reason: str, log_tail: Sequence[str] = (), status: str = "f
     """Return a valid record of a cell without a result; `status` says whether it failed."""
     failure = {"reason": reason, "rank": of.nodes - 1, "log_tail": list(log_tail)}
     rest = {"status": status, "result": None, "failure": failure}
-    return Record.model_validate(_frame(of, "official", "0" * 40) | rest)
+    return Record.model_validate(_frame(of, "official", "Synthetic CPU") | rest)
 
 
 def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
@@ -165,12 +168,17 @@ def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
     return records
 
 
+def launches(repeats: int = 3, **axes: Iterable[Any]) -> list[Record]:
+    """Return the records of `repeats` launches of each combination of the values of `axes`."""
+    return [
+        record(cell(**dict(zip(axes, values, strict=True)), repeat=repeat))
+        for *values, repeat in itertools.product(*axes.values(), range(repeats))
+    ]
+
+
 def noted(record: Record, **observed: list[float]) -> Record:
     """Return `record` with `observed` as the observations of each of its workers."""
-    tree = record.model_dump()
-    for worker in tree["result"]["workers"]:
-        worker["observed"] = observed
-    return Record.model_validate(tree)
+    return with_workers(record, lambda _: {"observed": observed})
 
 
 def varied() -> list[Record]:
@@ -265,7 +273,7 @@ def write_study(
     return tables
 
 
-def _frame(of: Cell, origin: str, commit: str) -> dict[str, Any]:
+def _frame(of: Cell, origin: str, cpu: str) -> dict[str, Any]:
     started = START + timedelta(minutes=of.repeat * 60 + of.nodes)
     return {
         "cell": of,
@@ -280,12 +288,12 @@ def _frame(of: Cell, origin: str, commit: str) -> dict[str, Any]:
             "test_examples": 10_000,
         },
         "provenance": {
-            "commit": commit,
+            "commit": "0" * 40,
             "dirty": False,
             "config_sha256": "b" * 64,
             "lock_sha256": "c" * 64,
             "versions": {"tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11.7"},
-            "cpu": "Synthetic CPU",
+            "cpu": cpu,
             "cores": CORES,
             "memory_bytes": 8 * 2**30,
             "kernel": "6.1.0",

@@ -4,20 +4,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
-from nodewise.report.figures import FIGURES
 from nodewise.report.render import render_pages
 
 CONFIG = Path("config/study.yaml")
-
-
-def charts(folder: Path, config: Path = CONFIG, **inputs: Any) -> dict[str, Chart]:
-    """Return all charts of the study in `folder`, by name."""
-    found = read_context(config, folder, **inputs).pick(*FIGURES)
-    by_name = {chart.name: chart for chart in found}
-    assert len(by_name) == len(found)
-    return by_name
 
 
 def render(

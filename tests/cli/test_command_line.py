@@ -11,8 +11,12 @@ import pytest
 from typer.main import get_command
 
 import numbers_only
+import projects
 from nodewise.cli import app
 from nodewise.cli.options import STEPS
+from nodewise.models.facts import facts
+from nodewise.models.registry import registry
+from nodewise.strategies import STRATEGIES
 
 NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
@@ -75,16 +79,16 @@ def test_a_reader_that_has_gone_is_no_mistake(arguments):
     assert done.stderr == ""
 
 
+WRONG_SOURCE = "Invalid value for '--source': 'web' is not one of 'any', 'official'"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("pla", "No such command 'pla'. Did you mean 'plan', 'explain'?"),
         ("models --nope", "No such option: --nope"),
         ("measure --strategy single --model fashion_cnn", "Missing option '--nodes'"),
-        (
-            "prepare mnist --source web",
-            "Invalid value for '--source': 'web' is not one of 'any', 'official'",
-        ),
+        ("prepare mnist --source web", WRONG_SOURCE),
     ],
 )
 def test_a_mistake_in_the_command_line_is_one_line(words, said):
@@ -116,23 +120,35 @@ def test_help_waits_for_no_library_and_keras_uses_tensorflow_whatever_the_shell_
         "try: main()\n"
         "finally: print(os.environ['KERAS_BACKEND'], *sys.modules)"
     )
-    environment = os.environ | {"KERAS_BACKEND": "jax"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    backend, *modules = done.stdout.splitlines()[-1].split()
+    printed = projects.python("-c", script, KERAS_BACKEND="jax")
+    backend, *modules = printed.splitlines()[-1].split()
     assert (backend, HEAVY & {*modules}) == ("tensorflow", set())
 
 
 def test_answers_from_numbers_need_no_extra_and_no_unix(tmp_path):
     shutil.copy(FIT[1], tmp_path)
     (tmp_path / "run.log").write_text("time 12ms\n" * 9)
-    done = subprocess.run(
-        [sys.executable, numbers_only.__file__],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    projects.finish(projects.start(tmp_path, sys.executable, numbers_only.__file__))
+
+
+# --- lists ---
+
+
+def listed(command):
+    """Return the lines that a command prints, as words."""
+    printed = projects.python("-m", "nodewise", command)
+    return [line.split() for line in printed.splitlines() if line.strip()]
+
+
+def test_every_model_is_listed_with_its_operations_per_byte():
+    rows = {words[0]: words for words in listed("models")}
+    for name in registry():
+        assert f"{facts(name).trainable:,}" in rows[name]
+        assert rows[name][-1] == f"{64 * facts(name).flops_per_payload_byte:,.0f}"
+
+
+def test_every_strategy_is_listed_with_its_options():
+    rows = listed("strategies")
+    assert {*STRATEGIES} <= {words[0] for words in rows}
+    options = {word.partition("=")[0] for words in rows for word in words if "=" in word}
+    assert options == {name for one in STRATEGIES.values() for name in one.options.model_fields}

@@ -66,23 +66,17 @@ OWN = [  # two functions of the same file, and a file of the same name in anothe
     "workflow/nodewise/cli/options.py:print_table",
 ]
 EMULATED = "{{kind: emulated, node: {{cpu: {}}}, link: {{rate_mbit: {}}}}}"
+CLUSTERS = [EMULATED.format(cpu, rate) for cpu in (0.2, 0.3) for rate in (2.5, 25.0, 100.0)]
+DATASETS = ["mnist", "fashion_mnist", DATA]
 ASKED = st.one_of(
     st.builds(
         lambda steps: COMPRESSED | {"option": (*WARM_UP, f"warmup_steps={steps}")},
         st.integers(1, 30),
     ),
-    st.builds(
-        lambda model, dataset: {"model": model, "dataset": dataset},
-        st.sampled_from(OWN),
-        st.sampled_from(["mnist", "fashion_mnist", DATA]),
-    ),
-    st.builds(lambda steps: {"steps": steps}, st.none() | st.integers(39, 42)),
-    st.builds(lambda epochs: {"epochs": epochs}, st.integers(1, 3)),
-    st.builds(
-        lambda cpu, rate: {"cluster": EMULATED.format(cpu, rate)},
-        st.sampled_from([0.2, 0.3]),
-        st.sampled_from([2.5, 25.0, 100.0]),
-    ),
+    st.fixed_dictionaries({"model": st.sampled_from(OWN), "dataset": st.sampled_from(DATASETS)}),
+    st.fixed_dictionaries({"steps": st.none() | st.integers(39, 42)}),
+    st.fixed_dictionaries({"epochs": st.integers(1, 3)}),
+    st.fixed_dictionaries({"cluster": st.sampled_from(CLUSTERS)}),
 )
 
 
@@ -103,10 +97,7 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"strategy": "rings"},
-            "strategy rings: unknown; allowed: ",
-        ),
+        ({"strategy": "rings"}, "strategy rings: unknown; allowed: "),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
         ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
         (

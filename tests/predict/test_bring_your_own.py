@@ -1,6 +1,8 @@
 """`nodewise fit`, `predict` and `optimum` with curves that were measured elsewhere."""
 
+import itertools
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from nodewise.cli import app
-from nodewise.core.errors import UserError
+import commands
+from mistakes import user_error
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
@@ -26,18 +27,14 @@ TEMPLATE = Path("data/templates/measurements.csv")
 PAYLOAD, LATENCY, BETA, EXAMPLE_S = 4e6, 2e-4, 1e-8, 1e-3
 
 
-def ring_s(nodes: float, batch: float, payload: float = PAYLOAD) -> float:
+def ring_s(nodes: float, batch: float) -> float:
     """Return the step time according to the law of a ring."""
-    exchange = 2 * (nodes - 1) * LATENCY + 2 * (nodes - 1) / nodes * payload * BETA
+    exchange = 2 * (nodes - 1) * LATENCY + 2 * (nodes - 1) / nodes * PAYLOAD * BETA
     return EXAMPLE_S * batch + exchange
 
 
 def csv_of(*rows: str, header: str = HEADER) -> str:
     return "\n".join((header, *rows)) + "\n"
-
-
-def ring_rows(nodes=(1, 2, 3, 4), batches=(32, 64, 128), curve="mine") -> list[str]:
-    return [f"{curve},{n},{b},{ring_s(n, b)!r},{PAYLOAD:.0f}" for b in batches for n in nodes]
 
 
 def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
@@ -61,7 +58,9 @@ def answered(file: FitFile, nodes: list[int], **asked):
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory) -> FitFile:
-    text = csv_of(*ring_rows(), header=f"{HEADER},payload_bytes")
+    points = itertools.product((1, 2, 3, 4), (32, 64, 128))
+    rows = [f"mine,{n},{batch},{ring_s(n, batch)!r},{PAYLOAD:.0f}" for n, batch in points]
+    text = csv_of(*rows, header=f"{HEADER},payload_bytes")
     return fitted(tmp_path_factory.mktemp("ring"), text)
 
 
@@ -71,17 +70,14 @@ def ring(tmp_path_factory) -> FitFile:
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (
-            "rings",
-            r"curve 'a', column collective: law rings: unknown; allowed: .*compressed, .*star",
-        ),
+        ("rings", "curve 'a', column collective: law rings: unknown; .*: .*compressed, .*star"),
         ("averaging", r"law averaging: must be written averaging\(period=…\)"),
         ("averaging(period=0)", "period: must be 1 or more, not 0"),
     ],
 )
 def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, law, message):
-    with pytest.raises(UserError, match=message):
-        fitted(tmp_path, csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective"))
+    text = csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective")
+    assert re.search(message, user_error(fitted, tmp_path, text))
 
 
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
@@ -91,6 +87,8 @@ def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
     answer = found.summary()
     json.dumps(answer, allow_nan=False)
     assert (not answer["best"]) == answer["answer"].startswith("Unknown")
+    if len(rows) == 1:  # nothing to compare with
+        assert answer["best"] == {} and found.table["speedup"].isna().all()
     json.dumps(predictions(file, [1, 2, 64]), allow_nan=False)
 
 
@@ -133,7 +131,7 @@ def test_only_a_global_batch_that_grows_may_need_more_epochs(tmp_path):
     for batch, grows in ((lambda n: 64, True), (lambda n: 256 // n, False)):
         rows = [f"a,{n},{batch(n)},{ring_s(n, batch(n))!r}" for n in (1, 2, 4)]
         write_fit(tmp_path / "fit.json", fitted(tmp_path, csv_of(*rows)))
-        _, output, _ = run("optimum", tmp_path / "fit.json")
+        output = commands.run("optimum", tmp_path / "fit.json").stdout
         assert ("--converges-like" in output) is grows
 
 
@@ -151,14 +149,6 @@ def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     assert row["time"] == pytest.approx(truth, rel=0.05)
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
-def test_one_measured_number_of_nodes_has_no_best_one(tmp_path, nodes):
-    ((_, answers),) = answered(fitted(tmp_path, csv_of(f"a,{nodes},64,0.2")), range(1, 65))
-    assert answers.summary()["best"] == {}
-    assert answers.sentence().startswith("Unknown")
-    assert answers.table["speedup"].isna().all()
-
-
 @pytest.mark.parametrize("last", ["", f",{PAYLOAD:.0f}"])
 def test_no_node_is_more_efficient_than_alone_unless_it_was_measured_so(tmp_path, last):
     header = f"{HEADER},payload_bytes" if last else HEADER
@@ -171,11 +161,8 @@ def test_no_node_is_more_efficient_than_alone_unless_it_was_measured_so(tmp_path
 
 
 def test_a_curve_without_a_collective_is_fitted_as_a_ring(tmp_path):
-    rows = [
-        f"{name},{n},64,{1 + n / 9},{of},{PAYLOAD:.0f}"
-        for n in (1, 2)
-        for name, of in (("a", "tree"), ("b", ""))
-    ]
+    curves = itertools.product((1, 2), (("a", "tree"), ("b", "")))
+    rows = [f"{name},{n},64,{1 + n / 9},{of},{PAYLOAD:.0f}" for n, (name, of) in curves]
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective,payload_bytes"))
     assert [curve.collective for curve in file.curves] == ["tree", "ring"]
     assert "no collective given: a ring is assumed" in file.curves[1].notes
@@ -209,8 +196,12 @@ def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective"))
     write_fit(tmp_path / "fit.json", file)
     again = read_fit(tmp_path / "fit.json")
-    (row,) = predictions(again, [4])
-    assert row["step_time_s"] == pytest.approx(1.2, rel=0.2)
+    assert again.curves == file.curves
+    before, after = (predictions(one, [4, 16]) for one in (file, again))
+    for old, new in zip(before, after, strict=True):
+        for name in ("step_time_s", "low", "high"):
+            assert new[name] == pytest.approx(old[name], rel=1e-3)
+    assert after[0]["step_time_s"] == pytest.approx(1.2, rel=0.2)
 
 
 NUMBERS = st.floats(1e-9, 1e9) | st.sampled_from([1e-9, 1e9, 1.0])
@@ -224,12 +215,7 @@ EXTREME = st.lists(
 
 
 @example(
-    rows=[
-        ("a", 1, 1, 2.0, 1.0),
-        ("a", 1, 2, 1.0, 1.0),
-        ("a", 2, 1, 8.0, 1.0),
-        ("a", 11, 3, 1e-9, 1.0),
-    ],
+    rows=[("a", 1, 1, 2.0, 1), ("a", 1, 2, 1.0, 1), ("a", 2, 1, 8.0, 1), ("a", 11, 3, 1e-9, 1)],
     collective="parameter_server",
     cluster="",
 )
@@ -251,19 +237,6 @@ def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster)
 
 
 # fit.json
-
-
-def test_a_fit_is_the_same_after_writing_and_reading(tmp_path, ring):
-    write_fit(tmp_path / "fit.json", ring)
-    again = read_fit(tmp_path / "fit.json")
-    assert again.curves == ring.curves
-    for before, after in zip(
-        predictions(ring, [1, 16]),
-        predictions(again, [1, 16]),
-        strict=True,
-    ):
-        assert after["step_time_s"] == pytest.approx(before["step_time_s"])
-        assert after["low"] == pytest.approx(before["low"], rel=1e-3)
 
 
 def test_the_same_measurements_give_the_same_file(tmp_path):
@@ -301,34 +274,17 @@ def with_coefficients(whole, change):
 def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
     path = tmp_path / "fit.json"
     path.write_text(DAMAGES[damage](json.loads(ring.model_dump_json())))
-    with pytest.raises(UserError) as caught:
-        read_fit(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    if damage == "later version":
-        assert message.startswith(f"{path}: version: 7 is not allowed")
+    named = "version: 7 is not allowed" if damage == "later version" else ""
+    assert user_error(read_fit, path).startswith(f"{path}: {named}")
 
 
 # the best number of nodes
 
 
-def test_the_fastest_number_is_inside_at_a_fixed_global_batch_only(ring):
-    def fastest(**batch):
-        ((_, answers),) = answered(ring, range(1, 129), **batch)
-        return answers.nodes[answers.best("fastest")]
-
-    assert fastest(batch=64) == 128
-    truth = np.sqrt((EXAMPLE_S * 512 - 2 * PAYLOAD * BETA) / (2 * LATENCY))
-    assert fastest(global_batch=512) == pytest.approx(truth, rel=0.35)
-
-
 def test_an_objective_that_needs_more_says_so(ring):
     ((_, answers),) = answered(ring, [1, 2], batch=64)
     for objective, wrong in (("deadline", "needs --deadline"), ("profit", "must be one of knee")):
-        with pytest.raises(UserError, match=f"--objective {objective}: {wrong}"):
-            answers.sentence(objective)
-    with pytest.raises(UserError, match="curve mine: needs --examples"):
-        list(answered(ring, [1, 2], batch=64, deadline_s=60.0))
+        assert f"--objective {objective}: {wrong}" in user_error(answers.sentence, objective)
 
 
 @pytest.mark.parametrize(
@@ -357,41 +313,26 @@ def test_options_are_read_as_they_are_written(parse, read):
     ],
 )
 def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):
-    with pytest.raises(UserError, match=f"--{option} {wrong[:40]}: must be"):
-        parse(wrong)
+    assert f"--{option} {wrong[:40]}: must be" in user_error(parse, wrong)
 
 
 # the commands
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if isinstance(done.exception, UserError):
-        return 2, done.stdout, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
-
-
 def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
     file = tmp_path / "fit.json"
-    code, output, _ = run("fit", TEMPLATE, "-o", file)
-    assert code == 0
-    assert "fashion_cnn" in output
-    assert output.endswith(f"{file}: 2 curves\n")
-    code, output, notes = run("predict", file, "--nodes", "1-4,64", "--json")
-    assert code == 0
-    assert "cifar10_cnn: one batch per worker" in notes
-    rows = json.loads(output)
+    output = commands.run("fit", TEMPLATE, "-o", file).stdout
+    assert "fashion_cnn" in output and output.endswith(f"{file}: 2 curves\n")
+    predicted = commands.run("predict", file, "--nodes", "1-4,64", "--json")
+    assert "cifar10_cnn: one batch per worker" in predicted.stderr
+    rows = json.loads(predicted.stdout)
     assert {row["nodes"] for row in rows} == {1, 2, 3, 4, 64}
     assert {"curve", "step_time_s", "samples_per_s", "low", "high"} <= set(rows[0])
-    code, output, _ = run("predict", file, "--nodes", 8, "--batch", 64)
-    assert code == 0
+    output = commands.run("predict", file, "--nodes", 8, "--batch", 64).stdout
     assert output.count("extrapolated") == 2
-    code, output, _ = run("optimum", file, "--global-batch", 512, "--json")
-    assert code == 0
-    assert [row["curve"] for row in json.loads(output)] == ["cifar10_cnn", "fashion_cnn"]
-    code, output, _ = run("optimum", file, "--batch", 64)
-    assert code == 0
+    rows = commands.ask("optimum", file, "--global-batch", 512)
+    assert [row["curve"] for row in rows] == ["cifar10_cnn", "fashion_cnn"]
+    output = commands.run("optimum", file, "--batch", 64).stdout
     assert "knee" in output and "fastest" in output
 
 
@@ -403,45 +344,33 @@ def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["predict", "optimum"])
-def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
-    tmp_path, ring, command, arguments, message
-):
+def test_options_that_do_not_fit_are_refused(tmp_path, ring, command, arguments, message):
     write_fit(tmp_path / "fit.json", ring)
-    code, shown, error = run(command, tmp_path / "fit.json", *arguments)
-    assert (code, shown) == (2, "")
-    assert error.startswith(message)
+    assert commands.refusal(command, tmp_path / "fit.json", *arguments).startswith(message)
 
 
 @pytest.mark.parametrize("option", ["--batch", "--examples", "--price"])
 def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, option):
     write_fit(tmp_path / "fit.json", ring)
     for wrong in ("0", "-1", "nan", "x", "1" + 400 * "0"):
-        code, shown, _ = run("optimum", tmp_path / "fit.json", option, wrong)
-        assert (code, shown) == (2, "")
-
-
-COUNTS = "64:256000,256:409600,1024:1024000"
+        assert commands.refusal("optimum", tmp_path / "fit.json", option, wrong)
 
 
 def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
-    write_fit(tmp_path / "fit.json", ring)
+    asked = ("optimum", tmp_path / "fit.json")
+    write_fit(asked[1], ring)
     given = ("--price", "2 EUR", "--deadline", "2h", "--watts", 90)
-    given += ("--budget", 3, "--batch", 64, "--samples-to-target", COUNTS)
-    code, output, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
-    assert code == 0
-    (row,) = json.loads(output)
+    counts = "64:256000,256:409600,1024:1024000"
+    given += ("--budget", 3, "--batch", 64, "--samples-to-target", counts)
+    (row,) = commands.ask(*asked, *given)
     assert (row["job"], row["units"]) == ("run", {"time": "s", "cost": "EUR", "energy": "Wh"})
     assert set(row["best"]) == set(OBJECTIVES)
     assert 0 <= row["nodes"][3]["chance"] <= 1
-    code, output, _ = run("optimum", tmp_path / "fit.json", *given)
-    assert code == 0 and "Cost to target [EUR]" in output and "Chance" in output
-    assert "Cost [node-hours]" in run("optimum", tmp_path / "fit.json")[1]
-    for wrong in (
-        ("--deadline", "soon"),
-        ("--deadline", "0s"),
-        ("--samples-to-target", "64:1e5"),
-    ):
-        assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2
+    output = commands.run(*asked, *given).stdout
+    assert "Cost to target [EUR]" in output and "Chance" in output
+    assert "Cost [node-hours]" in commands.run(*asked).stdout
+    for wrong in (("--deadline", "soon"), ("--deadline", "0s"), ("--samples-to-target", "64:1e5")):
+        assert commands.refusal(*asked, *wrong)
 
 
 def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
@@ -449,7 +378,8 @@ def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
     table = tmp_path / "curve_points.csv"
     write_csv(build_tables(sorted(records.rglob("repeat~*.json")))["curve_points"], table)
     (tmp_path / "overhead").mkdir()
-    assert run("fit", table, "-o", tmp_path / "overhead/fit.json")[0] == 0
+    commands.run("fit", table, "-o", tmp_path / "overhead/fit.json")
     assert fit_study(records).curves == read_fit(tmp_path).curves
-    assert run("next", tmp_path)[0] == 0
-    assert "holds no measured step times" in run("fit", "site", "-o", tmp_path / "a.json")[2]
+    commands.run("next", tmp_path)
+    said = commands.refusal("fit", "site", "-o", tmp_path / "a.json")
+    assert "holds no measured step times" in said

@@ -15,16 +15,12 @@ from nodewise.predict.fit import Prior, _nonnegative, fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
-TRUTH = {
+TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
     "compute_fixed_s": 0.005,
     "compute_per_example_s": 2e-4,
-    "jitter_s": 0.0,
-    "jitter_share": 0.0,
-    "input_per_example_s": 0.0,
     "latency_s": 3e-4,
     "seconds_per_byte": 1 / 58e6,
     "turns_share": 1.0,
-    "hidden_share": 0.0,
 }
 PAYLOAD = 5e6
 
@@ -66,11 +62,7 @@ def test_a_known_truth_is_found():
     assert fitted.value("compute_per_example_s", "") == pytest.approx(2e-4, rel=0.03)
 
 
-@given(
-    compute=st.floats(1e-5, 1e-2),
-    bandwidth=st.floats(1e6, 1e9),
-    batch=st.integers(1, 1024),
-)
+@given(compute=st.floats(1e-5, 1e-2), bandwidth=st.floats(1e6, 1e9), batch=st.integers(1, 1024))
 def test_where_the_range_was_measured_a_fit_says_what_was_measured(compute, bandwidth, batch):
     values = {"compute_per_example_s": compute, "seconds_per_byte": 1 / bandwidth}
     measured = points(nodes=(1, 2, 4, 8), batches=(batch, 2 * batch), **values)
@@ -121,20 +113,19 @@ def test_what_is_not_identified_is_said():
     assert not certain(one_batch, "compute_fixed_s")
     several = fit(RingAllReduce(), points(nodes=(1, 2, 4, 8)))
     assert certain(several, "compute_per_example_s")
-    assert not any(fit(RingAllReduce(), points(), draws=0).certain)
+    without_draws = fit(RingAllReduce(), points(), draws=0)
+    assert len(without_draws.draws) == 0 and not any(without_draws.certain)
+    assert np.isnan(interval_of(without_draws.draw(Points.of([1, 2, 3], 64, PAYLOAD)))).all()
 
 
-def test_what_is_known_beforehand_counts():
-    known = {("seconds_per_byte", ""): Prior(1 / 58e6, 1 / 58e8)}
+def test_what_is_known_beforehand_counts_and_no_coefficient_is_below_its_bound():
+    beta, bound = ("seconds_per_byte", ""), 1.2 / 58e6
     alone = points(nodes=(1,), batches=(64,))
-    fitted = fit(RingAllReduce(), alone, priors=known)
-    assert fitted.value("seconds_per_byte", "") == pytest.approx(1 / 58e6, rel=0.01)
-
-
-def test_without_draws_there_is_no_interval():
-    fitted = fit(RingAllReduce(), points(), draws=0)
-    assert len(fitted.draws) == 0
-    assert np.isnan(interval_of(fitted.draw(Points.of([1, 2, 3], 64, PAYLOAD)))).all()
+    fitted = fit(RingAllReduce(), alone, priors={beta: Prior(1 / 58e6, 1 / 58e8)})
+    assert fitted.value(*beta) == pytest.approx(1 / 58e6, rel=0.01)
+    fitted = fit(RingAllReduce(), points(), priors={beta: Prior(1 / 58e6, 1 / 58e7, bound)})
+    assert fitted.value(*beta) >= bound
+    assert (fitted.draws[:, fitted.coefficients.index(beta)] >= bound).all()
 
 
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 12), rows=st.integers(0, 20))
@@ -149,13 +140,7 @@ def test_all_problems_with_bounds_are_solved_as_one_by_one(seed, size, rows):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"step_s": [0.0]},
-        {"step_s": [np.nan]},
-        {"nodes": [np.inf]},
-        {"nodes": [0.0]},
-    ],
+    "wrong", [{"step_s": [0.0]}, {"step_s": [np.nan]}, {"nodes": [np.inf]}, {"nodes": [0.0]}]
 )
 def test_points_that_cannot_be(wrong):
     right = {"nodes": [1.0], "batch": 1.0, "payload": 1.0, "step_s": [1.0]}
@@ -167,11 +152,3 @@ def test_points_that_cannot_be(wrong):
 def test_times_for_which_no_fit_is_finite_are_named():
     huge = Points.of([1, 2], 64, PAYLOAD, [1e308, 5e307], model=["mine", "mine"])
     assert user_error(fit, RingAllReduce(), huge).startswith("curve mine: no fit was found")
-
-
-def test_no_coefficient_is_below_its_bound():
-    bound = 1.2 / 58e6
-    known = {("seconds_per_byte", ""): Prior(1 / 58e6, 1 / 58e7, bound)}
-    fitted = fit(RingAllReduce(), points(), priors=known)
-    assert fitted.value("seconds_per_byte", "") >= bound
-    assert (fitted.draws[:, fitted.coefficients.index(("seconds_per_byte", ""))] >= bound).all()

@@ -1,15 +1,14 @@
 """`nodewise forecast` answers how many devices to use, from one point and the links."""
 
-import importlib
 import json
+from functools import partial
 from pathlib import Path
 
+import forecast as bench
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from nodewise.cli import app
-from nodewise.core.errors import UserError
+import commands
 from nodewise.strategies.declaration import hidden_share
 
 STEP = ("--step-time", "0.1", "--batch", "64")
@@ -21,21 +20,15 @@ RECORD = Path(
 CALIBRATION = "data/records/xeon-2-cores/study/calibration.json"
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, ["forecast", *map(str, arguments)])
-
-
-def run(*arguments):
-    done = invoke(*arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+show, run, refusal = (
+    partial(one, "forecast") for one in (commands.run, commands.ask, commands.refusal)
+)
 
 
 def test_devices_in_a_node_and_full_nodes_are_compared():
     rows = run(*STEP, *NODES, "--parameters", "25.6e6", "--nodes", "1,2,8,9")
-    assert [(row["devices"], row["nodes"]) for row in rows] == [
-        *((1, 1), (2, 1), (4, 1), (8, 1), (16, 2), (64, 8), (72, 9))
-    ]
+    nodes = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2, 64: 8, 72: 9}
+    assert {row["devices"]: row["nodes"] for row in rows} == nodes and len(rows) == len(nodes)
     # published cases have up to 64 devices
     assert [row["kind"] for row in rows] == ["measured"] + ["forecast"] * 5 + ["extrapolated"]
     assert (rows[0]["low"], rows[0]["step_time_s"], rows[0]["high"]) == (0.1, 0.1, 0.1)
@@ -60,19 +53,14 @@ def test_what_a_strategy_hides_is_taken_off_the_shorter_of_computing_and_sending
         assert saved == pytest.approx(hidden_share("mpi") * shorter, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("--throughput", 4000, "--given-devices", 8),
-        ("--step-time", 0.128, "--batch", 64, "--given-devices", 8),
-    ],
-)
+@pytest.mark.parametrize("given", [("--throughput", 4000), ("--step-time", 0.128, "--batch", 64)])
 def test_a_whole_node_can_be_given(given):
-    rows = run(*given, *NODES, "--parameters", "25.6e6", "--nodes", "1,2")
+    asked = ("--given-devices", 8, *NODES, "--parameters", "25.6e6", "--nodes", "1,2")
+    rows = run(*given, *asked)
     by = {row["devices"]: row for row in rows}
     assert by[8]["samples_per_s"] == pytest.approx(4000)
     assert [n for n, row in by.items() if row["kind"] == "measured"] == [8]
-    assert by[1]["samples_per_s"] < 4000 / 7
+    assert 500 < by[1]["samples_per_s"] < 4000 / 7
 
 
 def test_several_measured_numbers_of_devices_narrow_a_forecast(tmp_path):
@@ -85,12 +73,11 @@ def test_several_measured_numbers_of_devices_narrow_a_forecast(tmp_path):
     assert many["high"] / many["low"] < one["high"] / one["low"]
     assert [row["kind"] for row in run("--given", path, *asked)].count("measured") == 3
     # `fit` and `predict`, which know nothing of the link, agree
-    runner, fitted = CliRunner(), tmp_path / "fit.json"
-    runner.invoke(app, ["fit", str(path), "-o", str(fitted)])
-    told = json.loads(runner.invoke(app, ["predict", str(fitted), "--nodes", "8", "--json"]).stdout)
+    commands.run("fit", path, "-o", tmp_path / "fit.json")
+    (told,) = commands.ask("predict", tmp_path / "fit.json", "--nodes", 8)
     eight = next(row for row in run("--given", path, *asked) if row["devices"] == 8)
-    assert told[0]["low"] < eight["step_time_s"] < told[0]["high"]
-    assert eight["low"] < told[0]["step_time_s"] < eight["high"]
+    assert told["low"] < eight["step_time_s"] < told["high"]
+    assert eight["low"] < told["step_time_s"] < eight["high"]
 
 
 def test_a_table_says_how_many_devices_are_in_a_node(tmp_path):
@@ -114,8 +101,7 @@ def test_a_log_is_a_given_point(tmp_path):
 def test_a_rate_is_a_given_point_without_its_batch(tmp_path):
     path = tmp_path / "chart.csv"
     path.write_text('"Step","train/samples_per_second"\n"0","400"\n')
-    done = invoke("--given", path, "--given-devices", 8, "--parameters", "25.6e6", *NODES)
-    assert done.exit_code == 0, done.output
+    done = show("--given", path, "--given-devices", 8, "--parameters", "25.6e6", *NODES)
     assert "Step" not in done.output
 
 
@@ -129,10 +115,10 @@ def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_me
     disturbed.write_text(json.dumps(content))
     unsure, wider = run("--given", disturbed, *asked)
     assert unsure["kind"] == "forecast"
-    assert "not measured" not in invoke("--given", disturbed, *asked).stdout
     assert unsure["low"] < one["step_time_s"] < unsure["high"]
     assert wider["high"] / wider["low"] > two["high"] / two["low"]
-    assert "30 %" in invoke("--given", disturbed, *asked).stdout
+    shown = show("--given", disturbed, *asked).stdout
+    assert "not measured" not in shown and "30 %" in shown
 
 
 def test_of_several_batches_each_number_of_devices_gets_the_one_that_is_done_soonest():
@@ -145,7 +131,7 @@ def test_of_several_batches_each_number_of_devices_gets_the_one_that_is_done_soo
         if row["batch_per_device"] == 64:
             assert row["time"] == pytest.approx(alone["time"])
     for wrong in ("--global-batch", "64"), ("--batches", "many"):
-        assert isinstance(invoke(*asked, *target, "--batches", "8,16", *wrong).exception, UserError)
+        assert refusal(*asked, *target, "--batches", "8,16", *wrong)
 
 
 def test_a_calibrated_cluster_tells_its_link():
@@ -161,8 +147,7 @@ def test_a_price_gives_the_cost_of_epochs():
         one = run(*STEP, *NODES, *asked, "--examples", "64000", "--epochs", epochs)[0]
         seconds = pytest.approx(100 * epochs)
         assert (one["time"], one["cost"] * 3600 / 3) == (seconds, seconds)
-    done = invoke(*STEP, *NODES, *asked, "--epochs", 90)
-    assert "--examples" in str(done.exception)
+    assert "--examples" in refusal(*STEP, *NODES, *asked, "--epochs", 90)
 
 
 LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
@@ -183,10 +168,7 @@ LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
         ((*LINK, *STEP), "needs --parameters or --payload"),
         ((*LINK, *STEP, *SIZE, "--within", "pcie3"), "--link: is the only link"),
         ((*LINK, *STEP, *SIZE, "--device", "V100"), "--device: has no effect without --machines"),
-        (
-            (*LINK, *STEP, *SIZE, "--strategy", "async_sgd"),
-            "--strategy async_sgd: must be one of custom_loop, ",
-        ),
+        ((*LINK, *STEP, *SIZE, "--strategy", "async_sgd"), "async_sgd: must be one of custom_loop"),
         ((*STEP, *SIZE, "--link", "wifi"), "link wifi: must be "),
         ((*STEP, *SIZE, "--link", "0.0000001mbit"), "link 0.0000001mbit: must be "),
         ((*STEP, *SIZE), "give --link, or --between"),
@@ -194,9 +176,7 @@ LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
     ],
 )
 def test_a_question_that_means_nothing_is_one_line(arguments, said):
-    done = invoke(*arguments)
-    assert isinstance(done.exception, UserError)
-    assert said in str(done.exception)
+    assert said in refusal(*arguments)
 
 
 def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
@@ -221,13 +201,11 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
         assert "value" not in one
         assert str(text) in one["error"]
     pd.DataFrame(rows).drop(columns="n_devices").to_csv(path, index=False)
-    assert str(invoke("--cases", path).exception).endswith("lacks the columns n_devices")
+    assert refusal("--cases", path).endswith("lacks the columns n_devices")
 
 
 @pytest.mark.slow
-def test_publishers_left_out_are_met_as_well_as_is_claimed(monkeypatch):
-    monkeypatch.syspath_prepend("bench")
-    bench = importlib.import_module("forecast")
+def test_publishers_left_out_are_met_as_well_as_is_claimed():
     rows = bench.all_judged()
     told = bench.summary(rows)
     assert told["median"] < 0.06

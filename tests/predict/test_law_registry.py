@@ -116,11 +116,10 @@ def test_its_draws_broadcast_against_points(law):
     assert broadcast.shape == (2, 3, 4)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [law for law in USUAL if "service_s" not in {c.name for c in law.parameters}],
-    ids=repr,
-)
+WITHOUT_SERVERS = [law for law in USUAL if "service_s" not in {c.name for c in law.parameters}]
+
+
+@pytest.mark.parametrize("law", WITHOUT_SERVERS, ids=repr)
 def test_one_node_needs_no_link_unless_it_needs_a_server(law):
     p = some_values(law)
     slow = p | {"latency_s": 1e3, "seconds_per_byte": 1e3}

@@ -7,10 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from nodewise.cli import app
-from nodewise.core.errors import UserError
+from commands import ask, refusal, run
 from nodewise.predict.fit_file import fit_measurements
 from nodewise.predict.question_files import predict_points
 from nodewise.results.curve_units import parse_unit
@@ -37,12 +35,10 @@ def row(curve, n, quantity, unit, value, scaling="weak", **more):
 def curves():
     known = {"batch_per_device": 32}
     strong = {"scaling": "strong", "global_batch": 512}
+    thousands = ("throughput", "kimages/s")
     kinds = {
         "images": lambda n: ("throughput", "img/s", n * 32 / step_s(n, 32), known),
-        "thousands": lambda n: (
-            *("throughput", "kimages/s", n * 0.032 / step_s(n, 32)),
-            {"global_batch": 32 * n},
-        ),
+        "thousands": lambda n: (*thousands, n * 0.032 / step_s(n, 32), {"global_batch": 32 * n}),
         "steps": lambda n: ("throughput", "steps/s", 1 / step_s(n, 32), known),
         "tokens": lambda n: ("throughput", "tok/s", n * 5e4 / step_s(n, 32), {}),
         "step": lambda n: ("step_time", "ms", 1e3 * step_s(n, 32), known),
@@ -64,18 +60,6 @@ def write(path, rows, columns=COLUMNS):
         writer.writerows(rows)
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def refusal(*arguments):
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert isinstance(result.exception, UserError)
-    return str(result.exception)
-
-
 def curves_of(path, rows):
     write(path, rows)
     return import_curves(path).curves
@@ -86,8 +70,7 @@ def answers(tmp_path, rows, points):
     write(tmp_path / "curves.csv", rows)
     run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
     (tmp_path / "points.csv").write_text(points)
-    shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv", "--json")
-    return json.loads(shown.stdout)
+    return ask("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv")
 
 
 def test_every_point_is_answered_in_order_and_in_the_unit_of_its_curve(tmp_path):
@@ -217,31 +200,30 @@ def test_an_interval_at_another_batch_holds_steps_that_do_not_depend_on_it(
         assert found["low"] < ends[0] < ends[1] < found["high"]
 
 
-def test_points_that_contradict_themselves_have_an_error(tmp_path):
-    points = [
-        "curve,n_devices,n_nodes,batch_per_device,global_batch",
-        "images,16,4,32,512",
-        "images,16,16,,512",
-        "images,16,,32,500",  # rounded
-        "images,16,99,,",
-        "images,16,4,128,1024",
-    ]
-    *good, nodes, batch = answers(tmp_path, curves()["images"][0], "\n".join(points))
-    assert not any("error" in found for found in good)
-    assert nodes["error"] == "n_nodes: must be at most n_devices, 16"
-    assert batch["error"] == "global_batch: must be n_devices × batch_per_device, 2048"
+def test_wrong_points_have_an_error_and_the_others_are_answered(tmp_path):
+    points = {
+        "images,16,4,32,512": None,
+        "images,16,16,,512": None,
+        "images,16,,32,500": None,  # rounded
+        "images,16,99,,": "n_nodes: must be at most n_devices, 16",
+        "images,16,4,128,1024": "global_batch: must be n_devices × batch_per_device, 2048",
+        "images,16": "has 2 values for 5 columns",
+        "images,16,4,,,7": "has 6 values for 5 columns",
+        "strong,512,,,": None,
+        "strong,1024,,,": "n_devices: must be at most the global batch, 512",
+    }
+    rows = [row for name in ("images", "strong") for row in curves()[name][0]]
+    header = "curve,n_devices,n_nodes,batch_per_device,global_batch"
+    found = answers(tmp_path, rows, "\n".join([header, *points]))
+    assert [one.get("error") for one in found] == [*points.values()]
+    assert [one["curve"] for one in found] == ["images"] * 7 + ["strong"] * 2
+    for one in found:
+        assert "error" in one or one["low"] < one["value"] < one["high"]
 
 
 def test_an_option_without_effect_beside_points_is_refused():
     line = refusal("predict", "fit.json", "--at", "points.csv", "--nodes", 4)
     assert line.startswith("--at: --nodes has no effect beside it")
-
-
-def test_a_global_batch_is_not_shared_by_more_devices_than_it_has_examples(tmp_path):
-    rows = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
-    some, many = answers(tmp_path, rows, "curve,n_devices\na,512\na,1024\n")
-    assert some["value"] > 0
-    assert many["error"] == "n_devices: must be at most the global batch, 512"
 
 
 def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
@@ -309,13 +291,3 @@ def test_a_batch_that_a_row_lacks_follows_from_the_others(tmp_path):
     (curve,) = import_curves(tmp_path / "curves.csv").curves
     assert (curve.global_batch, curve.batch_known) == (MOST_NODES, False)
     assert any(note.startswith("no batch given") for note in curve.notes)
-
-
-def test_a_malformed_row_has_an_error_and_the_others_are_answered(tmp_path):
-    lines = ["curve,n_devices,n_nodes", "images,16,4", "images,16", "images,16,4,7", "images,x,4"]
-    good, short, long, word = answers(tmp_path, curves()["images"][0], "\n".join(lines))
-    assert good["low"] < good["value"] < good["high"]
-    assert short["error"] == "has 2 values for 3 columns"
-    assert long["error"] == "has 4 values for 3 columns"
-    assert word["error"].startswith("n_devices: ")
-    assert [row["curve"] for row in (short, long, word)] == ["images"] * 3

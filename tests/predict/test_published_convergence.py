@@ -1,18 +1,16 @@
 """Examples to a target by global batch: published points, own counts, and answers with them."""
 
-import importlib.util
-import json
 from pathlib import Path
 
+import convergence
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
+import commands
 from mistakes import user_error
-from nodewise.cli import app
 from nodewise.predict.steps_to_accuracy import (
     fit_counted,
     law_of,
@@ -22,19 +20,12 @@ from nodewise.predict.steps_to_accuracy import (
 )
 
 
-def bench():
-    spec = importlib.util.spec_from_file_location("convergence", Path("bench/convergence.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_points_and_submissions_left_out_are_as_near_as_the_site_says():
-    module = bench()
-    rows = pd.DataFrame([*module.points_left_out(), *module.submissions(), *module.minutes()])
+    judged = convergence.points_left_out(), convergence.submissions(), convergence.minutes()
+    rows = pd.DataFrame([row for rows in judged for row in rows])
     said = pd.read_csv("data/published/convergence/judged.csv").set_index("judged")
     for name, part in rows.groupby("judged"):
-        found = module.summary(part)
+        found = convergence.summary(part)
         for column in ("median", "p90", "covered"):
             assert found[column] == pytest.approx(said.loc[name, column], abs=2e-3), name
     assert said.loc["between other batches", "median"] <= 0.04
@@ -73,23 +64,17 @@ def test_counts_that_mean_nothing_are_refused(text):
     assert "--samples-to-target" in user_error(parse_counts, text)
 
 
-def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
-
-
 def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
     options = ("forecast", "--throughput", 400, "--batch", 64, "--parameters", 25.6e6)
-    options += ("--link", "100gbit-rdma", "--nodes", "1,8,64", "--json")
-    rows = run(*options, "--converges-like", "resnet")
+    options += ("--link", "100gbit-rdma", "--nodes", "1,8,64")
+    rows = commands.ask(*options, "--converges-like", "resnet")
     law = published_laws()["resnet"]
     for row in rows:
         batch = 64 * row["devices"]
         assert row["samples"] == pytest.approx(law.examples(batch)[0, 0])
         assert row["time"] == pytest.approx(row["samples"] / row["samples_per_s"])
         assert row["samples_low"] < row["samples"] < row["samples_high"]
-    plain = run(*options, "--examples", 1000)
+    plain = commands.ask(*options, "--examples", 1000)
     assert {row["samples"] for row in plain} == {1000}
 
 
@@ -111,12 +96,12 @@ def test_learning_rates_that_follow_a_rule_have_its_exponent():
 
 
 def test_at_a_fixed_global_batch_the_batch_of_a_device_shrinks():
-    options = ("forecast", "--throughput", 2900, "--given-devices", 8, "--batch", 64, "--json")
+    options = ("forecast", "--throughput", 2900, "--given-devices", 8, "--batch", 64)
     options += ("--parameters", 25.6e6, "--link", "100gbit-rdma", "--nodes", "4,8,16,512")
-    fixed = {row["devices"]: row for row in run(*options, "--global-batch", 512)}
+    fixed = {row["devices"]: row for row in commands.ask(*options, "--global-batch", 512)}
     assert max(fixed) == 512 and fixed[512]["batch_per_device"] == 1
     assert (fixed[8]["kind"], fixed[8]["samples_per_s"]) == ("measured", 2900)
-    grows = {row["devices"]: row for row in run(*options)}
+    grows = {row["devices"]: row for row in commands.ask(*options)}
     # a device is slower with fewer examples per step, and faster with more
     assert 2900 < fixed[16]["samples_per_s"] < grows[16]["samples_per_s"]
     assert fixed[4]["samples_per_s"] > grows[4]["samples_per_s"]
@@ -128,7 +113,7 @@ def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
     header = "parameters,devices_per_node,baseline_devices,throughput_samples_per_s,n_devices"
     header += ",converges_like,samples_to_target,global_batch,global_batch_asked"
     (tmp_path / "cases.csv").write_text("\n".join([header, *lines]))
-    asked, plain, wrong = run("forecast", "--cases", tmp_path / "cases.csv", "--json")
+    asked, plain, wrong = commands.ask("forecast", "--cases", tmp_path / "cases.csv")
     law = published_laws()["resnet"]
     few, many = law.examples([2048, 16384])[0]
     assert asked["samples"] == pytest.approx(38e6 * many / few)

@@ -2,9 +2,8 @@
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from nodewise.cli import app
+import commands
 from nodewise.predict.cluster_links import constants, read_link
 from nodewise.predict.published_efficiency import standing
 
@@ -21,8 +20,7 @@ def test_published_ones_have_the_link_and_about_the_number_of_devices():
 
 
 def test_links_are_named_as_users_write_them():
-    for across, options in ((False, ("pcie4-no-p2p", None)), (True, (None, "50gbit-tcp"))):
-        within, between = options
+    for across, within, between in ((False, "pcie4-no-p2p", None), (True, None, "50gbit-tcp")):
         _, found = standing(0.8, 4, within=within, between=between, across=across)
         assert set(found["link"]) == {within or between}
     links = set(standing(0.8, 8)[1]["link"])
@@ -38,10 +36,10 @@ def test_nothing_is_said_without_published_ones():
 
 @pytest.mark.parametrize(("four_s", "place"), [(0.11, "within"), (2.0, "below"), (0.09, "above")])
 def test_fit_says_where_a_curve_stands(tmp_path, four_s, place):
-    path, out = tmp_path / "mine.csv", tmp_path / "fit.json"
+    path = tmp_path / "mine.csv"
     table = pd.DataFrame({"curve": "mine", "nodes": [1, 2, 4], "batch_per_worker": 64})
     table.assign(step_time_s=[0.1, 0.1, four_s]).to_csv(path, index=False)
-    said = CliRunner().invoke(app, ["fit", str(path), "-o", str(out)]).stdout
+    said = commands.run("fit", path, "-o", tmp_path / "fit.json").stdout
     share = f"{round(100 * 0.1 / four_s)} %"
     (line,) = [line for line in said.splitlines() if line.startswith(f"mine: {share} on 4")]
     assert f" is {place} " in line

@@ -58,9 +58,8 @@ def test_measured_points_are_kept_and_perfect_curves_continue():
 
 
 def test_the_table_of_published_curves_is_read():
-    curves = read_published()
-    assert len(curves) == 221
-    assert len({curve.publisher for curve in curves}) == 34
+    assert len(read_published()) == 221
+    assert len({curve.publisher for curve in read_published()}) == 34
     address = "https://github.com/mlcommons/training_results_v2.0/tree/main/Dell/results"
     assert publisher_of(address) == "dell"
 

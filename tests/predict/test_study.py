@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_calibration
+from mistakes import user_error
 from nodewise.cluster.kinds.ssh import Ssh
-from nodewise.core.errors import UserError
 from nodewise.predict.answers import Job
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
 from nodewise.predict.judge import LARGEST, judge
 from nodewise.predict.laws.collectives import RingAllReduce, RingOverMachines
+from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy
 from nodewise.predict.study import NODES, fitted_tables, judge_study, read_overhead, write
 from nodewise.results import published
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
@@ -82,8 +83,8 @@ def launches(
                 "exchange": "ring",
                 "options": "{}",
                 "nodes_per_machine": per_machine,
+                "cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}",
             }
-            | {"cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}"}
         )
     return pd.DataFrame(rows)
 
@@ -91,28 +92,18 @@ def launches(
 def tables(*parts):
     """Return the tables `curves` and `cells` of launches, with their usual columns and types."""
     rows = pd.concat(parts)
+    alike = (
+        *("steps_per_epoch", "cell_id", "payload_bytes", "exchange", "options", "machine"),
+        *("pipeline", "nodes_per_machine", "cpu_share", "rate_mbit", "latency_ms"),
+    )
     points = rows.groupby(CURVE_KEY, as_index=False).agg(
         repeats=("repeat", "size"),
         cells=("repeat", "size"),
         oversubscribed=("oversubscribed", "any"),
         step_time_s=("step_time_s", "median"),
-        steps_per_epoch=("steps_per_epoch", "first"),
-        cell_id=("cell_id", "first"),
-        payload_bytes=("payload_bytes", "first"),
-        exchange=("exchange", "first"),
-        options=("options", "first"),
-        machine=("machine", "first"),
-        pipeline=("pipeline", "first"),
-        nodes_per_machine=("nodes_per_machine", "first"),
-        cpu_share=("cpu_share", "first"),
-        rate_mbit=("rate_mbit", "first"),
-        latency_ms=("latency_ms", "first"),
+        **{name: (name, "first") for name in alike},
     )
-    filled = {
-        "reason": "",
-        "commit": "",
-        "started_at": pd.Timestamp(0, tz="UTC"),
-    }
+    filled = {"reason": "", "commit": "", "started_at": pd.Timestamp(0, tz="UTC")}
     curves = points.assign(failed=0).reindex(columns=[*CURVES])
     cells = rows.assign(**filled).reindex(columns=[*CELLS])
     return typed(curves, CURVES), typed(cells, CELLS)
@@ -133,11 +124,8 @@ def fit_and_judge(*tables, **options):
     return fitted_tables(fit_curves(points, **options)) | judge_study(points, **options)
 
 
-def coefficient(found, name, **at):
-    rows = found["fits"][found["fits"]["parameter"] == name]
-    for column, value in at.items():
-        rows = rows[rows[column] == value]
-    return only(rows)
+def coefficient(found, name):
+    return only(found["fits"][found["fits"]["parameter"] == name])
 
 
 def line(found, **at):
@@ -179,15 +167,12 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
         nodes=(1, 2, 4, 8), law=RingOverMachines(per_machine=2), truth=truth, per_machine=2
     )
     found = fit_all(rows)
-    assert set(found["fits"].loc[found["fits"]["parameter"] == "latency_s", "law"]) == {
-        "ring_over_machines"
-    }
+    assert coefficient(found, "latency_s")["law"] == "ring_over_machines"
     assert coefficient(found, "seconds_per_byte")["value"] == pytest.approx(1 / 58e6, rel=0.05)
     assert line(found)["error"].max() < 0.02
     plain = fit_all(rows.assign(nodes_per_machine=1))
     assert line(plain)["error"].max() > 0.1
-    curves, cells = tables(rows)
-    fitted = fit_curves(points_of(curves, cells))
+    fitted = fit_curves(points_of(*tables(rows)))
     write_fit(tmp_path / "fit.json", file_of(fitted, "points", "0" * 64))
     file = read_fit(tmp_path / "fit.json")
     (curve,) = file.curves
@@ -214,10 +199,8 @@ def test_what_was_held_out_was_not_fitted():
     rows = launches()
     ruined = rows.assign(step_time_s=rows["step_time_s"].where(rows["nodes"] < 4, 9.9))
     before, after = (
-        found["trials"][found["trials"]["scenario"] == LARGEST].set_index(
-            ["law", "batch_per_worker"]
-        )
-        for found in (fit_all(rows), fit_all(ruined))
+        fit_all(of)["trials"].query("scenario == @LARGEST").set_index(["law", "batch_per_worker"])
+        for of in (rows, ruined)
     )
     assert (before["nodes"] == 4).all()
     assert after["predicted_s"].to_dict() == before["predicted_s"].to_dict()
@@ -329,21 +312,14 @@ def test_failed_points_are_left_out_and_counted():
 
 
 def test_other_kinds_and_clusters_are_other_links_and_other_experiments_other_models():
-    others = [
-        {"model": "resnet50"},
-        {"kind": "emulated"},
-        {"strategy": "mpi"},
-        {"experiment": "epochs"},
-        {"cluster": "namespaces"},
-        {"study": "nodewise"},
-    ]
-    found = fit_all(launches(), *(launches(**other) for other in others))
+    others = {"model": "resnet50", "kind": "emulated", "strategy": "mpi"}
+    others |= {"experiment": "epochs", "cluster": "namespaces", "study": "nodewise"}
+    found = fit_all(launches(), *(launches(**{name: other}) for name, other in others.items()))
     predictions = found["predictions"]
     assert not predictions.duplicated(["curve", "batch_per_worker", "nodes"]).any()
     assert predictions["curve"].nunique() == 7
     links = found["fits"].loc[found["fits"]["parameter"] == "latency_s", "link"]
-    assert len(links) == 4
-    assert links.is_unique
+    assert len(links) == 4 and links.is_unique
 
 
 @pytest.mark.parametrize(
@@ -378,8 +354,8 @@ def test_files_are_written_whole_and_read_back(tmp_path):
     assert "inf" not in (folder / "predictions.csv").read_text(encoding="utf-8")
     for text, wrong in (("curve,source\na,b\n", "missing"), ("", "")):
         (folder / "fits.csv").write_text(text)
-        with pytest.raises(UserError, match=rf"fits\.csv.*{wrong}"):
-            read_overhead(folder)
+        said = user_error(read_overhead, folder)
+        assert "fits.csv" in said and wrong in said
 
 
 @given(
@@ -428,5 +404,56 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
 def test_a_study_without_points_has_a_fit_file_that_predicts_nothing(tmp_path):
     file = tmp_path / "fit.json"
     write_fit(file, file_of(fit_curves(points_of(NO_CURVES, NO_CELLS)), "points.csv", "0" * 64))
-    with pytest.raises(UserError, match=r"fit\.json: holds no curve, as points\.csv has no points"):
-        read_fit(file)
+    said = user_error(read_fit, file)
+    assert "fit.json: holds no curve, as points.csv has no points" in said
+
+
+# --- the best numbers of nodes ---
+
+
+@pytest.fixture(scope="module")
+def found():
+    return fit_all(launches(nodes=(1, 2, 3, 4, 8), repeats=2, noise=0.01))
+
+
+def test_without_examples_of_an_epoch_the_job_is_a_million_of_them(found):
+    assert set(found["optima"]["job"]) == {"epoch"}
+    rows = fit_all(launches().assign(steps_per_epoch=None))["optima"]
+    assert set(rows["job"]) == {"1M examples"}
+
+
+def test_an_epoch_is_that_of_the_law(found):
+    rows, line = (
+        found[name].query("batch_per_worker == 128").set_index("nodes")
+        for name in ("optima", "predictions")
+    )
+    steps = 60_000 // 128 * 128 / (128 * rows.index.to_numpy())
+    shared = rows.index.isin(line.index)
+    seconds = line["fitted_s"].reindex(rows.index[shared]) * steps[shared]
+    assert rows["time"][shared].to_numpy() == pytest.approx(seconds.to_numpy(), rel=0.01)
+    assert rows.loc[4, "cost"] == pytest.approx(4 * rows.loc[4, "time"] / 3600)
+
+
+def test_all_numbers_of_nodes_that_matter_are_listed(found):
+    for _, rows in found["optima"].groupby(["job", "batch_per_worker"]):
+        assert set(NODES) <= set(rows["nodes"])
+        assert {"knee", "fastest", "cheapest"} <= set(", ".join(rows["best_for"]).split(", "))
+        assert rows["best_for"].str.contains("knee").sum() == 1
+    assert found["optima"].loc[found["optima"]["nodes"] > 16, "extrapolated"].all()
+
+
+def test_one_number_of_nodes_answers_nothing():
+    rows = fit_all(launches(nodes=(3,)))
+    assert rows["optima"].empty and len(rows["fits"])
+
+
+def test_time_to_an_accuracy_is_asked_where_steps_are_known():
+    fitted = fit_curves(measured_points(*tables(launches())), draws=10)
+    law = StepsToAccuracy(np.array([[100.0, 50_000.0]] * 6), np.zeros(6))
+    key = dict(zip(KEY, ("fashion_cnn", "fashion_mnist", "official"), strict=True))
+    row = key | {"basis": BY_EPOCHS, "kind": "fitted", "missing": "", "law": law}
+    rows = fitted_tables(fitted, [row])["optima"]
+    known = rows[rows["job"] == "run"]
+    assert set(known["batch_per_worker"]) == {32, 128}
+    rows = fitted_tables(fitted, [row | {"model": "resnet50"}])["optima"]
+    assert "run" not in set(rows["job"])

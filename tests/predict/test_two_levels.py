@@ -5,27 +5,20 @@ from functools import partial
 import numpy as np
 import pytest
 
-from nodewise.core.errors import UserError
+from mistakes import user_error
 
 HEADER = (
     "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,global_batch,"
     "quantity,value,unit"
 )
-IN_HOST = 8
 
 
-def weak(name, counts, speed=lambda n: 100 * n**0.9):
-    return [
-        f"{name},{n},{-(-n // IN_HOST)},{IN_HOST},weak,32,,throughput,{speed(n)},img/s"
-        for n in counts
-    ]
+def weak(counts):
+    return [f"a,{n},{-(-n // 8)},8,weak,32,,throughput,{100 * n**0.9},img/s" for n in counts]
 
 
-def strong(name, counts, batch=512):
-    return [
-        f"{name},{n},{-(-n // IN_HOST)},{IN_HOST},strong,,{batch},run_time,{5 + 60 / n},min"
-        for n in counts
-    ]
+def strong(counts):
+    return [f"a,{n},{-(-n // 8)},8,strong,,512,run_time,{5 + 60 / n},min" for n in counts]
 
 
 @pytest.fixture
@@ -34,7 +27,7 @@ def run(ask):
 
 
 def test_over_several_machines_only_full_ones_are_compared(run):
-    measured = weak("a", (1, 2, 4, 12))
+    measured = weak((1, 2, 4, 12))
     (row,) = run(measured, "optimum", "--nodes", "1-32")
     assert [one["nodes"] for one in row["nodes"]] == [*range(1, 9), 12, 16, 24, 32]
     rows = run(measured, "predict", "--nodes", "20")
@@ -46,8 +39,8 @@ def test_over_several_machines_only_full_ones_are_compared(run):
 def test_predictions_of_a_table_and_of_numbers_of_nodes_agree(run, tmp_path):
     points = tmp_path / "points.csv"
     points.write_text("curve,n_devices\na,32\na,64")
-    (near, far) = run(weak("a", (1, 2, 4, 8, 16)), "predict", "--at", points)
-    rows = run(weak("a", (1, 2, 4, 8, 16)), "predict", "--nodes", "32,64")
+    (near, far) = run(weak((1, 2, 4, 8, 16)), "predict", "--at", points)
+    rows = run(weak((1, 2, 4, 8, 16)), "predict", "--nodes", "32,64")
     speeds = [row["samples_per_s"] for row in rows]
     assert speeds == pytest.approx([near["value"], far["value"]])
     assert [row["extrapolated"] for row in rows] == [False, True]
@@ -104,7 +97,7 @@ def test_intervals_of_a_law_widen_beyond_what_was_measured(ask):
 
 def test_a_chance_where_nothing_was_measured_is_less_sure_the_farther_it_is(run):
     """On n devices, 50,000 examples take 500/n^0.9 s: at every n, ask for 1.15 times as long."""
-    measured, chances = weak("a", (1, 2, 4)), []
+    measured, chances = weak((1, 2, 4)), []
     for n in (4, 8, 64):
         asked = ("--examples", 50_000, "--deadline", f"{1.15 * 500 / n**0.9}s")
         (row,) = run(measured, "optimum", "--nodes", f"1,{n}", *asked)
@@ -118,14 +111,12 @@ def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run):
     counts = "64:256000,512:512000,1024:716800"
     ask = ("optimum", "--nodes", "1,2,4,8", "--samples-to-target", counts)
     needs_examples = "curve a: needs --examples, the examples of an epoch"
-    with pytest.raises(UserError, match=needs_examples):
-        run(strong("a", (1, 2, 4)), *ask)
-    (known,) = run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200)
+    assert needs_examples in user_error(run, strong((1, 2, 4)), *ask)
+    (known,) = run(strong((1, 2, 4)), *ask, "--examples", 51_200)
     assert known["job"] == "run"
     # An epoch of 65 minutes on one device has 100 steps; the target takes about 1000.
     assert known["nodes"][0]["time"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
-    no_batch = [row.replace(",512,", ",,") for row in strong("a", (1, 2, 4))]
-    with pytest.raises(UserError, match="curve a: steps to an accuracy need batches"):
-        run(no_batch, *ask, "--examples", 51_200)
-    with pytest.raises(UserError, match=needs_examples):
-        run(weak("a", (1, 2, 4)), "optimum", "--deadline", "1h")
+    no_batch = [row.replace(",512,", ",,") for row in strong((1, 2, 4))]
+    said = user_error(run, no_batch, *ask, "--examples", 51_200)
+    assert "curve a: steps to an accuracy need batches" in said
+    assert needs_examples in user_error(run, weak((1, 2, 4)), "optimum", "--deadline", "1h")

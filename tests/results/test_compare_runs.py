@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from typer.testing import CliRunner
 
+import commands
 import make_records as make
 import rendering
 from mistakes import user_error
-from nodewise.cli import app
 from nodewise.results import compare_runs
 from nodewise.results.columns import CELLS
 from nodewise.results.table_files import typed, write_csv
@@ -82,9 +81,7 @@ def test_the_command_compares_records_with_tables(tmp_path):
     tables = make.write_study(tmp_path / "new", records)
     make.write(records, tmp_path / "old")
     out = tmp_path / "changes.csv"
-    arguments = ["compare", str(tmp_path / "old"), str(tmp_path / "new" / "tables")]
-    result = CliRunner().invoke(app, [*arguments, "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    commands.run("compare", tmp_path / "old", tmp_path / "new/tables", "--out", out)
     read = compare_runs.read_changes(out)
     assert read["verdict"].tolist() == [compare_runs.NO_CHANGE]
     assert read["new_launches"].tolist() == [len(tables["cells"])]

@@ -7,24 +7,23 @@ import pytest
 import make_records as make
 from nodewise.report import claims
 from nodewise.results import comparisons, queries
-from nodewise.results.record import Record
 from rendering import render
 
 
 def slower(record, factor):
     """Return a record whose workers took `factor` times as long."""
-    tree = record.model_dump()
-    for worker in tree["result"]["workers"]:
-        worker["step_us"] = [round(us * factor) for us in worker["step_us"]]
-        worker["elapsed_s"] *= factor
-    return Record.model_validate(tree)
+
+    def slow(worker):
+        step_us = [round(us * factor) for us in worker.step_us]
+        return {"step_us": step_us, "elapsed_s": factor * worker.elapsed_s}
+
+    return make.with_workers(record, slow)
 
 
 def scored(cell, accuracy):
     """Return the record of a training with the given test accuracy."""
-    tree = make.record(cell).model_dump()
-    tree["result"]["test"]["accuracy"] = accuracy
-    return Record.model_validate(tree)
+    test = {"examples": 10_000, "loss": 0.41, "accuracy": accuracy}
+    return make.changed(make.record(cell), test=test)
 
 
 def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_own(tmp_path):
@@ -45,12 +44,16 @@ def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_
 
 def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_published(tmp_path):
     calm = [make.record(make.cell(experiment="z", n=n)) for n in (1, 2)]
-    crowded = [make.record(make.cell(experiment="a", n=n)).model_dump() for n in (1, 2)]
-    for tree in crowded:
-        tree["result"]["conditions"]["outside"] = ["foreign load"]
-    records = [*calm, *map(Record.model_validate, crowded)]
+    crowded = [
+        make.changed(
+            make.record(make.cell(experiment="a", n=n)),
+            conditions=make.conditions(9, outside=["foreign load"]),
+        )
+        for n in (1, 2)
+    ]
     other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
-    tables = make.tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
+    records = [*calm, *crowded, slower(other, 0.5)]
+    tables = make.tables_of(records, tmp_path, make.published())
     beside = queries.published_and_ours(tables).dropna(subset="ratio")
     assert set(beside["experiment"]) == {"z"}
     assert set(beside["flags"]) == {""}

@@ -9,21 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from nodewise.cli import app
-from nodewise.core.errors import UserError
+import commands
 from nodewise.results.importers import import_curves
 
 FILES = Path("tests/results/files")
-
-
-def run(*arguments) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["import", *map(str, arguments)])
-    # `nodewise.cli.main` turns this error into exit code 2.
-    if isinstance(done.exception, UserError):
-        return 2, str(done.exception)
-    return done.exit_code, " ".join(done.output.split())
 
 
 @pytest.fixture
@@ -31,10 +21,8 @@ def convert(tmp_path):
     """Return a function that converts files and returns the curves of the table."""
 
     def run_and_read(*arguments):
-        out = tmp_path / "mine.csv"
-        code, message = run(*arguments, "-o", out)
-        assert code == 0, message
-        return import_curves(out).curves
+        commands.run("import", *arguments, "-o", tmp_path / "mine.csv")
+        return import_curves(tmp_path / "mine.csv").curves
 
     return run_and_read
 
@@ -44,8 +32,7 @@ def refusal(tmp_path):
     """Return a function that returns the message about files that cannot be converted."""
 
     def run_and_fail(*arguments):
-        code, message = run(*arguments, "-o", tmp_path / "mine.csv")
-        assert code == 2
+        message = commands.refusal("import", *arguments, "-o", tmp_path / "mine.csv")
         assert not (tmp_path / "mine.csv").exists()
         return message
 
@@ -113,8 +100,8 @@ def test_the_documented_patterns_give_the_documented_tables(
     monkeypatch.chdir(folder)
     for before in ("", "2026-11-27T13:18:24.5Z [pod/run-worker-0/main] "):
         Path("run.log").write_text("".join(before + line for line in log.splitlines(True)))
-        code, said = run(*shlex.split(command.replace("\\\n", " "))[2:])
-        assert (code, Path("mine.csv").read_text()) == (0, table), said
+        commands.run(*shlex.split(command.replace("\\\n", " "))[1:])
+        assert Path("mine.csv").read_text() == table
 
 
 def test_words_without_a_number_do_not_tell_ranks_apart(tmp_path, convert):
@@ -175,9 +162,7 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path, refusal):
 def test_a_log_is_never_overwritten_but_a_table_is_replaced(tmp_path, convert):
     logs = [Path(shutil.copy(FILES / "horovod.txt", tmp_path / f"run_{n}.log")) for n in (1, 2)]
     for files in (logs, logs[1:]):
-        code, message = run(*files, "-o", logs[0])
-        assert code == 2
-        assert message.startswith(f"{logs[0]}: --out ")
+        assert commands.refusal("import", *files, "-o", logs[0]).startswith(f"{logs[0]}: --out ")
     assert logs[0].read_bytes() == logs[1].read_bytes()
     convert(logs[0])
     assert [curve.name for curve in convert(FILES / "tf_cnn.txt")] == ["resnet50"]

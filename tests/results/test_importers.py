@@ -7,7 +7,6 @@ import pytest
 
 import plugins
 from mistakes import user_error
-from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
 from nodewise.results.convert import convert
 from nodewise.results.curve_rows import CurveRow, measurements
@@ -59,8 +58,7 @@ def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
     path.write_bytes(content)
     assert not IMPORTERS[name].sniff(path)
     assert ("--pattern" if content else "is empty") in user_error(import_curves, path)
-    with pytest.raises(UserError, match=r"file\.log"):
-        import_curves(path, name)
+    assert "file.log" in user_error(import_curves, path, name)
 
 
 def test_files_without_the_usual_names_are_recognised(tmp_path):
@@ -72,9 +70,6 @@ def test_files_without_the_usual_names_are_recognised(tmp_path):
 
 
 def test_what_a_file_lacks_is_named(tmp_path):
-    path = tmp_path / "file.csv"
-    path.write_text("name,workers,time\na,1,0.5\n")
-    assert "lacks columns curve, nodes" in user_error(import_curves, path)
     assert "curve, nodes; `nodewise import`" in user_error(import_curves, FILES / "keras.txt")
     for none in (tmp_path, tmp_path / "none.csv"):
         assert f"{none}: cannot be read" in user_error(import_curves, none)

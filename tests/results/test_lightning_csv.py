@@ -11,18 +11,15 @@ from nodewise.results.importers.lightning_csv import training_rates
 from nodewise.results.importers.tensorboard import checksum, event_class
 
 LIGHTNING = (
-    "train/batches_per_sec",
-    "train/device/batches_per_sec",
-    "train/device/samples_per_sec",
-    "train/samples_per_sec",
+    *("train/batches_per_sec", "train/device/batches_per_sec"),
+    *("train/device/samples_per_sec", "train/samples_per_sec"),
 )
 VALIDATION = ("validate/device/batches_per_sec", "validate/samples_per_sec")
 HUGGING_FACE = (
-    "eval/samples_per_second",
-    "eval/steps_per_second",
-    "train/train_samples_per_second",
-    "train/train_steps_per_second",
+    *("eval/samples_per_second", "eval/steps_per_second"),
+    *("train/train_samples_per_second", "train/train_steps_per_second"),
 )
+KERAS = ("epoch_loss", "epoch_steps_per_second")
 
 
 @pytest.mark.parametrize(
@@ -33,11 +30,8 @@ HUGGING_FACE = (
         (LIGHTNING[1:3] + VALIDATION[:1], "train/device/batches_per_sec"),
         (LIGHTNING[:2], "train/device/batches_per_sec"),
         (HUGGING_FACE, "train/train_samples_per_second"),
-        (
-            ("batch_steps_per_second", "epoch_steps_per_second", "epoch_loss"),
-            "batch_steps_per_second",
-        ),
-        (("epoch_loss", "epoch_steps_per_second"), "epoch_steps_per_second"),
+        (("batch_steps_per_second", *KERAS), "batch_steps_per_second"),
+        (KERAS, "epoch_steps_per_second"),
         (("global_step/sec", "loss"), "global_step/sec"),
         (("Avg iters per sec", "Loss/train"), "Avg iters per sec"),
         (("Avg iters per sec", "Avg samples per sec (train)"), "Avg samples per sec (train)"),

@@ -11,11 +11,8 @@ from mistakes import user_error
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
 FILES = Path("tests/results/files")
-LOGS = {
-    "horovod.txt": "horovod_benchmark",
-    "tf_cnn.txt": "tf_cnn_benchmarks",
-    "mlperf.txt": "mlperf_log",
-}
+LOGS = {"horovod.txt": "horovod_benchmark", "tf_cnn.txt": "tf_cnn_benchmarks"}
+LOGS |= {"mlperf.txt": "mlperf_log"}
 HOROVOD = (FILES / "horovod.txt").read_text()
 TF_CNN = (FILES / "tf_cnn.txt").read_text()
 TAGS = {
@@ -140,12 +137,11 @@ def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, column):
 
 def mlperf(*events: tuple[str, object, dict[str, object]], second: int = 1) -> str:
     """Return a log whose events are some seconds apart."""
-    names = ("time_ms", "key", "value", "metadata")
-    lines = [
-        json.dumps(dict(zip(names, (1000 * second * at, *event), strict=True)))
-        for at, event in enumerate(events)
-    ]
-    return "".join(f":::MLLOG {line}\n" for line in lines)
+    lines = ""
+    for at, (key, value, metadata) in enumerate(events):
+        event = {"time_ms": 1000 * second * at, "key": key, "value": value, "metadata": metadata}
+        lines += f":::MLLOG {json.dumps(event)}\n"
+    return lines
 
 
 BATCH = ("global_batch_size", 64, {})
@@ -171,14 +167,17 @@ def test_epochs_of_mlperf_are_timed_or_else_the_run_that_reached_its_target(tmp_
     assert set(rows["global_batch"]) == {64}
 
 
-def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
-    samples = ("train_samples", 640, {})
-    assert "examples" not in read_rows(written(tmp_path, mlperf(BATCH, samples, *RUN)))
-    rows = read_rows(written(tmp_path, mlperf(BATCH, samples, RUN[0], *EPOCH, RUN[1])))
-    assert rows["examples"].tolist() == [640]
-
-
 PLANNED = ("train_samples", 10**6, {})
+
+
+def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
+    assert "examples" not in read_rows(written(tmp_path, mlperf(BATCH, PLANNED, *RUN)))
+    rows = read_rows(written(tmp_path, mlperf(BATCH, PLANNED, RUN[0], *EPOCH, RUN[1])))
+    assert rows["examples"].tolist() == [10**6]
+    # a whole run has the samples that it logs at its end
+    text = mlperf(BATCH, *RUN, ("train_samples", 640, {}), second=5)
+    rows = read_rows(written(tmp_path, text))
+    assert rows[["epoch_time_s", "examples"]].to_numpy().tolist() == [[5, 640]]
 
 
 @pytest.mark.parametrize(
@@ -200,12 +199,6 @@ def test_an_epoch_that_is_the_whole_run_has_the_samples_that_were_trained(
     assert rows[column].tolist() == [value]
     assert rows.get("examples", pd.Series([0])).item() in (0, 4800)
     assert "the time is that of the whole run to its target quality" in rows.attrs["notes"]
-
-
-def test_a_whole_run_without_epochs_has_the_samples_that_it_logs_at_its_end(tmp_path):
-    text = mlperf(BATCH, *RUN, ("train_samples", 640, {}), second=5)
-    rows = read_rows(written(tmp_path, text))
-    assert rows[["epoch_time_s", "examples"]].to_numpy().tolist() == [[5, 640]]
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,33 @@
 """The noise scale: known noise is recovered, the schema holds, the table has every group."""
 
 import json
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 import make_records as make
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.core.schema import json_text
 from nodewise.predict.steps_to_accuracy import find_steps
-from nodewise.results.noise_scale import (
-    NoiseScale,
-    Point,
-    group_squares,
-)
+from nodewise.results.noise_scale import NoiseScale, Point, group_squares
 from nodewise.results.record import record_json
 from nodewise.results.tables import build_tables
 
-ABOUT = json.loads(record_json(make.record(make.cell())))
-DATA = ABOUT["data"] | {"dataset": "garments", "origin": "official"}
-TIME = datetime(2026, 1, 5, tzinfo=UTC).isoformat()
+RECORD = json.loads(record_json(make.record(make.cell())))
+ABOUT = {name: RECORD[name] for name in ("started_at", "finished_at", "provenance")}
+ABOUT |= {"data": RECORD["data"] | {"dataset": "garments"}, "weights": None, "seed": 1}
+SMALL, BIG = 32, 512
 
 
-def measured(points, small=32, big=512, **changes):
-    tree = {
-        "model": "mlp",
-        "started_at": TIME,
-        "finished_at": TIME,
-        "data": DATA,
-        "weights": None,
-        "provenance": ABOUT["provenance"],
-        "seed": 1,
-        "small_batch": small,
-        "big_batch": big,
-        "points": points,
-    }
-    return NoiseScale.model_validate_json(json.dumps(tree | changes))
+def measured(points, small=SMALL, big=BIG, model="mlp"):
+    tree = {"model": model, "small_batch": small, "big_batch": big, "points": points}
+    return NoiseScale.model_validate_json(json.dumps(ABOUT | tree))
 
 
-def point(step, noise, signal, groups=4, small=32, big=512):
-    """Return a point with exactly this noise and signal."""
-    return {
-        "step": step,
-        "small_squares": [signal + noise / small] * groups,
-        "big_squares": [signal + noise / big] * groups,
-    }
+def point(step, noise, signal):
+    """Return a point with exactly this noise and signal, of four groups."""
+    squares = {"small_squares": SMALL, "big_squares": BIG}
+    return {"step": step} | {name: [signal + noise / of] * 4 for name, of in squares.items()}
 
 
 def gradients(mean, spread, batch, seed=1):
@@ -61,9 +43,7 @@ def test_gradients_of_known_noise_give_it_back():
     noise, signal = float(spread @ spread), float(mean @ mean)
     groups = 400
     small, big = zip(*group_squares(gradients(mean, spread, 4), 8, groups), strict=True)
-    result = measured(
-        [{"step": 0, "small_squares": list(small), "big_squares": list(big)}], small=4, big=32
-    )
+    result = measured([{"step": 0, "small_squares": small, "big_squares": big}], small=4, big=32)
     found_noise, found_signal = result.estimates(result.points[0])
     assert len(found_noise) == groups
     for found, exact in ((found_noise, noise), (found_signal, signal)):
@@ -80,8 +60,7 @@ def test_the_squares_are_of_the_gradients_and_of_their_mean():
 
 @pytest.fixture
 def table(tmp_path):
-    points = [point(0, 100.0, 10.0), point(50, 100.0, 1.0), point(200, 100.0, 0.1)]
-    result = measured(points)
+    result = measured([point(0, 100.0, 10.0), point(50, 100.0, 1.0), point(200, 100.0, 0.1)])
     lost = measured([point(0, 100.0, 0.0)], model="cnn")
     # less than noise alone would give
     squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}
@@ -107,8 +86,8 @@ def test_a_model_is_measured_once(tmp_path):
     for file in files:
         file.parent.mkdir()
         file.write_text(json_text(measured([point(0, 1.0, 1.0)])))
-    with pytest.raises(UserError, match=r"two/noise\.json: duplicate"):
-        build_tables([], None, noise_scale_paths=files)
+    said = user_error(build_tables, [], None, noise_scale_paths=files)
+    assert "two/noise.json: duplicate" in said
 
 
 def test_the_critical_batch_is_the_median_of_the_points(table):

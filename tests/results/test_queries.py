@@ -5,7 +5,6 @@ import pytest
 
 import make_records as make
 from nodewise.results import queries
-from nodewise.results.tables import build_tables
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +84,3 @@ def test_published_models_that_we_did_not_measure_stay_in_the_table_but_not_on_o
     both = tables | {"published": pd.concat([tables["published"], other], ignore_index=True)}
     assert queries.published_and_ours(both).groupby("model")["ratio"].count()["bert_base"] == 0
     assert set(queries.training_times(both)["model"]) == {"fashion_cnn"}
-
-
-def test_the_parts_add_up_to_the_split_step(tables):
-    parts = queries.step_parts(tables["curves"])
-    assert set(parts["experiment"]) == {"ntua_steps"}
-    total = parts.groupby(["batch_per_worker", "nodes"])["seconds"].sum()
-    cells = tables["cells"].groupby(["batch_per_worker", "nodes"])["split_step_s"].median()
-    assert total.to_dict() == pytest.approx(cells.reindex(total.index).to_dict(), rel=0.05)
-
-
-def test_nothing_measured_shows_nothing():
-    empty = build_tables([], None)
-    for view in (queries.training_times, queries.accuracies, queries.published_and_ours):
-        assert view(empty).empty
-    for view in (queries.step_parts, queries.speedups, queries.scaling_lines):
-        assert view(empty["curves"]).empty

@@ -64,11 +64,9 @@ WORKER = "result.workers[0]"
         ({"schema_version": 3}, "schema_version: 3 "),
         ({"extra": 1}, "extra: "),
         ({"cell.batch": "64"}, "cell.batch: '64' "),
-        ({"cell.time_limit_s": float("inf")}, "cell.time_limit_s: inf "),
         ({"finished_at": "2026-11-20T12:00:00"}, "finished_at: '2026-11-20T12:00:00' "),
         ({"result.epochs[0].accuracy": 1.5}, "result.epochs[0].accuracy: 1.5 "),
         ({f"{WORKER}.step_us": [10, 10**15]}, f"{WORKER}.step_us[1]: {10**15} "),
-        ({f"{WORKER}.elapsed_s": float("nan")}, f"{WORKER}.elapsed_s: nan "),
     ],
 )
 def test_impossible_content_is_refused_with_field_and_value(tmp_path, changes, refused):
@@ -78,7 +76,9 @@ def test_impossible_content_is_refused_with_field_and_value(tmp_path, changes, r
 
 
 @pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999"])
-@pytest.mark.parametrize("place", [f"{WORKER}.elapsed_s", "result.epochs[0].loss"])
+@pytest.mark.parametrize(
+    "place", [f"{WORKER}.elapsed_s", "result.epochs[0].loss", "cell.time_limit_s"]
+)
 def test_numbers_that_are_not_finite_are_refused(tmp_path, number, place):
     path = tmp_path / "record.json"
     path.write_text(with_changes({place: 123454321}).replace("123454321", number))
@@ -90,9 +90,8 @@ def test_a_calibration_of_zeros_is_refused(tmp_path, field):
     (measured, *_) = sorted(Path("data/records").rglob("calibration.json"))
     path = tmp_path / "calibration.json"
     path.write_text(re.sub(rf'("{field}": ?)[\d.e-]+', r"\g<1>0.0", measured.read_text()))
-    assert f".{field}: 0.0 is not allowed, must be more than 0" in user_error(
-        read_calibration, path
-    )
+    said = user_error(read_calibration, path)
+    assert f".{field}: 0.0 is not allowed, must be more than 0" in said
 
 
 def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():

@@ -1,5 +1,7 @@
 """Commands in README and other documents work, named files exist, and texts agree with the code."""
 
+import ast
+import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -24,15 +26,10 @@ from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, Data, Runs, check_files_exist, read_config
 from nodewise.study.experiment import Experiment, OwnModel, StrategyAxes
 
-README, CONFIG, RUN = (
-    Path(path) for path in ("README.md", "config/README.md", "site/pages/run.md")
-)
-DOCUMENTS = [
-    *(README, CONFIG, RUN),
-    *map(Path, ("site/pages/add.md", "site/pages/add-to-site.md", "site/pages/clusters.md")),
-    Path("site/pages/gpus.md"),
-    *map(Path, ("site/pages/import-logs.md", "bench/README.md", "data/records/README.md")),
-]
+CONFIG, PAGES = Path("config/README.md"), Path("site/pages")
+DOCUMENTS = [CONFIG, *map(Path, ("README.md", "bench/README.md", "data/records/README.md"))]
+DOCUMENTS += [PAGES / f"{name}.md" for name in ("run", "add", "add-to-site", "clusters", "gpus")]
+DOCUMENTS += [PAGES / "import-logs.md"]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
 
@@ -100,7 +97,7 @@ def test_other_commands_exist_with_their_options(path):
 
 
 # Links between pages of the site are checked when the site is built.
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent != RUN.parent], ids=str)
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent != PAGES], ids=str)
 def test_links_lead_to_files_and_headings(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if "://" in target:
@@ -127,6 +124,17 @@ def test_files_that_are_named_exist(path):
 def test_every_benchmark_is_explained_and_no_other():
     named = set(re.findall(r"^\| `(\w+\.py)`", Path("bench/README.md").read_text(), re.MULTILINE))
     assert named == {path.name for path in Path("bench").glob("*.py")}
+
+
+@pytest.mark.timeout(60)  # some import TensorFlow
+@pytest.mark.parametrize("path", sorted(Path("bench").rglob("*.py")), ids=str)
+def test_what_a_benchmark_imports_is_there(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("nodewise"):
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                found = hasattr(module, alias.name)
+                assert found or importlib.import_module(f"{node.module}.{alias.name}")
 
 
 MODELS: dict[str, type[Frozen]] = {
@@ -191,8 +199,7 @@ def test_every_option_of_a_strategy_is_documented_and_no_other():
 
 
 @pytest.mark.parametrize(
-    ("section", "strategy", "key", "cells"),
-    [pytest.param(*row, id=f"{row[0]} {row[1]} {row[2]}") for row in ROWS],
+    ("section", "strategy", "key", "cells"), ROWS, ids=[" ".join(row[:3]) for row in ROWS]
 )
 def test_documented_defaults_are_those_of_the_code(section, strategy, key, cells):
     one = fields(STRATEGIES[strategy].options if strategy else MODELS[section])[key]
@@ -208,18 +215,9 @@ def test_documented_defaults_are_those_of_the_code(section, strategy, key, cells
         assert said != "required"
 
 
-def read(tmp_path: Path, tree: object) -> Config:
-    path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(tree))
-    config = read_config(path)
-    check_files_exist(config)
-    return config
-
-
 def test_the_clusters_of_the_guide_can_measure_the_study_that_it_names(tmp_path):
-    guide = Path("site/pages/clusters.md").read_text()
     smoke = yaml.safe_load(Path("config/smoke.yaml").read_text())
-    given = blocks(guide, "yaml")
+    given = blocks((PAGES / "clusters.md").read_text(), "yaml")
     assert len(given) == 2
     for block in given:
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(smoke | yaml.safe_load(block)))
@@ -228,7 +226,9 @@ def test_the_clusters_of_the_guide_can_measure_the_study_that_it_names(tmp_path)
 
 def test_the_complete_example_is_valid(tmp_path):
     (example,) = blocks(CONFIG.read_text(), "yaml")
-    config = read(tmp_path, yaml.safe_load(example))
+    (tmp_path / "study.yaml").write_text(example)
+    config = read_config(tmp_path / "study.yaml")
+    check_files_exist(config)
     said = re.search(r"This study has (\d+) cells", CONFIG.read_text())
     assert said and len(config.cells()) == int(said[1])
 

@@ -1,6 +1,7 @@
 """What `snakemake` prints: a line for each cell and step, the remaining time, failed steps."""
 
 import logging
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -64,12 +65,9 @@ def test_a_measured_cell_is_a_line_with_its_step_time_and_the_time_left(capsys, 
         log(handler, event=LogEvent.JOB_FINISHED, job_id=jobid)
     _, one, two = capsys.readouterr().out.splitlines()
     nodes = "1 node" if first.nodes == 1 else f"{first.nodes} nodes"
-    assert one.startswith(f"1/8 {first.model}, ")
-    assert f", {nodes}, batch {first.batch}: " in one
-    assert " ms per step (about " in one
-    assert one.endswith("left for cells)")
-    assert two.startswith(f"2/8 {second.model}, ")
-    assert ": failed: no room" in two
+    told = rf"1/8 {first.model}, .*, {nodes}, batch {first.batch}: .* ms per step \(about .*\)"
+    assert re.fullmatch(told, one) and one.endswith("left for cells)")
+    assert two.startswith(f"2/8 {second.model}, ") and ": failed: no room" in two
 
 
 def test_the_step_of_an_emulated_node_is_in_its_own_time_as_in_the_tables(tmp_path):
@@ -89,10 +87,8 @@ def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path)
     log(handler, "Error", event=LogEvent.JOB_ERROR, **fields)
     log(handler, "Exiting because a job execution failed. Look above for error messages")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-plugin.LOG_LINES - 2 : -plugin.LOG_LINES] == [
-        "failed: build tables",
-        f"  the end of {file}:",
-    ]
+    head = lines[-plugin.LOG_LINES - 2 : -plugin.LOG_LINES]
+    assert head == ["failed: build tables", f"  the end of {file}:"]
     assert lines[-1] == "    line 100"
 
 
@@ -101,19 +97,17 @@ def test_what_snakemake_says_is_printed_once_without_its_boilerplate(capsys, cel
     log(handler, "Building DAG of jobs...")
     log(handler, "LockException:\nuse --unlock", event=LogEvent.ERROR, exception="LockException")
     for _ in range(3):
-        log(handler, "Will exit after finishing currently running jobs (scheduler).")
+        log(handler, WILL_EXIT)
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["LockException:", "use --unlock"]
     assert "".join(lines).count("Will exit") == 1
 
 
-@pytest.mark.parametrize(
-    "stopping",
-    [
-        "Will exit after finishing currently running jobs (scheduler).",
-        "Terminating processes on user request, this might take some time.",
-    ],
-)
+WILL_EXIT = "Will exit after finishing currently running jobs (scheduler)."
+TERMINATING = "Terminating processes on user request, this might take some time."
+
+
+@pytest.mark.parametrize("stopping", [WILL_EXIT, TERMINATING])
 def test_a_run_that_was_stopped_does_not_end_as_if_something_had_failed(capsys, cells, stopping):
     handler = started()
     ending = "WorkflowError:\nAt least one job did not complete successfully."
@@ -139,9 +133,8 @@ def test_a_folder_in_which_snakemake_cannot_write_is_one_line_with_the_file(tmp_
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     line = next(line for line in done.stderr.splitlines() if "[Errno" in line)
-    assert done.returncode == 1
+    assert done.returncode == 1 and "Traceback" not in done.stderr
     assert line.startswith("[Errno ") and ".snakemake/locks" in line and plugin.DISK in line
-    assert "Traceback" not in done.stderr
 
 
 def test_verbose_leaves_it_all_to_snakemake(capsys, cells):

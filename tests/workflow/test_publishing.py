@@ -21,8 +21,6 @@ from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 
 WORKFLOW = yaml.safe_load(Path(".github/workflows/publish.yml").read_text())
-
-
 CITATION = yaml.safe_load(Path("CITATION.cff").read_text())
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 RECORDS = Path("data/records")
