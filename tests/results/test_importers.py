@@ -9,7 +9,7 @@ import plugins
 from mistakes import user_error
 from nodewise.predict.fit_file import read_fit
 from nodewise.results.convert import convert
-from nodewise.results.curve_rows import CurveRow, measurements
+from nodewise.results.curves import CurveRow, measurements
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
 FILES = Path("tests/results/files")

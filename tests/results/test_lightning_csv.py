@@ -7,8 +7,7 @@ import pytest
 
 from mistakes import user_error
 from nodewise.results.importers import read_rows
-from nodewise.results.importers.lightning_csv import training_rates
-from nodewise.results.importers.tensorboard import checksum, event_class
+from nodewise.results.importers.scalars import checksum, event_class, training_rates
 
 LIGHTNING = (
     *("train/batches_per_sec", "train/device/batches_per_sec"),

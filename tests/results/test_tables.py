@@ -7,10 +7,9 @@ import pytest
 
 import make_records as make
 from mistakes import user_error
-from nodewise.results.cautions import OVERSUBSCRIBED
 from nodewise.results.columns import COLUMNS, PARTS
 from nodewise.results.table_files import read_tables, write_tables
-from nodewise.results.tables import build_tables
+from nodewise.results.tables import OVERSUBSCRIBED, build_tables
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with
 from nodewise.predict.cluster_links import constants, link_name, read_link
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.results.convert import convert
-from nodewise.results.curve_rows import measurements
+from nodewise.results.curves import measurements
 from nodewise.results.importers import read_rows
 from nodewise.results.record import read_record
 from nodewise.results.tables import build_tables

@@ -24,8 +24,7 @@ from nodewise.predict.forecast import cluster_of, with_options
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import law_of
 from nodewise.results.csv_file import read_table
-from nodewise.results.curve_rows import Batch
-from nodewise.results.curves import MOST_NODES, Curve, same_batch
+from nodewise.results.curves import MOST_NODES, Batch, Curve, same_batch
 
 Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]

@@ -18,10 +18,6 @@ from nodewise.results.record import Conditions, Count, Failure, Kind, Positive, 
 
 # Implementation of the all-reduce: the ring of TensorFlow, or `strategies.transport.Peers.total`.
 Collective = Literal["ring", "direct"]
-COLLECTIVES: dict[Collective, str] = {
-    "ring": "by TensorFlow's ring",
-    "direct": "by sockets alone",
-}
 
 
 class Busy(Frozen):
@@ -142,9 +138,8 @@ def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
     for path in paths:
         calibration = read_calibration(path)
         key = calibration.study, calibration.provenance.cpu
-        if key in found:
+        if found.setdefault(key, calibration) is not calibration:
             raise UserError(f"{path}: duplicate calibration of study {key[0]} on {key[1]}")
-        found[key] = calibration
     return list(found.values())
 
 

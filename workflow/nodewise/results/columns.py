@@ -12,10 +12,8 @@ SINGLE = "single"
 """The strategy without communication, to which speed-ups refer."""
 PARTS = ("compute", "wait", "communicate", "apply")
 
-_BUILT = (  # tables of `nodewise build-tables`; all others are about fits
-    *("cells", "epochs", "observations", "curves"),
-    *("curve_points", "noise_scale", "published", "published_runs"),
-)
+# all others are tables of `nodewise build-tables`
+_OF_FITS = ("fits", "predictions", "optima", "steps_to_accuracy", "trials")
 _EXPLAINED: Any = read_tree(Path(__file__).with_name("columns.yaml"))
 _TYPE_OF = {name: type_ for type_, names in _EXPLAINED["types"].items() for name in names}
 _TYPES = {
@@ -25,9 +23,9 @@ _TYPES = {
     }
     for name, table in _EXPLAINED["tables"].items()
 }
-COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
+COLUMNS = {name: columns for name, columns in _TYPES.items() if name not in _OF_FITS}
 """The types of the columns of each table, in the order of the columns."""
-OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}
+OVERHEAD = {name: columns for name, columns in _TYPES.items() if name in _OF_FITS}
 """The same for the tables of fits and of their validation."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
 PUBLISHED = COLUMNS["published"]

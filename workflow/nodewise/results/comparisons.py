@@ -4,21 +4,12 @@ Ratios are relative to one node with the same batch per worker. Points with a ca
 in the frames; findings select the points that count as evidence.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from nodewise.core.exchanges import exchanges_where
-from nodewise.results.cautions import join_cautions
-from nodewise.results.columns import PARTS, SINGLE
-from nodewise.results.queries import (
-    GROUP,
-    POINT,
-    compared_strategies,
-    with_labels,
-)
-
-OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
+from nodewise.results.columns import SINGLE, SPLIT
+from nodewise.results.queries import GROUP, POINT, compared_strategies, with_labels
+from nodewise.results.tables import join_cautions
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 """The columns in which two points must agree to be compared."""
@@ -28,7 +19,7 @@ OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """The columns in which points must agree to be compared over their batches."""
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
-_SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
+_SECONDS = [SPLIT[0], "input_s", *SPLIT[1:]]
 
 
 def on_devices(points: pd.DataFrame) -> "pd.Series[bool]":
@@ -46,13 +37,13 @@ def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
     return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))
 
 
-def most_strategies(rows: pd.DataFrame, alike: Sequence[str] = SIDE_BY_SIDE) -> pd.DataFrame:
-    """Return the points, equal in the columns `alike`, that compare the most strategies.
+def most_strategies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the points, equal in the columns `SIDE_BY_SIDE`, that compare the most strategies.
 
     Of several such groups it is the one on the most nodes. There are no rows if no group compares
     two strategies.
     """
-    groups = [one for _, one in rows.groupby([*alike]) if one["strategy"].nunique() > 1]
+    groups = [one for _, one in rows.groupby(SIDE_BY_SIDE) if one["strategy"].nunique() > 1]
     if not groups:
         return rows[:0]
     return max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
@@ -69,9 +60,8 @@ def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
 
 def not_slower(group: pd.DataFrame) -> list[str]:
     """Return the strategies whose interval overlaps with that of the fastest of the group."""
-    ranked = with_rate_intervals(group).sort_values(
-        "examples_per_s", ascending=False, kind="stable"
-    )
+    rows = with_rate_intervals(group)
+    ranked = rows.sort_values("examples_per_s", ascending=False, kind="stable")
     best, others = ranked.iloc[0], ranked.iloc[1:]
     overlap = others["examples_per_s_high"] >= best["examples_per_s_low"]
     return [*others.loc[overlap, "strategy"]]
@@ -109,37 +99,28 @@ def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
 def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes of experiments that compare several strategies.
 
-    `against_one` is the throughput relative to `single` with the same batch per worker. `node_s` is
-    the time of a thousand examples in node-seconds. Columns of the `single` point end in `_one`.
+    `against_one` is the throughput relative to `single` with the same batch per worker. Columns of
+    the `single` point end in `_one`.
     """
     single = curves.loc[curves["strategy"] == SINGLE, "cell_id"]
     rows = compared_strategies(curves).rename(columns={"kind": "label"})
     rows["cell_id_one"] = rows["cell_id_one"].where(rows["cell_id_one"].isin(single), "")
     rows = _with_reference(rows, curves)
-    return rows.assign(
-        against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
-        node_s=1000 * rows["nodes"] / rows["examples_per_s"],
-    )
+    return rows.assign(against_one=rows["examples_per_s"] / rows["examples_per_s_one"])
 
 
 def parts(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points on several nodes that have split steps, with the share of each part.
+    """Return the points on several nodes that have split steps.
 
-    Shares are in the columns `…_share`. `largest` is the largest overhead (any part except
-    computing), and `largest_share` its share. `ratio` is communication time over computing time.
-    Cautions are those of `split`.
+    `largest` is the largest overhead (any part except computing), and `largest_share` its share of
+    the step. `ratio` is communication time over computing time. Cautions are those of `split`.
     """
     rows = split(on_several_nodes(curves)).reset_index(drop=True)
-    seconds = rows[_SECONDS]
-    shares = seconds.div(seconds.sum(axis=1), axis=0).set_axis(
-        [f"{part}_share" for part in ("compute", *OVERHEADS)], axis=1
-    )
-    others = shares[[f"{part}_share" for part in OVERHEADS]]
-    return rows.join(shares).assign(
-        largest=others.idxmax(axis=1).astype("str").str.removesuffix("_share")
-        if len(others)
-        else "",
-        largest_share=others.max(axis=1),
+    shares = rows[_SECONDS].div(rows[_SECONDS].sum(axis=1), axis=0)
+    overheads = shares.drop(columns="compute_s")
+    return rows.assign(
+        largest=overheads.idxmax(axis=1).astype("str").str.removesuffix("_s") if len(rows) else "",
+        largest_share=overheads.max(axis=1),
         ratio=rows["communicate_s"] / rows["compute_s"],
     )
 
@@ -156,16 +137,10 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
     not_timed = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
     rows = rows.assign(communicate_s=rows["communicate_s"].mask(not_timed))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
+    short = (rows["kind"] != "measured") & (rows["step_time_s"] < SHORT_S)
     cautions = (
         rows["flags"],
         longer.map({True: "its parts take far longer than the step", False: ""}),
-        too_short_for_parts(rows).map(
-            {True: "its steps are too short for parts of them", False: ""}
-        ),
+        short.map({True: "its steps are too short for parts of them", False: ""}),
     )
-    return rows.assign(flags=[join_cautions(*each) for each in zip(*cautions, strict=True)])
-
-
-def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows are emulated steps shorter than `SHORT_S`."""
-    return (rows["kind"] != "measured") & (rows["step_time_s"] < SHORT_S)
+    return rows.assign(flags=[*map(join_cautions, *cautions)])

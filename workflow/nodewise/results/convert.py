@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.curve_rows import CurveRow, check_rows
+from nodewise.results.curves import CurveRow, check_rows
 from nodewise.results.importers import IMPORTERS, read_rows
 from nodewise.results.importers.curve_csv import COLUMNS
 from nodewise.results.log_format import FIELDS, pattern_of_user
@@ -67,7 +67,7 @@ def convert(
     if pattern is not None and file_format is not None:
         raise UserError("--pattern and --format: give one of them")
     own = None if pattern is None else pattern_of_user(pattern)
-    rows: list[CurveRow] = []
+    tables: list[pd.DataFrame] = []
     notes: dict[str, None] = {}
     for path in paths:
         found = read_rows(path, file_format) if own is None else own.read(path)
@@ -75,12 +75,13 @@ def convert(
         given |= {option: value for option, value in options.items() if value is not None}
         if "curve" not in found:  # the folder above those that `name` contains
             found["curve"] = path.absolute().parents[(name or "").count("/")].name or "runs"
-        rows += _with_options(path, found, given)
+        tables.append(_with_options(path, found, given))
         notes |= dict.fromkeys(found.attrs.get("notes", ()))
-    if not all(row.batch_per_worker for row in rows):
+    rows = pd.concat(tables, ignore_index=True)
+    if rows["batch_per_worker"].isna().any():
         notes["the batch is not known: --batch or --global-batch would give times of steps"] = None
-    table = pd.DataFrame([row.model_dump(exclude_defaults=True) for row in rows])
-    table = table[[name for name in CurveRow.model_fields if name in table and name in COLUMNS]]
+    table = rows[[name for name in CurveRow.model_fields if name in rows and name in COLUMNS]]
+    table = table.dropna(axis="columns", how="all")
     table.attrs["notes"] = [*notes]
     return table
 
@@ -106,7 +107,7 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
 
 
-def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> list[CurveRow]:
+def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of a file with the values of the options, and with the batch per device.
 
     Raises:
@@ -115,9 +116,10 @@ def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> l
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
     numbers = {name: value for name, value in given.items() if name != "curve"}
+    options = {name: f"--{name.replace('_', '-')} {value}" for name, value in numbers.items()}
     for name, value in numbers.items():
         if not value > 0:
-            raise UserError(f"{path}: {_option(name, value)} is not allowed, must be more than 0")
+            raise UserError(f"{path}: {options[name]} is not allowed, must be more than 0")
     if "curve" in given:
         if rows["curve"].nunique() > 1:
             raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
@@ -127,24 +129,18 @@ def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> l
     for any_of, lacking in _NEEDED.items():
         if not {*any_of} & set(rows):
             raise UserError(f"{path}: does not say {lacking}")
-    converted = []
-    for row in check_rows(rows, path):
-        for name, value in numbers.items():
-            read, rounded = getattr(row, FIELDS[name][0]), _EXACT * (name == "global_batch")
-            if abs(read / value - 1) > rounded:
-                raise UserError(
-                    f"{path}: {name} is {read:g} in the log, but {_option(name, value)} was given"
-                )
-        batch, whole = row.batch, row.global_batch
-        if batch and whole and abs(batch * row.nodes / whole - 1) > _EXACT:
+    table = check_rows(rows, path)
+    for name, value in numbers.items():
+        read = table[FIELDS[name][0]]
+        other = read[(read / value - 1).abs() > _EXACT * (name == "global_batch")]
+        if len(other):
             raise UserError(
-                f"{path}: a batch of {batch:g} on each of {row.nodes:g} devices is not the global "
-                f"batch {whole:g}"
+                f"{path}: {name} is {other.iloc[0]:g} in the log, but {options[name]} was given"
             )
-        only_batch = {"batch_per_worker": batch, "global_batch": None}
-        converted.append(row.model_copy(update=only_batch))
-    return converted
-
-
-def _option(name: str, value: object) -> str:
-    return f"--{name.replace('_', '-')} {value}"
+    batch, nodes, whole = table["batch"], table["nodes"], table["global_batch"]
+    for at in table.index[(batch * nodes / whole - 1).abs() > _EXACT]:
+        raise UserError(
+            f"{path}: a batch of {batch[at]:g} on each of {nodes[at]:g} devices is not the global "
+            f"batch {whole[at]:g}"
+        )
+    return table.assign(batch_per_worker=batch).drop(columns="global_batch")

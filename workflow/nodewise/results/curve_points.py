@@ -15,7 +15,7 @@ import pandas as pd
 from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
-from nodewise.results.curves import Curve
+from nodewise.results.curves import PARTS, Curve
 from nodewise.results.published import PUBLISHED_STRATEGY
 from nodewise.results.table_files import typed
 
@@ -24,7 +24,6 @@ PARTS_AGREE = 0.10
 """Parts are used only if their sum differs from the step by at most this share. Else some
 overlap."""
 
-_PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 
 
@@ -42,12 +41,16 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
         EXCHANGES[exchange].plain_alone(json.loads(options or "{}"))
         for exchange, options in curves[["exchange", "options"]].to_numpy()
     ]
-    rows = _with_noise(curves, cells)
+    done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
+    logs = done.assign(log=np.log(done["step_time_s"].astype(float))).groupby(CURVE_KEY)["log"]
+    # the relative standard error of the median over launches
+    noise = (logs.std(ddof=1) * median_error(logs.size())).rename("noise")
+    rows = curves.merge(noise.reset_index(), "left", CURVE_KEY)
     rows = lines_over_nodes(rows, pd.Series(plain, rows.index, dtype=bool))
     rows = rows.assign(strategy=rows["line"])
     rows["compute_s"] += rows["apply_s"]
-    whole = rows[_PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
-    rows[_PARTS] = rows[_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
+    whole = rows[PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
+    rows[PARTS] = rows[PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     rows = rows.assign(
         curve=curve_keys(rows),
         # latency and bandwidth depend on software and processor as much as on the network
@@ -110,14 +113,6 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     return typed(rows.assign(timed=timed, fitted=timed & ~crowded), CURVE_POINTS)
 
 
-def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with `noise`: the relative standard error of the median over launches."""
-    done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
-    logs = done.assign(log=np.log(done["step_time_s"].astype(float))).groupby(CURVE_KEY)["log"]
-    spread = (logs.std(ddof=1) * median_error(logs.size())).rename("noise")
-    return curves.merge(spread.reset_index(), "left", CURVE_KEY)
-
-
 def lines_over_nodes(curves: pd.DataFrame, borrows: "pd.Series[bool]") -> pd.DataFrame:
     """Return the curves with a column `line`: the strategy whose line over nodes contains the row.
 
@@ -139,8 +134,7 @@ def lines_over_nodes(curves: pd.DataFrame, borrows: "pd.Series[bool]") -> pd.Dat
 def curve_keys(rows: pd.DataFrame) -> list[str]:
     """Return the key of the curve of each row of the table `curves`."""
     keys = []
-    for values in rows[_CURVE].to_numpy():
-        names = dict(zip(_CURVE, values, strict=True))
+    for names in rows[_CURVE].to_dict("records"):
         path = [names[name] for name in AXES if names.get(name)]
         kinds = [names["kind"], f"{names['data_origin']} data" if names["data_origin"] else ""]
         extent = "whole epochs" if names["whole_epochs"] else "steps"

@@ -1,13 +1,24 @@
-"""Curves: step times by nodes and batch, for one model trained with one strategy."""
+"""Curves: step times by nodes and batch, for one model trained with one strategy.
 
+Importers read rows of measurements, `CurveRow`. `measurements` turns them into curves.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from nodewise.core.cell import Frozen
+from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256
+from nodewise.core.intervals import median_error
+from nodewise.core.schema import first_error
 from nodewise.results.curve_units import is_per_device
 from nodewise.results.record import Positive
 
@@ -20,9 +31,17 @@ Scaling = Literal["weak", "strong", "unknown"]
 TEXT_LENGTH = 200
 MOST_NODES = 65_536
 _ROUNDED = 0.05
+MOST_POINTS = 20_000
+MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
+_SUPERLINEAR = 0.97
+_OVERLAP = 1.1  # if parts add up to more than this share of the step, they are not used
+PARTS = ["compute_s", "wait_s", "communicate_s"]
+_TIMES = {*CLOCKS, "samples_per_s_per_device"}
+# columns with one value in a curve
+_OF_CURVE = ["scaling", "unit", "unit_value", "collective", "cluster", "payload_bytes", "examples"]
 
 Floats = NDArray[np.float64]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
 
 def _one_line(text: str) -> str:
@@ -33,6 +52,61 @@ def _one_line(text: str) -> str:
 
 Line = Annotated[str, Field(max_length=TEXT_LENGTH), AfterValidator(_one_line)]
 Text = Annotated[Line, Field(min_length=1)]
+Batch = Annotated[float, Field(ge=1e-9, le=1e15)]
+Value = Annotated[float, Field(ge=1e-12, le=1e24)]
+Count = Annotated[float, Field(ge=1, le=1e12, multiple_of=1)]
+
+
+class CurveRow(BaseModel):
+    """A row that an importer read: one measurement.
+
+    A row needs one of the clocks; of several, the first is used. If it has no batch, that of the
+    other rows of its curve is used, according to `scaling`.
+
+    Attributes:
+        curve: name of the curve.
+        nodes: number of nodes or devices.
+        hosts, devices_per_host: the machines that the devices are in.
+        batch_per_worker, global_batch: examples per step, of a worker or of all.
+        step_time_s, samples_per_s, epoch_time_s, steps_per_s: the clocks. `samples_per_s` is the
+            throughput of all workers together.
+        samples_per_s_per_device: the throughput of each worker, in place of `samples_per_s`.
+        unit, unit_value: the unit of the clock in the file, and its value in seconds or per second.
+        scaling: what is constant: the batch per worker (weak) or the global batch (strong).
+        publisher: who published the value.
+        examples: examples of an epoch.
+        payload_bytes: size of one gradient.
+        compute_s, wait_s, communicate_s: measured parts of a step.
+        collective: a law of the step time, such as `ring` or `averaging(period=8)`.
+        cluster: curves of one cluster share latency and bandwidth.
+        location: the place of the row for messages, such as `curves.csv: row 7`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    curve: Text
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    hosts: Annotated[Count, Field(le=MOST_NODES)] | None = None
+    devices_per_host: Annotated[float, Field(ge=1, le=MOST_NODES)] | None = None
+    batch_per_worker: Batch | None = None
+    global_batch: Batch | None = None
+    step_time_s: Value | None = None
+    samples_per_s: Value | None = None
+    epoch_time_s: Value | None = None
+    steps_per_s: Value | None = None
+    samples_per_s_per_device: Value | None = None
+    unit: Line = ""
+    unit_value: Value | None = None
+    scaling: Scaling = "unknown"
+    publisher: Line = ""
+    examples: Count | None = None
+    payload_bytes: Annotated[float, Field(ge=1, le=1e15)] | None = None
+    compute_s: Seconds | None = None
+    wait_s: Seconds | None = None
+    communicate_s: Seconds | None = None
+    collective: Line = ""
+    cluster: Line = ""
+    location: Line = ""
 
 
 class Measured(Frozen):
@@ -65,21 +139,13 @@ class Curve(Frozen):
     Times are in seconds, with one exception: if only epochs were timed, and the number of
     `examples` of an epoch is unknown, they are times of an epoch of one example.
 
+    Attributes that are not listed here are those of its `CurveRow`s.
+
     Attributes:
-        name: name of the curve.
-        collective: the law of its step times.
         clock: the column from which the times were read.
         measured: the points.
-        cluster: curves of one cluster share latency and bandwidth; None if shared with no other.
-        unit: unit of the values in the file, such as `img/s` or `h`.
-        unit_value: `unit` in units of the clock.
-        publisher: who published the curve, if the file has addresses.
-        scaling: what was constant: the batch per node (weak) or the global batch (strong).
         batch_known: whether the file has batches. If not, they are placeholders: one example per
             node, or a global batch of `MOST_NODES` examples with strong scaling.
-        devices_per_host: nodes per machine, if known.
-        payload_bytes: size of one gradient, if known.
-        examples: number of examples of an epoch, if known.
         notes: remarks for readers.
     """
 
@@ -163,9 +229,10 @@ class Curve(Frozen):
         return value / self.unit_value
 
 
-def same_batch(one: float, other: float, nodes: float) -> bool:
-    """Return whether two global batches are equal, if batches per node may be rounded."""
-    return one == other or abs(one - other) < max(nodes, _ROUNDED * other)
+def same_batch(one: ArrayLike, other: ArrayLike, nodes: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether global batches are equal, if batches per node may be rounded."""
+    whole = np.asarray(other, dtype=np.float64)
+    return np.asarray(np.abs(np.subtract(one, whole)) < np.maximum(nodes, _ROUNDED * whole))
 
 
 @dataclass(frozen=True)
@@ -176,3 +243,216 @@ class Measurements:
     sha256: str
     curves: tuple[Curve, ...]
     notes: tuple[str, ...]
+
+
+def check_rows(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the rows of a file, whose values may be texts, with all columns of `CurveRow`.
+
+    What is not known is NaN. Throughputs of each device are converted to those of all. `clock` is
+    the first clock of a row, and `batch` the examples per step and worker, if known.
+
+    Raises:
+        UserError: a column is missing, or a value is not allowed. The message says where.
+    """
+    lacking = [name for name in ("curve", "nodes") if name not in rows]
+    if not _TIMES & set(rows):
+        lacking.append(" or ".join(CLOCKS))
+    if lacking:
+        raise UserError(
+            f"{path}: does not say {', '.join(lacking)}; `nodewise import` can add what is missing"
+        )
+    checked = []
+    for values in rows.to_dict("records"):
+        known = {name: value for name, value in values.items() if not pd.isna(value)}
+        place = str(known.get("location", path))
+        try:
+            row = CurveRow.model_validate(known | {"location": place[-TEXT_LENGTH:]})
+        except ValidationError as error:
+            raise UserError(f"{place}, {first_error(error)}") from None
+        if not _TIMES & known.keys():
+            raise UserError(f"{place}: has no time: {', '.join(CLOCKS)}")
+        checked.append(row.model_dump(exclude_defaults=True))
+    table = pd.DataFrame(checked, columns=[*CurveRow.model_fields])
+    together = table.pop("samples_per_s_per_device") * table["nodes"]
+    table["samples_per_s"] = together.fillna(table["samples_per_s"])
+    return table.assign(
+        clock=table[[*CLOCKS]].notna().idxmax(axis=1),
+        batch=table["batch_per_worker"].fillna(table["global_batch"] / table["nodes"]),
+    )
+
+
+def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
+    """Return the curves of a file.
+
+    Args:
+        rows: the rows that an importer read, with columns of `CurveRow`. `rows.attrs["notes"]` may
+            hold notes on the whole file.
+        path: the file.
+
+    Raises:
+        UserError: a column is missing, a value is not allowed, rows contradict each other, or there
+            are too many points. The message says where.
+    """
+    table = check_rows(rows, path)
+    shared = table.groupby("curve")[_OF_CURVE].transform("first")
+    differ = table[_OF_CURVE].notna() & (table[_OF_CURVE] != shared)
+    for column in differ.columns[differ.any()]:
+        place, value = table.loc[differ[column], ["location", column]].iloc[0]
+        raise UserError(
+            f"{place}, column {column}: must be the same in all rows of a curve; it is {value} "
+            f"here, and {shared.loc[differ[column], column].iloc[0]} before"
+        )
+    table[_OF_CURVE] = shared
+    points, doubtful = _points(table), _doubtful(table)
+    by_curve = table.groupby("curve", sort=False)
+    table["batch_known"] = by_curve["batch"].transform("count") > 0
+    table["devices_per_host"] = by_curve["devices_per_host"].transform("median")
+    curves = tuple(
+        _curve(first, points[first["curve"]], doubtful.get(first["curve"], []))
+        for first in table.drop_duplicates("curve").to_dict("records")
+    )
+    batches = Counter((one.cluster is None, one.link) for one in curves for _ in one.batches)
+    count = sum(len(curve.measured) for curve in curves)
+    if count > MOST_POINTS or max(batches.values()) > MOST_BATCHES:
+        raise UserError(
+            f"{path}: is too large to fit: at most {MOST_POINTS:,} points, and {MOST_BATCHES} "
+            "batches of a curve, or of the curves of a cluster, are allowed; split it"
+        )
+    return Measurements(path.name, file_sha256(path), curves, tuple(rows.attrs.get("notes", ())))
+
+
+def _doubtful(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the places of rows, by curve, whose batches differ or whose machines are too few."""
+    nodes, whole, hosts = table["nodes"], table["global_batch"], table["hosts"]
+    product = nodes * table["batch_per_worker"]
+    differ = (product * whole).notna() & ~same_batch(product, whole, nodes)
+    most = hosts * table["devices_per_host"].fillna(MOST_NODES)
+    places = table[differ | (nodes < hosts) | (nodes > most)].groupby("curve")["location"]
+    return {str(curve): [Path(place).name for place in of_curve] for curve, of_curve in places}
+
+
+def _points(table: pd.DataFrame) -> dict[str, list[Measured]]:
+    """Return the points of each curve: medians of repeats, and `noise`, their standard error.
+
+    Missing batches are the median of the known ones, or of the global batch with strong scaling. If
+    none is known, a placeholder is used: one example per node, or a global batch of `MOST_NODES`
+    examples with strong scaling.
+
+    Raises:
+        UserError: only some rows of a curve give the time of a step.
+    """
+    curve, nodes, strong = table["curve"], table["nodes"], table["scaling"] == "strong"
+    epochs = table["clock"] == "epoch_time_s"
+    others = (table[PARTS] > 0).any(axis=1) | ~epochs.groupby(curve).transform("all")
+    unclear = table[epochs & table["examples"].isna() & others]
+    if len(unclear):
+        place = unclear["location"].iloc[0]
+        raise UserError(f"{place}: epoch_time_s needs examples beside times of steps")
+    sharing = nodes.where(strong, 1)
+    usual = (table["batch"] * sharing).groupby(curve).transform("median")
+    usual = usual.fillna(strong.map({True: float(MOST_NODES), False: 1.0}))
+    batch = table["batch"].fillna(usual / sharing)
+    step_s = (
+        table["step_time_s"]
+        .fillna(batch * nodes / table["samples_per_s"])
+        .fillna(table["epoch_time_s"] * batch * nodes / table["examples"].fillna(1.0))
+        .fillna(1 / table["steps_per_s"])
+    )
+    rows = table.assign(
+        batch_per_worker=batch,
+        step_time_s=step_s,
+        log=np.log(step_s),
+        hosts=table["hosts"].where(table["hosts"] <= nodes),
+    )
+    repeats = rows.groupby(["curve", "batch_per_worker", "nodes"])
+    points = repeats[["step_time_s", *PARTS]].median()
+    points["hosts"] = repeats["hosts"].first().astype("Int64")
+    points["repeats"] = repeats.size()
+    points["noise"] = repeats["log"].std() * median_error(points["repeats"])
+    points = points.reset_index().astype(object)
+    found: dict[str, list[Measured]] = {}
+    for point in points.where(points.notna(), None).to_dict("records"):
+        found.setdefault(point.pop("curve"), []).append(Measured.model_validate(point))
+    return found
+
+
+def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequence[str]) -> Curve:
+    """Return a curve, with notes on what it leaves open.
+
+    `row` is its first row, and `doubtful` are the places of rows that contradict themselves.
+    """
+    known = {name: value for name, value in row.items() if not pd.isna(value)}
+    shared = {column: known[column] for column in _OF_CURVE if column in known}
+    relative = row["clock"] == "epoch_time_s" and "examples" not in shared
+    notes = []
+    if doubtful:
+        more = f" and {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
+        notes.append(
+            f"{doubtful[0]}{more}: a global batch is not that of all devices, or machines cannot "
+            "hold them"
+        )
+    if any(
+        sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time_s
+        for point in points
+    ):
+        points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
+        notes.append("parts add up to more than the step: not used")
+    if wrong := _contradiction(shared.get("scaling", ""), points):
+        notes.append(f"scaling is {shared.pop('scaling')}, but {wrong}: it is taken as unknown")
+    if "payload_bytes" not in shared and not any(one.has_parts for one in points):
+        notes.append("no payload_bytes given: it goes on as similar published curves did")
+    elif "collective" not in shared:
+        notes.append(f"no collective given: a {USUAL} is assumed")
+    if not row["batch_known"]:
+        notes.append("no batch given: steps are those of one example on each node")
+    if relative:
+        notes.append("no examples given: epoch times are known, but not the times of steps")
+    if "cluster" in shared and (relative or "payload_bytes" not in shared):
+        missing = "examples" if relative else "payload_bytes"
+        notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
+        del shared["cluster"]
+    return Curve(
+        name=row["curve"],
+        batch_known=row["batch_known"],
+        publisher=known.get("publisher", ""),
+        clock=row["clock"],
+        measured=tuple(points),
+        devices_per_host=known.get("devices_per_host"),
+        notes=(*notes, *_about_nodes(points)),
+        **shared,
+    )
+
+
+def _contradiction(scaling: str, points: Sequence[Measured]) -> str:
+    """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
+    nodes = np.array([point.nodes for point in points])
+    if len({*nodes}) < max(len(points), 2):
+        return ""  # several batches on one number of nodes, or nothing to compare
+    totals = nodes * [point.batch_per_worker for point in points]
+    if scaling == "strong" and not same_batch(totals, totals[nodes.argmin()], nodes).all():
+        return "the global batch is not the same at all points"
+    if scaling == "weak" and len({*totals.round(6)}) == 1:
+        return "the global batch is the same at all points"
+    return ""
+
+
+def _about_nodes(points: Sequence[Measured]) -> list[str]:
+    """Return notes on the numbers of nodes and on superlinear speed-ups."""
+    notes, counts = [], {point.nodes for point in points}
+    if len(counts) == 1:
+        notes.append("one number of nodes: computing and communication cannot be told apart")
+    elif min(counts) > 1:
+        notes.append("not measured on one node: one node is an extrapolation of the formula")
+    alone = {point.batch_per_worker: point.step_time_s for point in points if point.nodes == 1}
+    shares = [
+        (point.step_time_s / alone[point.batch_per_worker], point.nodes)
+        for point in points
+        if point.batch_per_worker in alone
+    ]
+    share, nodes = min(shares, default=(1.0, 1))
+    if share < _SUPERLINEAR:
+        notes.append(
+            f"a step takes {1 - share:.0%} less time on {nodes} nodes than on one: no formula "
+            "explains an efficiency over 100 %, so intervals are wider"
+        )
+    return notes

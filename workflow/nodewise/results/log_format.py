@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -81,7 +81,7 @@ class LogFormat:
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
         sign = (self.start or self.results[0]).removeprefix("^")  # prefixes are not removed yet
-        return re.search(sign, start_of(path)) is not None
+        return re.search(sign, _plain(read_start(path, _START_BYTES))) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -114,9 +114,7 @@ class LogFormat:
         if self.warm_up and len(results) > 1:
             results = results[1:]
             notes.append("the first result is left out as warm-up")
-        fields: dict[str, str] = {}
-        for lines in settings:
-            fields |= lines[0].groupdict("")
+        fields = {name: text for one, *_ in settings for name, text in one.groupdict("").items()}
         table = pd.DataFrame([_columns(path, fields | one.groupdict("")) for one in results])
         table.attrs["notes"] = notes
         return table
@@ -159,13 +157,13 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, text in fields.items():
         column, unit = FIELDS[name]
-        if not text:
-            continue
-        try:
-            number = None if unit is None else float(_THOUSANDS.sub("", text)) * unit
-            row[column] = _SYNONYMS.get(text, text) if number is None else number
-        except ValueError:
-            raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
+        if text and unit is None:
+            row[column] = _SYNONYMS.get(text, text)
+        elif text and unit:
+            try:
+                row[column] = float(_THOUSANDS.sub("", text)) * unit
+            except ValueError:
+                raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
@@ -177,13 +175,9 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     return row
 
 
-def start_of(path: Path) -> str:
-    """Return the start of a log, with prefixes of its lines, but without codes for colours."""
-    return _plain(read_start(path, _START_BYTES))
-
-
 @lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
+    """Return a log without codes for colours."""
     return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
 
 
@@ -205,7 +199,7 @@ def text_of(path: Path, known: Sequence[str]) -> str:
         UserError: the file cannot be read, or is too large.
     """
     text = _plain(read_bytes(path, _MOST_BYTES))
-    prefixes: dict[str, list[_Known]] = defaultdict(list)
+    prefixes: dict[str, list[re.Match[str]]] = defaultdict(list)
     signs: set[str] = set()
     for pattern in known:
         learned = {*signs}
@@ -214,47 +208,39 @@ def text_of(path: Path, known: Sequence[str]) -> str:
             sign = re.sub(r"[\w\s]+", " ", before.strip())
             if len(before) <= _LONGEST_PREFIX and (sign in learned or not learned):
                 signs.add(sign)
-                shape = _NUMBERED.sub("\0", " ".join(before.split()))
-                line = _Known(found.start(), _NUMBERED.findall(before), _uncaptured(found))
-                prefixes[shape].append(line)
+                prefixes[_NUMBERED.sub("\0", " ".join(before.split()))].append(found)
     for shape in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
-        text = _strip(text, shape, sorted(prefixes[shape]), remove=known[0].startswith("^"))
+        text = _strip(text, shape, prefixes[shape], remove=known[0].startswith("^"))
     return text
 
 
-class _Known(NamedTuple):
-    """A known line: its place, the numbers in its prefix, and what its pattern fixes."""
-
-    start: int
-    words: list[str]
-    content: str
-
-
-def _strip(text: str, shape: str, lines: Sequence[_Known], *, remove: bool) -> str:
-    """Remove one kind of prefix, and the lines of all ranks but the lowest."""
-    columns = [*zip(*(line.words for line in lines), strict=True)]
-    ranks = [at for at, words in enumerate(columns) if _tells_ranks(words, lines)]
+def _strip(text: str, shape: str, known: Sequence[re.Match[str]], *, remove: bool) -> str:
+    """Remove the prefix of known lines, and the lines of all ranks but the lowest."""
+    lines = sorted(known, key=lambda line: line.start())
+    columns = zip(*(_NUMBERED.findall(_before(line)) for line in lines), strict=True)
+    contents = [*map(_uncaptured, lines)]
+    ranks = {at: words for at, words in enumerate(columns, 1) if _tells_ranks(words, contents)}
     if not ranks and not remove:
         return text
     signs = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in shape.split("\0")]
     prefix = r"(?=\w*\d)(\w++)".join(signs)
-    tags = [[line.words[at] for at in ranks] for line in lines]
+    tags = [*zip(*ranks.values(), strict=True)] or [()]
     lowest = min(tags, key=lambda tag: [(int(re.sub(r"\D", "", word)), word) for word in tag])
 
     def rest(line: re.Match[str]) -> str:
-        if [line[at + 1] for at in ranks] != lowest:
+        if tuple(line[at] for at in ranks) != lowest:
             return ""
         return line["rest"] if remove else line[0]
 
     return re.sub(rf"^[ \t]*{prefix}[ \t]*(?P<rest>.*)", rest, text, flags=re.MULTILINE)
 
 
-def _tells_ranks(column: Sequence[str], lines: Sequence[_Known]) -> bool:
+def _tells_ranks(column: Sequence[str], contents: Sequence[str]) -> bool:
     """Return whether a word of prefixes takes turns, and has the same lines with each value."""
-    contents: dict[str, set[str]] = defaultdict(set)
-    for word, line in zip(column, lines, strict=True):
-        contents[word].add(line.content)
+    lines: dict[str, set[str]] = defaultdict(set)
+    for word, content in zip(column, contents, strict=True):
+        lines[word].add(content)
     turns = sum(one != other for one, other in itertools.pairwise(column))
-    most = max(contents.values(), key=len)
-    shared = min(len(each & most) for each in contents.values())
-    return 1 < len(contents) <= turns and len(most) > 1 and 2 * shared > len(most)
+    most = max(lines.values(), key=len)
+    shared = min(len(each & most) for each in lines.values())
+    return 1 < len(lines) <= turns and len(most) > 1 and 2 * shared > len(most)

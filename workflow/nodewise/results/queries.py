@@ -71,12 +71,14 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
     """
     where = [*MODEL, *POINT]
     published = tables["published"]
-    times = _of_one_experiment(_of_their_strategy(training_times(tables), published[where]))
-    times = times.rename(columns={"seconds": "seconds_ours", "kind": "label"})
+    times, scores = (
+        rows[rows["line"] == PUBLISHED_STRATEGY].merge(published[where])
+        for rows in (training_times(tables), accuracies(tables))
+    )
+    times = _of_one_experiment(times).rename(columns={"seconds": "seconds_ours", "kind": "label"})
     times = times[[*where, "experiment", "seconds_ours", "label", "flags", "cell_id"]]
-    scores = _of_their_strategy(accuracies(tables), published[where]).drop_duplicates(where)
     ours = {"experiment": "scored", "accuracy": "accuracy_ours", "kind": "accuracy_label"}
-    scores = scores[[*where, *ours]].rename(columns=ours)
+    scores = scores.drop_duplicates(where)[[*where, *ours]].rename(columns=ours)
     theirs = {"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
     rows = published.rename(columns=theirs).merge(times, "left", where).merge(scores, "left", where)
     timed, scored = rows["experiment"].fillna(""), rows["scored"].fillna("")
@@ -87,11 +89,6 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
         experiment=both.where(~both_differ, both + "; accuracy: " + scored),
         flags=rows["flags"].fillna(""),
     )
-
-
-def _of_their_strategy(rows: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return our rows at published points, measured with the strategy of the published study."""
-    return rows[rows["line"] == PUBLISHED_STRATEGY].merge(points)
 
 
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
@@ -225,9 +222,9 @@ def _with_published(
     ours: pd.DataFrame, measured: pd.DataFrame, tables: Tables, values: list[str]
 ) -> pd.DataFrame:
     """Return our rows and the published ones of the models that we measured for the same study."""
-    theirs = tables["published"].merge(measured[MODEL].drop_duplicates(), "inner", MODEL)
     same = {"training_time_s": "seconds", "training_accuracy": "accuracy"}
-    theirs = theirs.rename(columns=same)
+    theirs = tables["published"].rename(columns=same)
+    theirs = theirs.merge(measured[MODEL].drop_duplicates(), "inner", MODEL)
     one = theirs["seconds"].where(theirs["nodes"] == 1)
     alone = one.groupby([theirs[name] for name in LINE]).transform("first")
     empty = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")

@@ -5,24 +5,16 @@ are in seconds unless a name ends in `_us` (integer microseconds). Sizes are in 
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
+from nodewise.core import exchanges
 from nodewise.core.cell import Cell, Frozen, Line, Name
 from nodewise.core.errors import UserError, one_line
-from nodewise.core.exchanges import (
-    ACTIVATIONS,
-    ALL_GATHER,
-    AVERAGING,
-    DEVICES,
-    EXCHANGES,
-    NONE,
-    RING,
-    SERVER,
-    Exchange,
-)
+from nodewise.core.exchanges import EXCHANGES, Exchange
 from nodewise.core.schema import read_json
 
 _DAY_US = 86_400_000_000  # a cell may take at most a day
@@ -87,13 +79,13 @@ class Provenance(Frozen):
 
 # The exchange of each strategy, for old records whose cells do not name it.
 _EXCHANGES = {
-    **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), RING),
-    **dict.fromkeys(("async_sgd", "parameter_server"), SERVER),
-    **dict.fromkeys(("hybrid", "model_parallel"), ACTIVATIONS),
-    "compressed_sgd": ALL_GATHER,
-    "mirrored": DEVICES,
-    "parameter_averaging": AVERAGING,
-    "single": NONE,
+    **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), exchanges.RING),
+    **dict.fromkeys(("async_sgd", "parameter_server"), exchanges.SERVER),
+    **dict.fromkeys(("hybrid", "model_parallel"), exchanges.ACTIVATIONS),
+    "compressed_sgd": exchanges.ALL_GATHER,
+    "mirrored": exchanges.DEVICES,
+    "parameter_averaging": exchanges.AVERAGING,
+    "single": exchanges.NONE,
 }
 
 
@@ -253,10 +245,8 @@ class Measurement(Frozen):
     @model_validator(mode="after")
     def _one_time_per_step(self) -> Self:
         for rank, worker in enumerate(self.workers):
-            if (worker.rank, len(worker.step_us), len(worker.input_us)) != (
-                rank,
-                *2 * [self.steps],
-            ):
+            lengths = {len(worker.step_us), len(worker.input_us)}
+            if worker.rank != rank or lengths != {self.steps}:
                 raise ValueError(
                     f"workers[{rank}]: must be of rank {rank}, with {self.steps} steps and inputs"
                 )
@@ -304,13 +294,9 @@ class Record(Frozen):
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:
         ok = self.status == "ok"
-        if (
-            (self.result is not None) != ok
-            or (self.failure is None) != ok
-            or (ok and not self.data)
-        ):
+        if bool(self.result) != ok or bool(self.failure) == ok or (ok and not self.data):
             raise ValueError("status ok needs data and a result, any other status a failure")
-        if self.result is not None and len(self.result.workers) != self.cell.workers:
+        if self.result and len(self.result.workers) != self.cell.workers:
             raise ValueError("result.workers: must have one entry per worker")
         return self
 
@@ -331,11 +317,10 @@ def recorded(cell: Cell, records: Path) -> Record | None:
     not count.
     """
     path = records / f"{cell.id}.json"
-    try:
-        record = read_record(path) if path.is_file() else None
-    except UserError:
-        return None
-    return record if record and record.cell.declaration == cell.declaration else None
+    with suppress(UserError):
+        if path.is_file() and (record := read_record(path)).cell.declaration == cell.declaration:
+            return record
+    return None
 
 
 def record_json(record: Record) -> str:

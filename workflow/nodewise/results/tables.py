@@ -1,24 +1,19 @@
 """Build the tables of a study from its records. Without records they are empty."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
+from nodewise.core.exchanges import Exchange
 from nodewise.core.intervals import pooled_factors
 from nodewise.core.schema import read_json
-from nodewise.results.cautions import SEVERAL_MACHINES, cautions_of_launches, join_cautions
-from nodewise.results.cell_rows import (
-    axes,
-    cell_row,
-    epoch_rows,
-    noise_rows,
-    observation_rows,
-)
 from nodewise.results.columns import (
     AXES,
     CELLS,
@@ -26,6 +21,7 @@ from nodewise.results.columns import (
     CURVE_KEY,
     CURVES,
     ONE_NODE_KEY,
+    PARTS,
     PUBLISHED,
     SINGLE,
     SPLIT,
@@ -33,21 +29,23 @@ from nodewise.results.columns import (
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import NoiseScale
-from nodewise.results.record import read_record
+from nodewise.results.record import Measurement, Record, read_record
 from nodewise.results.table_files import typed
+
+# Cautions: reasons why numbers may mislead, as in the column `flags`.
+OVERSUBSCRIBED = "more workers than cores"
+NO_LINKS = "no network emulation"
+SEVERAL_MACHINES = "launches on several machines"
+_BETWEEN = "; "
 
 _ALIKE = (  # the same for all launches of a curve point; the cell is that of the first launch
     *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "cpu_share"),
     *("rate_mbit", "latency_ms", "global_batch", "payload_bytes", "steps_per_epoch", "cell_id"),
 )
 _MIDDLES = (  # medians over the launches of a curve point
-    *("step_time_s", "input_s"),
-    *("train_time_s", "train_accuracy", "test_accuracy"),
+    *("step_time_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"),
     *(*SPLIT, "bytes_sent_per_step"),
 )
-
-# the spread of launches differs between experiments, and between one node and several
-_POOL = ["kind", "experiment", "alone", "caution"]
 
 
 def build_tables(
@@ -79,11 +77,7 @@ def build_tables(
     cells = typed((cell_row(record, watts_per_core) for record in records), CELLS)
     curves = _curves_table(cells)
     published = typed(published if published is not None else (), PUBLISHED)
-    points = [
-        measured_points(curves, cells),
-        published_points(published),
-        imported_points(imported),
-    ]
+    points = measured_points(curves, cells), published_points(published), imported_points(imported)
     noise_scales = [read_json(NoiseScale, path) for path in noise_scale_paths]
     _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
     tables: dict[str, pd.DataFrame | Iterable[dict[str, Any]]] = {
@@ -122,7 +116,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),
         of_point["weights"].max(),  # "random" if it is so in any launch
-        of_point["flags"].agg(cautions_of_launches),
+        of_point["flags"].agg(_cautions_of_launches),
     ]
     rows = pd.concat(parts, axis=1).reset_index()
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size().rename("failed").reset_index()
@@ -134,12 +128,26 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
         failed=lost,
         cells=rows["repeats"] + lost,
     )
-    # The reference of a point on several nodes is measured on the same machine.
-    rows = with_intervals(rows, done, CURVE_KEY)
-    rows = one_node_reference(rows, [*ONE_NODE_KEY, "machine"], ["examples_per_s", "cell_id"])
+    rows = _with_one_node(with_intervals(rows, done, CURVE_KEY))
     speedup = rows["examples_per_s"] / rows["examples_per_s_one"]
     rows = rows.assign(speedup=speedup, efficiency=speedup / rows["nodes"])
     return typed(rows.fillna({"cell_id_one": ""}), CURVES)
+
+
+def join_cautions(*cautions: str) -> str:
+    """Join cautions to one text, without empty ones and duplicates."""
+    return _BETWEEN.join(filter(None, dict.fromkeys(cautions)))
+
+
+def _cautions_of_launches(launches: Collection[str]) -> str:
+    """Return the cautions of a point: those of its launches, if at least half of them have any.
+
+    If fewer do, the median over launches is robust against them, and the point has none.
+    """
+    cautious = [of for of in launches if of]
+    if 2 * len(cautious) < len(launches):
+        return ""
+    return join_cautions(*(one for of in cautious for one in of.split(_BETWEEN)))
 
 
 def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) -> pd.DataFrame:
@@ -161,7 +169,8 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     points = curves[[*key, "flags"]].merge(launches, "left", key)
     points = points.assign(alone=points["nodes"] == 1, caution=points["flags"] != "")
     factor = np.full(len(points), np.nan)
-    for _, pool in points.dropna(subset="launches").groupby(_POOL):
+    pools = points.dropna(subset="launches").groupby(["kind", "experiment", "alone", "caution"])
+    for _, pool in pools:
         factor[pool.index] = pooled_factors(pool["launches"].tolist())
     return curves.assign(
         step_time_low_s=curves["step_time_s"] / factor,
@@ -171,20 +180,196 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     )
 
 
-def one_node_reference(rows: pd.DataFrame, key: list[str], values: list[str]) -> pd.DataFrame:
-    """Return the rows with `values` of their one-node reference, in columns that end in `_one`.
+def _with_one_node(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the curve points with the rate and the cell of their one-node reference: `…_one`.
 
-    References are the rows on one node that match in `key`: that of `single`, the same loop without
-    communication, so that a strategy gains nothing by being slow on one node, else that of the same
-    strategy. Without a reference, values are NaN.
+    It is measured on the same machine: the point of `single`, the same loop without communication,
+    so that a strategy gains nothing by being slow on one node, else the point of the same strategy.
+    Without a reference, values are NaN.
     """
-    one = rows[rows["nodes"] == 1].assign(rank=rows["strategy"] != SINGLE)
-    one = one[[*key, "strategy", "rank", *values]]
-    own = rows[[*key, "strategy"]].drop_duplicates()
-    pairs = own.merge(one, "inner", key, suffixes=("", "_one"))
-    pairs = pairs[~pairs["rank"] | (pairs["strategy"] == pairs["strategy_one"])]
-    best = pairs.sort_values("rank", kind="stable").drop_duplicates([*key, "strategy"])
-    best = best.drop(columns=["rank", "strategy_one"]).rename(
-        columns={name: f"{name}_one" for name in values}
-    )
-    return rows.merge(best, "left", [*key, "strategy"])
+    at, values = [*ONE_NODE_KEY, "machine"], ["examples_per_s", "cell_id"]
+    one = rows.loc[rows["nodes"] == 1, [*at, "strategy", *values]]
+    single = one[one["strategy"] == SINGLE].drop(columns="strategy")
+    of_single = rows.merge(single, "left", at, suffixes=("", "_one"))
+    of_itself = rows.merge(one, "left", [*at, "strategy"], suffixes=("", "_one"))
+    return of_single.fillna(of_itself)
+
+
+def axes(record: Record) -> dict[str, Any]:
+    """Return the columns that identify the cell of a row."""
+    cell = record.cell
+    return {
+        "cell_id": cell.id,
+        "study": cell.study,
+        "experiment": cell.experiment,
+        "model": cell.model,
+        "dataset": cell.dataset,
+        "strategy": cell.strategy_name,
+        "cluster": cell.cluster.label,
+        "batch_per_worker": cell.batch,
+        "nodes": cell.nodes,
+        "repeat": cell.repeat,
+    }
+
+
+def cell_row(record: Record, watts_per_core: float) -> dict[str, Any]:
+    """Return the row of `cells`. Columns of results stay empty if the cell has none."""
+    cell, result = record.cell, record.result
+    oversubscribed = result.oversubscribed if result else cell.cores > record.provenance.cores
+    has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
+    rate_mbit = cell.cluster.link_bit_s / 1e6
+    row = axes(record) | {
+        "global_batch": cell.global_batch,
+        "exchange": record.exchange.name,
+        "options": json.dumps(cell.options, sort_keys=True),
+        "status": record.status,
+        "reason": record.failure.reason if record.failure else "",
+        "kind": record.kind,
+        "data_origin": record.data.origin if record.data else "",
+        "machine": record.provenance.cpu,
+        "weights": _weights(record),
+        "oversubscribed": oversubscribed,
+        "flags": join_cautions(
+            OVERSUBSCRIBED if oversubscribed else "",
+            "" if has_links else NO_LINKS,
+            *(result.conditions.outside if result else ()),
+        ),
+        "input": cell.input,
+        "preprocessing_nodes": cell.preprocessing_nodes,
+        "nodes_per_machine": cell.cluster.per_machine,
+        "cpu_share": cell.cluster.share,
+        "rate_mbit": rate_mbit if np.isfinite(rate_mbit) else np.nan,
+        "latency_ms": 1e3 * cell.cluster.latency_s,
+        "energy_kind": "",
+        "whole_epochs": cell.extent.epochs is not None,
+        "started_at": record.started_at,
+        "commit": record.provenance.commit or "",
+    }
+    return row | (_measured(record, result, watts_per_core) if result else {})
+
+
+def _weights(record: Record | NoiseScale) -> str:
+    """Return the initial weights: `pretrained`, `random` if these were not available, or empty.
+
+    It is empty if the model is not meant to start from pretrained weights.
+    """
+    if record.weights is None:
+        return ""
+    return "random" if record.weights.origin == "random" else "pretrained"
+
+
+def _measured(record: Record, result: Measurement, watts_per_core: float) -> dict[str, Any]:
+    """Return the columns of results, in the node's own time: wall time × share of a core."""
+    cell, share, conditions = record.cell, record.cell.cluster.share, result.conditions
+    reference_us = (conditions.reference_before_us, conditions.reference_after_us)
+    step_time = result.elapsed_s / result.steps * share
+    # CPU time of the others includes warm-up and split steps
+    timed = result.steps / (result.steps + cell.extent.untimed_steps)
+    cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
+    metered = result.energy_j is not None
+    return {
+        "whole_epochs": result.whole_epochs,
+        "steps": result.steps,
+        "steps_per_epoch": result.steps_per_epoch,
+        "epochs": len(result.epochs),
+        "step_time_s": step_time,
+        "step_time_median_s": np.median(_mean_s(w.step_us for w in result.workers)) * share,
+        "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
+        "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
+        "epoch_time_s": step_time * result.steps_per_epoch,
+        "train_time_s": result.elapsed_s * share,
+        "train_accuracy": result.epochs[-1].accuracy,
+        "test_accuracy": result.test.accuracy if result.test else np.nan,
+        "trainable_parameters": result.trainable_parameters,
+        "payload_bytes": result.payload_bytes,
+        "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
+        "energy_j": result.energy_j if metered else cpu_s * watts_per_core,
+        "energy_kind": "measured" if metered else "estimated",
+        **_split_times(result, record.exchange, share),
+        "reference_s": np.mean(reference_us) / 1e6,
+        "first_timed_step_s": result.start_up.first_timed_step_s,
+    }
+
+
+def _mean_s(of_workers: Iterable[Sequence[int]]) -> NDArray[np.float64]:
+    """Return the mean seconds of each step over the workers, from microseconds."""
+    return np.asarray(np.mean([*of_workers], axis=0) / 1e6)
+
+
+def _split_times(result: Measurement, exchange: Exchange, share: float) -> dict[str, float]:
+    """Return the seconds of a split step and of its parts, and the share that the parts add up to.
+
+    All are means over the workers. The step is the median over steps. Each part is its share of the
+    sum of all steps, times that median, because medians of parts would not add up. If only some
+    steps exchange data, the step is the mean, like other step times. Old records have
+    no step time around the parts; for them the step is the sum of the parts.
+    """
+    splits = [worker.split for worker in result.workers if worker.split is not None]
+    if not splits:
+        return {}
+    parts = np.array([_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS])
+    around = _mean_s(split.step_us for split in splits)
+    steps = around if around.size else parts.sum(axis=0)
+    middle = np.mean if exchange.waits == "once in τ steps" else np.median
+    step = float(middle(steps)) * share
+    shares = parts.sum(axis=1) / max(steps.sum(), 1e-9)
+    times = dict(zip(SPLIT, (shares * step).tolist(), strict=True))
+    return times | {"split_step_s": step, "split_timed": shares.sum() if around.size else np.nan}
+
+
+def epoch_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `epochs`."""
+    if record.result is None or record.data is None:
+        return
+    kind = {"kind": record.kind, "data_origin": record.data.origin, "weights": _weights(record)}
+    for epoch in record.result.epochs:
+        seconds = epoch.seconds * record.cell.cluster.share
+        yield axes(record) | epoch.model_dump() | kind | {"seconds": seconds}
+
+
+def observation_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `observations`: values noted by the strategy, over all workers.
+
+    Observations whose names end in `_s` are converted to seconds of the node's own time.
+    """
+    noted: dict[str, list[float]] = {}
+    for worker in record.result.workers if record.result else ():
+        for name, values in worker.observed.items():
+            noted.setdefault(name, []).extend(values)
+    for name, values in noted.items():
+        seen = pd.Series(values) * (record.cell.cluster.share if name.endswith("_s") else 1)
+        if len(seen):
+            yield {
+                "cell_id": record.cell.id,
+                "observation": name,
+                "values": len(seen),
+                "mean": seen.mean(),
+                "median": seen.median(),
+                "p90": seen.quantile(0.9),
+                "largest": seen.max(),
+            }
+
+
+def noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `noise_scale`, one per point and group.
+
+    The column `noise_scale` is computed from all groups of the point together.
+    """
+    for point in measured.points:
+        noise, signal = measured.estimates(point)
+        whole = noise.mean() / signal.mean() if signal.mean() > 0 else np.nan
+        for group, (of_noise, of_signal) in enumerate(zip(noise, signal, strict=True), 1):
+            yield {
+                "model": measured.model,
+                "dataset": measured.data.dataset,
+                "kind": measured.kind,
+                "data_origin": measured.data.origin,
+                "weights": _weights(measured),
+                "step": point.step,
+                "group": group,
+                "small_batch": measured.small_batch,
+                "big_batch": measured.big_batch,
+                "noise": of_noise,
+                "signal": of_signal,
+                "noise_scale": whole,
+            }

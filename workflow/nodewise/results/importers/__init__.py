@@ -14,8 +14,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
 from nodewise.core.schema import read_start
-from nodewise.results.curve_rows import measurements
-from nodewise.results.curves import Curve, Measurements
+from nodewise.results.curves import Curve, Measurements, measurements
 
 
 class Importer(Protocol):
@@ -25,7 +24,7 @@ class Importer(Protocol):
         """Return whether the file looks like this format. Reading its start is enough."""
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Return one row per measurement, with columns of `curve_rows.CurveRow`.
+        """Return one row per measurement, with columns of `curves.CurveRow`.
 
         Columns that the file does not contain (curve, nodes, batch) are left out.
 
@@ -34,10 +33,7 @@ class Importer(Protocol):
         """
 
 
-IMPORTERS: Registry[Importer] = Registry(
-    "format", "nodewise.results.importers", "nodewise.importers"
-)
-
+IMPORTERS: Registry[Importer] = Registry("format", __name__, "nodewise.importers")
 
 _LFS_POINTER = b"version https://git-lfs"
 

@@ -10,9 +10,8 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.results.csv_file import parse_number, read_header, read_table
-from nodewise.results.curve_rows import CurveRow
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
-from nodewise.results.curves import CLOCKS, TEXT_LENGTH
+from nodewise.results.curves import CLOCKS, TEXT_LENGTH, CurveRow
 from nodewise.results.importers import IMPORTERS
 
 ALIASES = {
@@ -40,7 +39,7 @@ _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 class CurveCsv:
     """Importer of CSV files of curves.
 
-    Columns are those of `curve_rows.CurveRow` and `ALIASES`, in any order. In place of a clock,
+    Columns are those of `curves.CurveRow` and `ALIASES`, in any order. In place of a clock,
     there may be:
         quantity: throughput, step_time, run_time or epoch_time.
         value, unit: such as 210 img/s, 180 img/s/GPU (of each device), 31 ms or 2 h.
@@ -104,12 +103,8 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
             )
     published = set(_VALUE) & set(names)
     of_rates = not published and "samples_per_s" in names  # known without a batch
-    needed = [
-        "curve",
-        "nodes",
-        *(_VALUE if published else [] if of_rates else ["batch_per_worker"]),
-    ]
-    lacking = [name for name in needed if name not in names]
+    values = _VALUE if published else () if of_rates else ("batch_per_worker",)
+    lacking = [name for name in ("curve", "nodes", *values) if name not in names]
     if not published and not set(CLOCKS) & set(names):
         lacking.append(" or ".join(CLOCKS))
     if lacking:
@@ -141,9 +136,8 @@ def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
 
 def _collective(texts: Mapping[str, str]) -> str:
     """Return the law's name for a collective: `ring` for `Ring all-reduce` or `ring_allreduce`."""
-    if "collective" not in texts:
-        return COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
-    name, bracket, settings = texts["collective"].lower().partition("(")
+    algorithm = COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
+    name, bracket, settings = texts.get("collective", algorithm).lower().partition("(")
     name = re.sub(r"\W+", "_", name.strip())
     return re.sub(r"_?all_?reduce$", "", name) + bracket + settings
 

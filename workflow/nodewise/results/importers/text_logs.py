@@ -1,11 +1,13 @@
-"""Import text logs, whose kinds are declared in log_formats.yaml."""
+"""Import text logs, whose kinds are declared in log_formats.yaml. Some need code beside that."""
 
 import re
+from math import gcd
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from nodewise.core.errors import UserError
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import DECLARED, LogFormat
 
@@ -14,6 +16,12 @@ _CLOSE = 0.05
 _INCLUDES = 1.5  # a throughput may leave out evaluations, which the time of an epoch includes
 _WHOLE = 0.9  # share of a run from which its only epoch is the run
 _MOST_EPOCHS = 999  # some programs call a count of examples `epoch_num`
+
+_BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
+_SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_COARSE = 10  # a smaller whole number may be more than 5 % off
+_LEAST_BATCH = 8  # by which bars advance where they count samples
 
 
 class MlperfLog(LogFormat):
@@ -59,6 +67,90 @@ def _numbers(key: str, text: str) -> list[float]:
     return [*map(float, re.findall(rf'"{key}"(?:, "value")?: "?(\d+(?:\.\d+)?)', text))]
 
 
-_CHECKED = {"mlperf_log": MlperfLog}
+class KerasConsole(LogFormat):
+    """An importer of `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`.
+
+    The line that ends an epoch has the time of a step, or of a sample in old versions. Epochs are
+    repeats. If there are several, the first one is left out because its first step builds the
+    graph. `evaluate` and `predict` print no line such as `Epoch 1/3` before theirs, which are not
+    read. Nor does a training of one epoch: if a log has no such line at all, every line that ends
+    is taken as an epoch.
+    """
+
+    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
+        """Return one row per epoch.
+
+        Raises:
+            UserError: there is no epoch with the time of a step, or these times are 0, or the
+                epochs are of several runs.
+        """
+        (count,), (epoch,) = self.results, self.settings
+        lines = pd.Series(re.split("[\r\n]+", text), dtype=object)
+        begins, bars = lines.str.contains(epoch), _bars(lines.str.extract(count), lines, text)
+        announced, ends = bool(begins.any()), (bars["at"] == bars["steps"]).astype(int)
+        bars["epoch"] = begins.cumsum() if announced else ends.cumsum() - ends + 1
+        ended = ends.groupby(bars["epoch"])
+        # up to the first line that counts all steps
+        bars = bars[(bars["epoch"] > 0) & (ended.cumsum() <= ends) & (ended.transform("max") > 0)]
+        if bars.empty:
+            raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
+        if (least := bars["steps"].min()) < (most := bars["steps"].max()):
+            raise UserError(
+                f"{path}: has epochs of {least} and of {most} steps; split it, so that each file "
+                "is of one run"
+            )
+        # A time before validation is the mean of the steps until then: of half of them, at least.
+        bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
+        bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
+        bars = bars.iloc[int(len(bars) > 1) :]
+        seconds = bars["seconds"]
+        if not seconds.all():
+            raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
+        before = {int(at) for at, steps in _BAR.findall(text) if at != steps}
+        # bars that advance by whole batches count samples, not steps
+        by_batches = len(before) > 1 and min(before) == gcd(*before) >= _LEAST_BATCH
+        of_sample = bars["per_sample"] | by_batches
+        times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
+        rows = pd.DataFrame(times).dropna(axis="columns", how="all").reset_index(drop=True)
+        unsure = ~of_sample & ((seconds < _SECONDS["ms"]) | ~bars["timed"])
+        holds = {
+            "unannounced": not announced,
+            "validated": bars["validated"].any(),
+            "coarse": (bars["number"] < _COARSE).any(),
+            "unsure": unsure.any(),
+        }
+        rows.attrs["notes"] = [note for name, note in self.notes.items() if holds[name]]
+        return rows
+
+
+def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
+    """Return the lines of bars that have a time of a step, of a sample or of an epoch.
+
+    `found` are the groups of the pattern. `seconds` is that of a step, or of a sample, and `number`
+    the whole number that was printed. It is `timed` if that was not only the time of the epoch.
+    """
+    samples = [int(count) for count in _SAMPLES.findall(text)]
+    whole = samples[0] if samples else 0
+    at, steps, elapsed, printed = (
+        found[name].astype(float).fillna(unknown).astype(int)
+        for name, unknown in {"at": whole, "steps": whole, "elapsed": 0, "time": 0}.items()
+    )
+    timed, unit_s = found["unit"].notna(), found["unit"].map(_SECONDS).fillna(1.0)
+    # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
+    mean = elapsed / steps.clip(lower=1) / unit_s
+    finer = ~timed | ((at == steps) & (elapsed > printed) & (mean.round() == printed))
+    bars = found.assign(
+        at=at,
+        steps=steps,
+        seconds=mean.where(finer, printed.astype(float)) * unit_s,
+        number=elapsed.where(finer, printed),
+        per_sample=(found["of"] == "sample") | steps.isin(samples),
+        validated=lines.str.contains("val_", regex=False),
+        timed=timed,
+    )
+    return bars[timed | ((elapsed > 0) & (steps > 0) & (at == steps))]
+
+
+_WITH_CODE = {"mlperf_log": MlperfLog, "keras_console": KerasConsole}
 for _name, _declared in DECLARED["formats"].items():
-    IMPORTERS.add(_name, _CHECKED.get(_name, LogFormat)(**_declared))
+    IMPORTERS.add(_name, _WITH_CODE.get(_name, LogFormat)(**_declared))
