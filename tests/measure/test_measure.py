@@ -69,6 +69,16 @@ def build():
 """
 
 
+def test_a_forecast_times_the_model_with_the_backend_that_the_user_chose(project):
+    text = MODEL_FILE.format(shape=(12, 12, 1), rate=1e-6)
+    checked = "def build():\n    assert keras.backend.backend() == 'jax'"
+    (project / "on_jax.py").write_text(text.replace("def build():", checked))
+    what = f"--model on_jax.py:build --dataset {DATA} --batch 8 --link 1gbit --nodes 2 --json"
+    command = ("nodewise", "forecast", *what.split())
+    said = projects.finish(projects.start(project, *command, KERAS_BACKEND="jax"))
+    assert '"devices": 2' in said
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "rate", "reason", "rank"),
     [

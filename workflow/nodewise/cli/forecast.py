@@ -158,10 +158,13 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
         count = devices or 1
         return Training(None, batch=batch, measured={count: rate or count * batch / step_s})
     from nodewise.cluster.leftovers import temporary_folder  # only on Linux
+    from nodewise.strategies import STRATEGIES
 
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    words = ["--strategy", "keras_jax" if _BACKEND == "jax" else "single", "--model", name]
+    able = [known for known, entry in STRATEGIES.items() if entry.backend == _BACKEND]
+    strategy = min(able, key=lambda known: STRATEGIES[known].max_nodes, default="single")
+    words = ["--strategy", strategy, "--model", name]
     words += ["--nodes", "1", "--batch", f"{batch or 64}"]
     words += ["--dataset", dataset] if dataset else []
     with temporary_folder() as folder:

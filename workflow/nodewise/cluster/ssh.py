@@ -11,10 +11,9 @@ from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.cluster.worker_state import ending
 from nodewise.core.errors import RefusedError
 
-_PROJECT = (  # files that workers, `make setup`, `make jax` and `make gpu` need
+_PROJECT = (  # files that workers and the Makefile's targets need, besides the locks
     *("workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"),
-    *("Makefile", "pyproject.toml", "requirements.lock", "requirements-gpu.lock"),
-    *("requirements-jax.lock", "README.md", "LICENSE"),
+    *("Makefile", "pyproject.toml", "README.md", "LICENSE"),
 )
 _OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
@@ -82,7 +81,8 @@ class SshHosts(Hosts):
 
     def prepare(self, rank: int, files: Sequence[Path]) -> None:
         """Copy the project's code and `files` to the host of `rank`."""
-        sent = [name for name in (*_PROJECT, *map(str, files)) if Path(name).exists()]
+        locks = sorted(Path().glob("requirements*.lock"))
+        sent = [name for name in (*_PROJECT, *map(str, [*locks, *files])) if Path(name).exists()]
         outside = [name for name in sent if Path(name).is_absolute() or ".." in Path(name).parts]
         if outside:
             raise RefusedError(f"{Path(outside[0]).name}: only files of the project are copied")

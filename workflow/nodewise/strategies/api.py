@@ -5,7 +5,8 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import keras
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from nodewise.core.units import counted
 from nodewise.models.contents import layers_in, optimizers_of, plain_variables, unseeded
-from nodewise.strategies.declaration import NO_OPTIONS, Options
+from nodewise.strategies.declaration import Options
 from nodewise.strategies.transport import Peers
 
 Batch = Any
@@ -48,7 +49,7 @@ class Job:
     global_batch: int
     seed: int
     build: Callable[[], keras.Model]
-    options: Options = NO_OPTIONS
+    options: Options = field(default_factory=Options)
     addresses: tuple[str, ...] = ()
     steps_per_epoch: int = 1
     batch: Any = None
@@ -128,16 +129,22 @@ class Strategy(ABC):
     replicas_agree: bool = True
     model: keras.Model
 
-    @abstractmethod
+    _step: Callable[[Batch], Logs]
+
     def __init__(self, job: Job) -> None:
         """Build the replica. Collective: all workers of the job must call it."""
+        self._job = job
+        self._noted: dict[str, list[float]] = {}
+        self._raising: Callable[[], AbstractContextManager[None]] = nullcontext
 
-    @abstractmethod
     def step(self, batch: Batch) -> Logs:
         """Train one step on the worker's own examples; return the logs of the model's `train_step`.
 
-        A worker that does not see the outputs of the model returns an empty dict.
+        A worker that does not see the outputs of the model returns an empty dict. By default, this
+        calls `_step` in the context `_raising`, which explains errors.
         """
+        with self._raising():
+            return self._step(batch)
 
     def train(self, stream: Iterator[Batch], steps: int) -> Iterator[Steps]:
         """Train `steps` steps on batches from `stream`; yield results for one or more steps each.
@@ -198,9 +205,14 @@ class Strategy(ABC):
         threads = tf.config.threading.get_intra_op_parallelism_threads()
         return f"CPU, {counted(threads, 'thread')}"
 
+    def note(self, name: str, value: float) -> None:
+        """Record a measurement of the strategy's own."""
+        self._noted.setdefault(name, []).append(value)
+
     def observations(self) -> dict[str, list[float]]:
         """Return the strategy's own measurements since the last call, by name."""
-        return {}
+        noted, self._noted = self._noted, {}
+        return noted
 
     def weights(self) -> list[np.ndarray]:
         """Return the trainable weights that `step` updates, as arrays."""
@@ -247,20 +259,16 @@ def numbers(logs: dict[str, Any]) -> Logs:
     return found
 
 
-def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
+def changing(model: keras.Model) -> list[keras.Variable]:
     """Return the variables that training changes: all except metrics and frozen weights.
 
     This includes variables that Keras does not list as a model's variables: states of recurrent
     layers, plain TensorFlow variables and the state of Keras' global random generator. It also
-    includes the variables of `optimizers`, by default those of the model.
+    includes the variables of the optimizers.
     """
     left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
     kept = [variable for variable in model.variables if id(variable) not in left_out]
-    of_optimizers = [
-        variable
-        for optimizer in optimizers or optimizers_of(model)
-        for variable in optimizer.variables
-    ]
+    of_optimizers = [v for optimizer in optimizers_of(model) for v in optimizer.variables]
     kept += [state for layer in stateful(model) for state in tf.nest.flatten(layer.states)]
     kept += [*plain_variables(model), unseeded().state]
     known = {id(variable) for variable in kept}

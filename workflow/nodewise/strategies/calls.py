@@ -23,7 +23,7 @@ class Calls:
         self._error: Exception | None = None
         self._last: tf.Operation | None = None
 
-    def __call__(self, function: Callable[[Array], Array], values: tf.Tensor) -> tf.Tensor:
+    def call(self, function: Callable[[Array], Array], values: tf.Tensor) -> tf.Tensor:
         """Return `function(values)`, in the type of `values`.
 
         The function is called each time that the graph runs.
@@ -57,20 +57,19 @@ class Calls:
             raise self._error from None
 
 
-class CallsExchange(Exchange):
+class CallsExchange(Calls, Exchange):
     """An exchange made of Python functions that the graph of a step calls."""
 
-    def __init__(self) -> None:
-        self._calls = Calls()
-
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self.total, values), values.shape)
+        return tf.ensure_shape(self.call(self.total, values), values.shape)
 
     def total(self, values: Array) -> Array:
         """Return the sum of `values`, of the same shape on every worker. Collective."""
         raise NotImplementedError
 
-    @contextmanager
-    def raising(self) -> Iterator[None]:
-        with self._calls.raising():
-            yield
+    def concat(self, rows: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self.call(self.gathered, rows), [None, *rows.shape[1:]])
+
+    def gathered(self, own: Array) -> Array:
+        """Return the rows of all workers, in the order of ranks. Collective."""
+        raise NotImplementedError

@@ -50,25 +50,18 @@ class Options(Frozen):
         """
 
 
-NO_OPTIONS = Options()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Library:
     """A library that is built beside the project's environment, for one strategy.
 
     Attributes:
-        name: the display name.
         folder: where it is built. `manifest.json` there says what was built, or why nothing was,
             and `site` has the modules.
         why_missing: returns one line that says why it cannot be used, or None.
-        command: the command that builds it.
     """
 
-    name: str
     folder: Path
     why_missing: Callable[[], str | None]
-    command: str
 
     @property
     def manifest(self) -> Path:
@@ -96,7 +89,7 @@ class Declaration:
         packages: packages it trains with in addition to TensorFlow; records store their versions.
         library: what has to be built before it can train, or None.
         backend: the backend of Keras in its workers.
-        command: the command that installs its packages, if they are optional.
+        command: the command that builds the library or installs its packages, if it is optional.
     """
 
     module: str
@@ -134,12 +127,13 @@ class Declaration:
         Raises:
             RefusedError: it is not.
         """
-        missing = [package for package in self.packages if find_spec(package) is None]
-        if missing and self.command:
-            raise RefusedError(f"{missing[0]} is not installed", self.command)
-        library = self.library
-        if library and (reason := library.why_missing()):
-            raise RefusedError(reason, library.command)
+        optional = self.packages if self.command else ()
+        missing = [package for package in optional if find_spec(package) is None]
+        reason = f"{missing[0]} is not installed" if missing else None
+        if self.library:
+            reason = self.library.why_missing()
+        if reason:
+            raise RefusedError(reason, self.command)
 
     def worker(self) -> ModuleType:
         """Import the worker module, and TensorFlow with it. KERAS_BACKEND must be `backend`.

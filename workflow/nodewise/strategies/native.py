@@ -1,10 +1,12 @@
-"""Shared parts of tf.distribute strategies, which build a model in a scope and train as `fit` does.
+"""The base of tf.distribute strategies, which build a model in a scope and train as `fit` does.
 
 In that scope a Keras optimizer itself sums the gradients over the replicas.
 """
 
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import keras
 import tensorflow as tf
@@ -20,48 +22,55 @@ from nodewise.models.contents import (
 from nodewise.strategies import api, per_worker
 
 
-def build(
-    job: api.Job,
-    strategy: tf.distribute.Strategy,
-    title: str,
-    make_variables: Callable[[keras.Model, api.Batch], None],
-) -> keras.Model:
-    """Return the job's model, built in the scope of `strategy`.
+class Strategy(api.Strategy):
+    """A strategy of tf.distribute; its model is built in the scope and trains as `fit` does."""
 
-    Args:
-        job: the job of this worker.
-        strategy: the tf.distribute strategy.
-        title: the strategy's name in error messages.
-        make_variables: makes the model create the variables that it creates when it sees a batch.
+    def __init__(self, job: api.Job, strategy: tf.distribute.Strategy, title: str) -> None:
+        """Build the model in the scope of `strategy`, whose name in error messages is `title`.
 
-    Raises:
-        RefusedError: the optimizer would use the gradient of one replica instead of the sum, or
-            would get gradients in another graph than the step's; or the weights have a type that
-            TensorFlow's collectives do not support.
-    """
-    with strategy.scope():
-        keras.utils.set_random_seed(job.seed)
-        try:
-            model = job.build()
-        except (tf.errors.InvalidArgumentError, UserError) as error:
-            reason = str(error.__cause__ or error)  # errors in a user's function are wrapped
-            if "Collective" in reason and "bfloat16" in reason:
-                raise RefusedError(
-                    f"{title} cannot send the model's weights in bfloat16; mixed_bfloat16 keeps "
-                    "them in float32"
-                ) from None
-            raise
-        _check(model, job, title)
-        api.seed_by_rank(job)
-        draw_in_threads(model)
-        if job.batch is not None:
-            with refusing(title):
-                make_variables(model, job.batch)
-        elif not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
-    _check(model, job, title)  # again: an optimizer may choose inner optimizers when it is built
-    per_worker.check_added(model, job)
-    return model
+        Raises:
+            RefusedError: the optimizer would use the gradient of one replica instead of the sum, or
+                would get gradients in another graph than the step's; or the weights have a type
+                that TensorFlow's collectives do not support.
+        """
+        super().__init__(job)
+        self._raising = partial(refusing, title)
+        with strategy.scope():
+            keras.utils.set_random_seed(job.seed)
+            try:
+                self.model = job.build()
+            except (tf.errors.InvalidArgumentError, UserError) as error:
+                reason = str(error.__cause__ or error)  # errors in a user's function are wrapped
+                if "Collective" in reason and "bfloat16" in reason:
+                    raise RefusedError(
+                        f"{title} cannot send the model's weights in bfloat16; "
+                        "mixed_bfloat16 keeps them in float32"
+                    ) from None
+                raise
+            _check(self.model, job, title)
+            api.seed_by_rank(job)
+            draw_in_threads(self.model)
+            if job.batch is not None:
+                with self._raising():
+                    self._make_variables(job.batch)
+            elif not self.model.optimizer.built:
+                self.model.optimizer.build(self.model.trainable_variables)
+        _check(self.model, job, title)  # again: an optimizer may choose inner ones when it is built
+        per_worker.check_added(self.model, job)
+
+    @abstractmethod
+    def _make_variables(self, batch: api.Batch) -> None:
+        """Make the model create the variables that it creates when it sees a batch."""
+
+    def trained(self) -> keras.Model:
+        """Return a new model on plain variables, with the values of the trained one."""
+        copy = self._job.build()
+        if self._job.batch is not None:
+            make_all_variables(copy, self._job.batch)
+        targets, sources = ([*one.variables, *plain_variables(one)] for one in (copy, self.model))
+        for target, source in zip(targets, sources, strict=True):
+            target.assign(source.numpy())
+        return copy
 
 
 @contextmanager
@@ -102,14 +111,3 @@ def _check(model: keras.Model, job: api.Job, title: str) -> None:
             f"{title} has the optimizer clip each replica's gradient, not their sum; custom_loop "
             "clips the sum"
         )
-
-
-def plain_copy(job: api.Job, model: keras.Model) -> keras.Model:
-    """Return a new model of the job on plain variables, with the values of `model`."""
-    copy = job.build()
-    if job.batch is not None:
-        make_all_variables(copy, job.batch)
-    targets, sources = ([*one.variables, *plain_variables(one)] for one in (copy, model))
-    for target, source in zip(targets, sources, strict=True):
-        target.assign(source.numpy())
-    return copy

@@ -1,9 +1,10 @@
-"""Train a model in stages, one per node of a pipeline: the base of model_parallel and hybrid.
+"""Train a model in stages, one per node of a pipeline: for model_parallel and hybrid.
 
 Training is synchronous: a step equals that of a single process with the global batch. The batch is
 split into micro-batches that fill the stages like a pipeline: all forward passes, then all backward
 passes; gradients are summed and applied in one update (GPipe: Huang et al., arXiv:1811.06965). With
-one micro-batch, one stage works while the others wait.
+one micro-batch, one stage works while the others wait. If there are several pipelines, every stage
+sums its gradients with the same stage of the others before the update.
 
 Batch normalisation sees one micro-batch at a time, as it would see a worker's part of the batch.
 """
@@ -45,16 +46,17 @@ class Pipeline(api.Strategy):
     There may be several pipelines, each with its part of the global batch: worker `rank` belongs to
     pipeline `rank` // stages. All workers build the whole model, so that it starts from the same
     weights everywhere. Each worker computes only its own stage, and keeps the optimizer's state
-    only for that stage.
+    only for that stage. It notes the share of each step in which it waited for other stages or its
+    link (`bubble_share`).
     """
 
     replicas_agree = False
 
     def __init__(self, job: api.Job) -> None:
+        super().__init__(job)
         chosen = cast(Pipelined, job.options)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        self._job = job
         self._stages = _stages(self.model, job)
         pipeline, self._place = divmod(job.rank, len(self._stages))
         api.set_dropout_seed(self.model, pipeline)
@@ -67,10 +69,12 @@ class Pipeline(api.Strategy):
         self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
+        self._same_stage = range(self._place, job.size, len(self._stages))  # in all pipelines
         self._forward = tf.function(self._stage_forward, autograph=False)
-        self._add = tf.function(_sums, autograph=False)
+        self._add = tf.function(lambda *passes: [*map(tf.add, *passes)], autograph=False)
+        self._flat = tf.function(api.flat, autograph=False)
+        self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
-        self._bubbles: list[float] = []
         self._peers = job.connect()
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
@@ -104,7 +108,12 @@ class Pipeline(api.Strategy):
             while passes:
                 own = self._pass_backward(passes.pop(), timer)
                 gradients = self._add(gradients, own) if gradients else own
-        gradients = self._whole_gradients(gradients, timer)
+        if self._trained and len(self._same_stage) > 1:
+            flat = self._flat(gradients).numpy()
+            timer.end("compute")
+            total = self._peers.total(flat, self._same_stage)
+            timer.end("communicate")
+            gradients = self._unflat(tf.constant(total))
         timer.end("compute")
         self._peers.flush()
         timer.end("communicate")
@@ -146,13 +155,9 @@ class Pipeline(api.Strategy):
         timer.end("communicate")
         return tf.constant(values, shape=shape)
 
-    def _whole_gradients(self, gradients: list[tf.Tensor], timer: api.StepTimer) -> list[tf.Tensor]:
-        """Return the gradients over the global batch. A single pipeline has seen all of it."""
-        return gradients
-
     def step(self, batch: api.Batch) -> api.Logs:
         logs, times = self._train(batch)
-        self._bubbles.append((times.wait + times.communicate) / sum(times))
+        self.note("bubble_share", (times.wait + times.communicate) / sum(times))
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
@@ -162,11 +167,6 @@ class Pipeline(api.Strategy):
         arrived.
         """
         return self._train(batch)[1]
-
-    def observations(self) -> dict[str, list[float]]:
-        """Return the share of each step in which this stage waited for other stages or its link."""
-        noted, self._bubbles = self._bubbles, []
-        return {"bubble_share": noted}
 
     def barrier(self) -> None:
         self._peers.exchange(b"")
@@ -184,7 +184,3 @@ class Pipeline(api.Strategy):
             # weights are equal in all pipelines; only statistics are averaged
             agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
             api.assign(api.agreed(stage), agreed)
-
-
-def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:
-    return [tf.add(one, other) for one, other in zip(ones, others, strict=True)]

@@ -9,9 +9,10 @@ same way (Sergeev and Del Balso, arXiv:1802.05799).
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import Any, NamedTuple, Self, TypeAlias
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, partial
+from types import MethodType
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -22,7 +23,8 @@ from nodewise.models.contents import examples_in, optimizers_of, plain_variables
 from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
-OnGradients = Callable[[list[Gradient]], list[Gradient]]
+Variables: TypeAlias = Iterable[keras.Variable] | None
+Apply = MethodType  # of an optimizer
 
 BUCKET_BYTES = 1_000_000
 
@@ -48,8 +50,13 @@ class Exchange:
         al., "PyTorch Distributed", VLDB 2020).
         """
         sums: list[tf.Tensor] = []
-        for bucket in in_buckets(own[::-1]):
-            sums += api.unflat(self.sum(api.flat(bucket)), bucket)
+        bucket: list[tf.Tensor] = []
+        for number, one in enumerate(reversed(own), 1):
+            bucket.append(one)
+            size = sum(4 * math.prod(each.shape) for each in bucket)
+            if size >= BUCKET_BYTES or number == len(own):
+                sums += api.unflat(self.sum(api.flat(bucket)), bucket)
+                bucket = []
         return sums[::-1]
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
@@ -63,6 +70,25 @@ class Exchange:
     def raising(self) -> Iterator[None]:
         """Raise the original error of the exchange instead of TensorFlow's error for it."""
         yield
+
+    @cached_property
+    def _sum(self) -> Any:  # noqa: ANN401
+        return tf.function(self.sum, autograph=False)
+
+    def summed(self, values: tf.Tensor) -> tf.Tensor:
+        """Return the same as `sum`, outside of a graph. Collective."""
+        with self.raising():
+            return self._sum(values)
+
+    def barrier(self) -> None:
+        """Wait until every worker has called this method."""
+        self.summed(tf.zeros([1])).numpy()
+
+    def average(self, variables: Sequence[keras.Variable], workers: int) -> None:
+        """Set `variables`, the same ones on all `workers`, to their means. Collective."""
+        if variables:
+            own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in variables])
+            api.assign(variables, self.summed(own) / workers)
 
 
 class Trace(NamedTuple):
@@ -96,9 +122,13 @@ class Replica:
         self._exchange = exchange
         self._applies_inside = False  # whether in another graph than the step's
         # workers are killed, so that AutoGraph would leave behind a temporary file per function
-        self.step = tf.function(self._step, autograph=False)
+        self.step = tf.function(self._train, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
-        build(self.model, self.step, job)
+        api.seed_by_rank(job)
+        if job.batch is not None:
+            self.step.get_concrete_function(job.batch)
+        elif self.model.built and not getattr(self.model.optimizer, "built", True):
+            self.model.optimizer.build(self.model.trainable_variables)
         if exchange is not None:
             self.start_alike(exchange)
         api.set_dropout_seed(self.model, job.rank)
@@ -109,19 +139,13 @@ class Replica:
         weights = [v for v in known if tf.as_dtype(v.dtype).is_floating]
         own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in weights])
         first = own if self._job.rank == 0 else tf.zeros_like(own)
-        api.assign(weights, tf.function(exchange.sum, autograph=False)(first))
-
-    def like(self, variables: list[keras.Variable]) -> Self:
-        """Copy `variables`, in order, to the variables that training changes; return `self`."""
-        for target, source in zip(api.changing(self.model), variables, strict=True):
-            target.assign(source.numpy())
-        return self
-
-    def _step(self, batch: api.Batch) -> api.Logs:
-        return self._train(batch, None)
+        api.assign(weights, exchange.summed(first))
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
         """Train one step; return the times of its marks for each `apply` in it, (applies, 3).
+
+        They are when the gradients were ready, when the slowest worker arrived, and when the
+        gradients were exchanged.
 
         Raises:
             NotTimedError: the marks are in other graphs.
@@ -132,18 +156,42 @@ class Replica:
             raise api.NotTimedError
         return tf.stack([tf.stack(times) for times in marks])
 
-    def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
+    def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None = None) -> api.Logs:
         """Train one step; append the times of its marks to `marks`, if given."""
         share = examples_in(batch) / self._job.global_batch
         trace = Trace(share, tf.compat.v1.get_default_graph(), marks)
-        with changed_gradients(self.model, partial(self._exchanged, trace)):
+        with replaced_apply(self.model, partial(self._update, trace)):
             return api.numbers(self.model.train_step(batch))
 
+    def _update(
+        self,
+        trace: Trace,
+        apply: Apply,
+        grads: Iterable[Gradient],
+        trainable_variables: Variables = None,
+    ) -> None:
+        """Exchange gradients, then call the optimizer's own `apply`."""
+        apply(self._exchanged(trace, list(grads)), trainable_variables)
+
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        """Train one step and time its parts."""
+        """Train one step and time its parts.
+
+        Time between an exchange and the next gradient, including an update, counts as computing. If
+        no gradient was applied, the whole step counts as computing.
+        """
         began = time.time()  # the clock of tf.timestamp
         marks: NDArray[np.float64] = self._marked(batch).numpy()
-        return step_times(began, marks, time.time())
+        ended = time.time()
+        if not len(marks):
+            return api.StepTimes(compute=ended - began, wait=0.0, communicate=0.0, apply=0.0)
+        ready, met, exchanged = marks.T
+        computing = np.append([began], exchanged[:-1])
+        return api.StepTimes(
+            compute=float(np.sum(ready - computing)),
+            wait=float(np.sum(met - ready)),
+            communicate=float(np.sum(exchanged - met)),
+            apply=float(ended - exchanged[-1]),
+        )
 
     def _exchanged(self, trace: Trace, gradients: list[Gradient]) -> list[Gradient]:
         """Return the gradients that the optimizer applies instead of its own `gradients`."""
@@ -189,28 +237,15 @@ def _rows(
     return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
 
 
-def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
-    """Group float32 `tensors`. A bucket is closed once it has `BUCKET_BYTES` or more."""
-    buckets: list[list[tf.Tensor]] = [[]]
-    size = 0
-    for one in tensors:
-        if size >= BUCKET_BYTES:
-            buckets.append([])
-            size = 0
-        buckets[-1].append(one)
-        size += 4 * math.prod(one.shape)
-    return buckets
-
-
 @contextmanager
-def changed_gradients(model: keras.Model, change: OnGradients) -> Iterator[None]:
-    """While a step is traced, let the optimizers apply the result of `change` to their gradients.
+def replaced_apply(model: keras.Model, by: Callable[..., None]) -> Iterator[None]:
+    """While a step is traced, call `by` instead of the `apply` of the model's optimizers.
 
-    `change` gets the gradients of one call of `apply`.
+    `by` gets the optimizer's own `apply`, and then its arguments: gradients and variables.
     """
     applies = [(optimizer, optimizer.apply) for optimizer in optimizers_of(model)]
     for optimizer, apply in applies:
-        optimizer.apply = partial(_apply_changed, apply, change)
+        optimizer.apply = partial(by, apply)
     try:
         yield
     finally:
@@ -218,13 +253,20 @@ def changed_gradients(model: keras.Model, change: OnGradients) -> Iterator[None]
             optimizer.apply = apply
 
 
-def _apply_changed(
-    apply: Callable[..., None],
-    change: OnGradients,
-    grads: Iterable[Gradient],
-    trainable_variables: Iterable[keras.Variable] | None = None,
-) -> None:
-    apply(change(list(grads)), trainable_variables)
+def changed_gradients(
+    model: keras.Model, change: Callable[[list[Gradient]], list[Gradient]]
+) -> AbstractContextManager[None]:
+    """While a step is traced, let the optimizers apply the result of `change` to their gradients.
+
+    `change` gets the gradients of one call of `apply`.
+    """
+
+    def apply_changed(
+        apply: Apply, grads: Iterable[Gradient], trainable_variables: Variables = None
+    ) -> None:
+        apply(change(list(grads)), trainable_variables)
+
+    return replaced_apply(model, apply_changed)
 
 
 def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:
@@ -238,43 +280,10 @@ def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor |
     return tf.IndexedSlices(gradient.values * weight, gradient.indices, gradient.dense_shape)
 
 
-def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
-    """Create the variables of a model and its optimizers; trace `step` if `job.batch` is given."""
-    api.seed_by_rank(job)
-    if job.batch is not None:
-        step.get_concrete_function(job.batch)
-    elif model.optimizer is not None and model.built and not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
-
-
 def after(values: Sequence[Gradient]) -> tf.Tensor:
     """Return, inside a graph, the time at which all of `values` were computed."""
     with tf.control_dependencies([one for one in tf.nest.flatten(values) if one is not None]):
         return tf.timestamp()
-
-
-def step_times(began: float, marks: NDArray[np.float64], ended: float) -> api.StepTimes:
-    """Return the parts of a step, computed from the times of its marks.
-
-    Time between an exchange and the next gradient, including an update, counts as computing. If no
-    gradient was applied, the whole step counts as computing.
-
-    Args:
-        began: when the step began, in seconds.
-        marks: (applies, 3): for each `apply`, when the gradients were ready, when the slowest
-            worker arrived, and when the gradients were exchanged.
-        ended: when the step ended, in seconds.
-    """
-    if not len(marks):
-        return api.StepTimes(compute=ended - began, wait=0.0, communicate=0.0, apply=0.0)
-    ready, met, exchanged = marks.T
-    computing = np.append([began], exchanged[:-1])
-    return api.StepTimes(
-        compute=float(np.sum(ready - computing)),
-        wait=float(np.sum(met - ready)),
-        communicate=float(np.sum(exchanged - met)),
-        apply=float(ended - exchanged[-1]),
-    )
 
 
 def _is_sparse(gradient: Gradient) -> bool:
@@ -288,30 +297,23 @@ class Strategy(api.Strategy):
     """
 
     def __init__(self, job: api.Job, exchange: Exchange | None = None) -> None:
-        self._job = job
-        self._raising = exchange.raising if exchange else nullcontext
-        with self._raising():
-            self._replica = Replica(job, exchange)
+        super().__init__(job)
+        self._exchange = exchange
+        self._replica = Replica(job, exchange)
+        self._step = self._replica.step
+        if exchange:
+            self._raising = exchange.raising
         self.model = self._replica.model
         per_worker.check(self.model, job)
-        self._sum = tf.function(exchange.sum, autograph=False) if exchange else None
-
-    def step(self, batch: api.Batch) -> api.Logs:
-        with self._raising():
-            logs: api.Logs = self._replica.step(batch)
-        return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         with self._raising():
             return self._replica.split_step(batch)
 
     def barrier(self) -> None:
-        if self._sum is not None:
-            with self._raising():
-                self._sum(tf.zeros([1])).numpy()
+        if self._exchange:
+            self._exchange.barrier()
 
     def agree(self) -> None:
-        statistics = api.moving_statistics(self.model)
-        if self._sum is not None and statistics:
-            with self._raising():
-                api.assign(statistics, self._sum(api.flat(statistics)) / self._job.size)
+        if self._exchange:
+            self._exchange.average(api.moving_statistics(self.model), self._job.size)

@@ -1,11 +1,7 @@
 """TensorFlow's ring all-reduce between workers that find each other through TF_CONFIG."""
 
-from collections.abc import Sequence
-
-import keras
 import tensorflow as tf
 
-from nodewise.strategies import api
 from nodewise.strategies.replica import BUCKET_BYTES, Exchange
 
 
@@ -25,7 +21,6 @@ class RingAllReduce(Exchange):
         self.workers = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=self._options
         )
-        self._summed = tf.function(self.sum, autograph=False)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
         def reduce(values: tf.Tensor) -> tf.Tensor:
@@ -43,13 +38,3 @@ class RingAllReduce(Exchange):
             return context.all_gather(tf.identity(rows), axis=0, options=self._options)
 
         return self.workers.run(gather, args=(rows,))
-
-    def average(self, variables: Sequence[keras.Variable]) -> None:
-        """Set `variables`, the same ones on every worker, to their means over the workers."""
-        if variables:
-            own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in variables])
-            api.assign(variables, self._summed(own) / self.workers.num_replicas_in_sync)
-
-    def barrier(self) -> None:
-        """Wait until every worker has called this method."""
-        self._summed(tf.zeros([1])).numpy()

@@ -13,7 +13,7 @@ import struct
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import cast
+from typing import Any
 
 import numpy as np
 import psutil
@@ -159,8 +159,7 @@ class Peers:
         """
         among = among or range(self.size)
         longest = max(SHORT, len(message)) if at_most is None else at_most
-        found = self._swap([message] * len(among), [longest] * len(among), among)
-        return cast(list[bytes | bytearray], found)
+        return self._swap([message] * len(among), [longest] * len(among), among)
 
     def total(self, values: Floats, among: Sequence[int] = ()) -> Floats:
         """Return the sum of `values`, (entries,), over the processes of `among`. Collective.
@@ -174,18 +173,16 @@ class Peers:
         among = among or range(self.size)
         parts = np.array_split(values, len(among))
         mine = parts[among.index(self.rank)].nbytes
-        first, *others = map(
-            _floats, self._swap([part.data for part in parts], [mine] * len(among), among)
-        )
-        total = first.copy()
+        first, *others = self._swap([part.data for part in parts], [mine] * len(among), among)
+        total = np.frombuffer(first, np.float32).copy()
         for other in others:
-            total += other
+            total += np.frombuffer(other, np.float32)
         sums = self._swap([total.data] * len(among), [part.nbytes for part in parts], among)
-        return np.concatenate([_floats(one) for one in sums])
+        return np.concatenate([np.frombuffer(one, np.float32) for one in sums])
 
     def _swap(
         self, messages: Sequence[Buffer], at_most: Sequence[int], among: Sequence[int]
-    ) -> list[Buffer]:
+    ) -> list[Any]:
         """Send each process of `among` its message; return the messages that they send."""
         for peer, message in zip(among, messages, strict=True):
             if peer != self.rank:
@@ -242,17 +239,12 @@ def _connected(address: tuple[str, int]) -> socket.socket:
 
 
 def _read(connection: socket.socket, length: int) -> bytearray:
-    octets = bytearray(length)
-    _fill(connection, memoryview(octets))
-    return octets
-
-
-def _fill(connection: socket.socket, view: memoryview) -> None:
-    """Read into `view` until it is full.
+    """Return the next `length` bytes.
 
     To save CPU time, long messages wake this process once per 256 kB instead of once per packet.
     """
-    long = len(view) > _FEW
+    octets = bytearray(length)
+    view, long = memoryview(octets), length > _FEW
     while view:
         if long:
             _wake_at(connection, min(len(view), _AT_ONCE))
@@ -262,11 +254,8 @@ def _fill(connection: socket.socket, view: memoryview) -> None:
         view = view[received:]
     if long:
         _wake_at(connection, 1)
+    return octets
 
 
 def _wake_at(connection: socket.socket, octets: int) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, octets)
-
-
-def _floats(message: Buffer) -> Floats:
-    return np.frombuffer(memoryview(message), np.float32)

@@ -43,9 +43,10 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
         if refused is not None:
             by_reason[f"{own.model} is not described: {refused}"] = [description]
     for name in sorted({cell.strategy for cell in cells}):
-        library = STRATEGIES[name].library
+        entry = STRATEGIES[name]
+        library = entry.library
         if library and library.manifest.is_file() and (missing := library.why_missing()):
-            by_reason[f"{library.name} was not built: {missing}"] = [library.manifest]
+            by_reason[f"{entry.short_title} was not built: {missing}"] = [library.manifest]
     return by_reason
 
 

@@ -104,7 +104,7 @@ class Server:
         staleness = self._ledger.pushed(worker)
         update = self._gathering.add(gradient, staleness)
         if update is not None:
-            self._part.apply(update.gradient, update.factor)
+            self._part.apply(*update)
             self._ledger.updated()
         if self._ledger.must_wait(worker):
             self._held[worker] = staleness, time.monotonic()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nodewise.models.contents import make_all_variables
 from nodewise.strategies import api
 from nodewise.strategies.parts import check_optimizer
+from nodewise.strategies.replica import replaced_apply
 from nodewise.strategies.transport import SHORT
 
 
@@ -33,9 +34,8 @@ class Part:
         model = job.build()
         self._optimizer = model.optimizer
         if job.batch is not None:  # a model may create its variables when it sees a batch
-            self._optimizer.apply = _do_nothing  # it is built below, for this part's variables
-            make_all_variables(model, job.batch)
-            del self._optimizer.apply
+            with replaced_apply(model, lambda *_, **__: None):  # it is built below, for this part
+                make_all_variables(model, job.batch)
         self.longest = longest(model)
         if parts > 1:
             check_optimizer(self._optimizer, model.trainable_variables)
@@ -45,7 +45,7 @@ class Part:
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
         self._optimizer.build(self._variables)
         self._update = tf.function(self._apply, autograph=False)
-        self.weights: NDArray[np.float32] = self._flat().numpy()
+        self.weights: NDArray[np.float32] = api.flat(self._variables).numpy()
 
     def apply(self, gradient: NDArray[np.float32], factor: float) -> None:
         """Update `weights`, (parameters of this part,), with the learning rate times `factor`."""
@@ -56,9 +56,6 @@ class Part:
         self._factor.assign(factor)
         self._rates.iterations.assign(self._optimizer.iterations)
         self._optimizer.apply(api.unflat(gradient, self._variables), self._variables)
-        return self._flat()
-
-    def _flat(self) -> tf.Tensor:
         return api.flat(self._variables)
 
     def saved(self) -> bytes:
@@ -72,7 +69,7 @@ class Part:
         with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
             for variable, name in zip(self._changing(), arrays.files, strict=True):
                 variable.assign(arrays[name])
-        self.weights = self._flat().numpy()
+        self.weights = api.flat(self._variables).numpy()
 
     def _changing(self) -> list[keras.Variable]:
         return [*self._variables, *self._optimizer.variables]
@@ -82,10 +79,6 @@ def longest(model: keras.Model) -> int:
     """Return the most bytes of a message about a model: its weights with an optimizer's state."""
     weights: int = sum(math.prod(weight.shape) for weight in model.weights)
     return SHORT + 8 * 4 * weights  # no optimizer keeps more than seven numbers per weight
-
-
-def _do_nothing(*_: object, **__: object) -> None:
-    return None
 
 
 def _storable(variable: keras.Variable) -> NDArray[np.generic]:

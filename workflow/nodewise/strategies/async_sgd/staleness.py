@@ -4,8 +4,6 @@ The staleness of a gradient is the number of updates of the weights between the 
 computed on and its own update. This module uses neither TensorFlow nor connections.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,13 +65,6 @@ class Ledger:
         return mean
 
 
-class Update(NamedTuple):
-    """One update of the weights: a gradient, and the factor of its learning rate."""
-
-    gradient: Flat
-    factor: float
-
-
 class Gathering:
     """Gathers `size` gradients into one update, their mean (soft synchronisation).
 
@@ -92,8 +83,8 @@ class Gathering:
         self._weight = 0.0
         self._count = 0
 
-    def add(self, gradient: Flat, staleness: int) -> Update | None:
-        """Add a gradient; return the update if it is now complete, else None."""
+    def add(self, gradient: Flat, staleness: int) -> tuple[Flat, float] | None:
+        """Add a gradient; if the update is now complete, return it and its factor."""
         weight = 1 / max(1, staleness) if self._scaled else 1.0
         weighted = gradient * np.float32(weight)
         self._sum = weighted if self._sum is None else self._sum + weighted
@@ -101,6 +92,6 @@ class Gathering:
         self._count += 1
         if self._count < self._size:
             return None
-        update = Update(self._sum / np.float32(self._weight), self._weight / self._count)
+        update = self._sum / np.float32(self._weight), self._weight / self._count
         self.reset()
         return update

@@ -10,8 +10,7 @@ trains on when all servers have answered. A meeting of all workers involves all 
 the first server receives values and averages them.
 """
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import cast
 
@@ -22,14 +21,14 @@ from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.models.contents import examples_in, inner_optimizers, optimizers_of
+from nodewise.models.contents import inner_optimizers
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server import NOTE_BYTES, Note, Request, Server
 from nodewise.strategies.async_sgd.server_part import longest
 from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
-from nodewise.strategies.replica import Gradient, after, build
+from nodewise.strategies.replica import Apply, Gradient, Replica, Trace, Variables, after
 
 __all__ = ["Server", "Strategy"]
 
@@ -37,82 +36,43 @@ _CHECKED = 2  # number of first pushes that check that only the servers change t
 _SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
-class Strategy(api.Strategy):
-    """Trains as one of `job.size` workers. In `job.addresses` servers come after workers."""
+class Pushing(Replica):
+    """A replica that pushes its gradients instead of updating its weights.
 
-    replicas_agree = False
+    `push` sends the gradient of all trained weights to the servers and returns their weights.
+    """
 
-    def __init__(self, job: api.Job) -> None:
-        self._job = job
-        self._bounded = cast(AsyncSgd, job.options).bound is not None
-        self._noted: dict[str, list[float]] = {}
-        self._marks: list[tf.Tensor] | None = None
-        self._graph: tf.Graph | None = None  # of the step that is being traced
-        self._inside = False  # whether gradients are pushed in another graph than the step's
-        self._held_s = 0.0  # how long the servers held this worker back in the last push
-        self._calls = Calls()
-        self._pushes = 0  # in the step that is being traced
-        self._unchecked = _CHECKED
-        self._given = np.zeros(0, np.float32)  # the servers' last weights, while they are checked
-        keras.utils.set_random_seed(job.seed)
-        self.model = job.build()
-        _check_optimizer(self.model)
-        for optimizer in optimizers_of(self.model):
-            optimizer.apply = partial(self._pushed, optimizer)
-        if job.size > 1:
-            per_worker.check_unsynchronized(self.model)
-        self._step = tf.function(self._own_step, autograph=False)
-        self._marked = tf.function(self._marked_step, autograph=False)
-        self._load = tf.function(
-            lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
-        )
-        build(self.model, self._step, job)
-        api.set_dropout_seed(self.model, job.rank)
-        self._peers = job.connect(servers=True)
-        self._longest = longest(self.model)
-        self._servers = range(job.size, len(job.addresses))
-        self._pull()  # start with the servers' weights: an initializer may have no seed
+    def __init__(self, job: api.Job, push: Callable[[tf.Tensor], tf.Tensor]) -> None:
+        self._push = push
+        super().__init__(job)
 
-    def _own_step(self, batch: api.Batch) -> api.Logs:
-        return self._train(batch, None)
-
-    def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train one step; return when its gradient was ready and when the new weights arrived."""
-        marks: list[tf.Tensor] = []
-        self._train(batch, marks)
-        if self._inside:
-            raise api.NotTimedError
-        return tf.stack(marks)
-
-    def _train(self, batch: api.Batch, marks: list[tf.Tensor] | None) -> api.Logs:
+    def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None = None) -> api.Logs:
         """Train one step; append the times of its marks to `marks`, if given.
 
         Raises:
             RefusedError: the model trains without its optimizer.
         """
-        self._pushes = 0
-        self._weight = self._job.size * examples_in(batch) / self._job.global_batch
-        self._marks = marks
-        self._graph = tf.compat.v1.get_default_graph()
-        logs = api.numbers(self.model.train_step(batch))
-        if not self._pushes and not self._inside:  # another graph is traced, and counted, only once
+        self._pushes = 0  # in the step that is being traced
+        logs = super()._train(batch, marks)
+        if not self._pushes and not self._applies_inside:  # another graph is traced only once
             raise RefusedError("the model's train_step applies no gradient by its optimizer")
         return logs
 
-    def _pushed(
+    def _update(
         self,
-        optimizer: keras.optimizers.Optimizer,
+        trace: Trace,
+        apply: Apply,
         grads: Iterable[Gradient],
-        trainable_variables: Iterable[keras.Variable] | None = None,
+        trainable_variables: Variables = None,
     ) -> None:
-        """Push gradients to the servers and take their weights, in place of `optimizer.apply`.
+        """Push gradients to the servers and take their weights, in place of `apply`.
 
         Raises:
-            RefusedError: it is not the compiled optimizer, which is the one that the servers have.
+            RefusedError: the optimizer is not the compiled one, which the servers have.
         """
-        if optimizer is not self.model.optimizer:
+        if apply.__self__ is not self.model.optimizer:
             raise RefusedError(_SEVERAL)
-        self._inside |= tf.compat.v1.get_default_graph() is not self._graph
+        self._applies_inside |= tf.compat.v1.get_default_graph() is not trace.graph
         self._pushes += 1
         trained = self.model.trainable_variables
         given = zip(trainable_variables or trained, grads, strict=True)
@@ -121,31 +81,55 @@ class Strategy(api.Strategy):
             tf.convert_to_tensor(known[id(v)]) if id(v) in known else tf.zeros(v.shape)
             for v in trained
         ]
-        gradient = api.flat(dense) * self._weight
+        gradient = api.flat(dense) * (self._job.size * trace.share)
         ready = after([gradient])
         with tf.control_dependencies([ready]):
-            weights = self._calls(self._push, tf.identity(gradient))
+            weights = self._push(tf.identity(gradient))
         weights = tf.ensure_shape(weights, gradient.shape)
         here = after([weights])
-        if self._marks is not None:
-            self._marks += [ready, here]
+        if trace.marks is not None:
+            trace.marks.append([ready, ready, here])
         with tf.control_dependencies([here]):
             api.assign(trained, tf.identity(weights))
 
-    def step(self, batch: api.Batch) -> api.Logs:
-        with self._calls.raising():
-            logs: api.Logs = self._step(batch)
-        return logs
+
+class Strategy(api.Strategy):
+    """Trains as one of `job.size` workers. In `job.addresses` servers come after workers.
+
+    It notes the `staleness` of each gradient and, if the lead is bounded, how many steps the worker
+    was ahead of the slowest one when it was allowed to begin its next step (`lead`). `held_s` has
+    an entry for each time the worker had to wait for that: the seconds that it waited.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: api.Job) -> None:
+        super().__init__(job)
+        self._bounded = cast(AsyncSgd, job.options).bound is not None
+        self._held_s = 0.0  # how long the servers held this worker back in the last push
+        self._unchecked = _CHECKED
+        self._given = np.zeros(0, np.float32)  # the servers' last weights, while they are checked
+        calls = Calls()
+        self._raising = calls.raising
+        self._replica = Pushing(job, partial(calls.call, self._push))
+        self._step = self._replica.step
+        self.model = self._replica.model
+        _check_optimizer(self.model)
+        if job.size > 1:
+            per_worker.check_unsynchronized(self.model)
+        self._load = tf.function(
+            lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
+        )
+        self._peers = job.connect(servers=True)
+        self._longest = longest(self.model)
+        self._servers = range(job.size, len(job.addresses))
+        self._pull()  # start with the servers' weights: an initializer may have no seed
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; `wait` is the time for which servers held this worker back."""
-        began = time.time()  # the clock of tf.timestamp
-        with self._calls.raising():
-            ready, here = self._marked(batch).numpy()
-        exchange = here - ready
-        return api.StepTimes(
-            ready - began, self._held_s, exchange - self._held_s, time.time() - here
-        )
+        with self._raising():
+            times = self._replica.split_step(batch)
+        return times._replace(wait=self._held_s, communicate=times.communicate - self._held_s)
 
     def _push(self, gradient: Flat) -> Flat:
         """Send each server its part of the gradient; return the new weights.
@@ -161,23 +145,20 @@ class Strategy(api.Strategy):
                     "the model changes weights other than by its optimizer, which the servers "
                     "do not get"
                 )
-        parts = [part.data for part in np.array_split(gradient, len(self._servers))]
-        answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
+        parts = np.array_split(gradient, len(self._servers))
+        answers = self._ask(Request.PUSH, [part.data for part in parts])
         # the maximum of each field: a worker that one server holds back waits for all answers
         note = Note(*map(max, zip(*(note for note, _ in answers), strict=True)))
-        self._note("staleness", note.staleness)
+        self.note("staleness", note.staleness)
         if self._bounded:
-            self._note("lead", note.lead)
+            self.note("lead", note.lead)
         if note.held_s:
-            self._note("held_s", note.held_s)
+            self.note("held_s", note.held_s)
         self._held_s = note.held_s
         return self._taken(answers)
 
-    def _note(self, name: str, value: float) -> None:
-        self._noted.setdefault(name, []).append(value)
-
     def _pull(self) -> None:
-        self._load(self._taken(self._ask(Request.PULL, dict.fromkeys(self._servers, b""))))
+        self._load(self._taken(self._ask(Request.PULL)))
 
     def _taken(self, answers: list[tuple[Note, bytearray]]) -> Flat:
         """Join the weights in the servers' answers; remember them as long as they are checked."""
@@ -187,15 +168,15 @@ class Strategy(api.Strategy):
 
     def _meet(self, values: Flat) -> Flat:
         """Wait until every worker has called this; return the mean of their values."""
-        nothing = dict.fromkeys(self._servers, b"")
-        answers = self._ask(Request.MEET, nothing | {self._servers[0]: values.tobytes()})
+        answers = self._ask(Request.MEET, [values.data, *[b""] * (len(self._servers) - 1)])
         return np.frombuffer(answers[0][1], np.float32)
 
     def _ask(
-        self, request: Request, payloads: Mapping[int, Buffer]
+        self, request: Request, payloads: Sequence[Buffer] = ()
     ) -> list[tuple[Note, bytearray]]:
-        """Send each server its payload; return their answers."""
-        for server, payload in payloads.items():
+        """Send each server its payload, by default an empty one; return their answers."""
+        payloads = payloads or [b""] * len(self._servers)
+        for server, payload in zip(self._servers, payloads, strict=True):
             self._peers.send(server, request.value)
             self._peers.send(server, payload)
         answers = [
@@ -203,7 +184,7 @@ class Strategy(api.Strategy):
                 Note(*NOTE_BYTES.unpack(self._peers.receive(server))),
                 self._peers.receive(server, self._longest),
             )
-            for server in payloads
+            for server in self._servers
         ]
         self._peers.flush()  # does not block: a server that answered has received the request
         return answers
@@ -218,16 +199,6 @@ class Strategy(api.Strategy):
         self._pull()
         self.barrier()
 
-    def observations(self) -> dict[str, list[float]]:
-        """Return the staleness of each gradient, and leads and waits if the lead is bounded.
-
-        `lead` is the number of steps that the worker was ahead of the slowest one when it was
-        allowed to begin its next step. `held_s` has an entry for each time the worker had to wait
-        for that: the seconds that it waited.
-        """
-        noted, self._noted = self._noted, {}
-        return noted
-
     def state(self) -> list[np.ndarray]:
         """Return this worker's variables; on the first worker also the state of each server.
 
@@ -235,8 +206,7 @@ class Strategy(api.Strategy):
         """
         state = super().state()
         if self._job.rank == 0:
-            answers = self._ask(Request.SAVE, dict.fromkeys(self._servers, b""))
-            state += [np.frombuffer(saved, np.uint8) for _, saved in answers]
+            state += [np.frombuffer(saved, np.uint8) for _, saved in self._ask(Request.SAVE)]
         self.barrier()
         return state
 
@@ -250,8 +220,7 @@ class Strategy(api.Strategy):
         self.barrier()  # no more gradients are pushed until the state is restored
         super().restore(state[:own])
         if self._job.rank == 0:
-            saved = [part.tobytes() for part in state[own:]]
-            self._ask(Request.RESTORE, dict(zip(self._servers, saved, strict=True)))
+            self._ask(Request.RESTORE, [part.tobytes() for part in state[own:]])
         self.barrier()
         self._pull()
 

@@ -12,6 +12,7 @@ workers.
 """
 
 import struct
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -32,17 +33,16 @@ class Updates(CallsExchange):
 
     keeps_rows = False
 
-    def __init__(self, job: api.Job) -> None:
+    def __init__(self, job: api.Job, note: Callable[[str, float], None]) -> None:
         super().__init__()
         self._options = cast(CompressedSgd, job.options)
-        self._job = job
+        self._job, self._note = job, note
         self._peers = job.connect()
         self._codec: compression.Codec | None = None
         self._graph: tf.Graph | None = None  # of the step that was traced last
         self.examples = 0  # in the worker's own batch
         self.residual = np.zeros(0, np.float32)
         self.steps = 0
-        self.bytes_counted: list[float] = []
 
     def total(self, values: Array) -> Array:
         """Return the sum of `values`, float32, over all workers. They are not compressed."""
@@ -61,7 +61,7 @@ class Updates(CallsExchange):
             )
         self._graph = graph
         gradient = api.flat(own)
-        return api.unflat(tf.ensure_shape(self._calls(self._mean, gradient), gradient.shape), own)
+        return api.unflat(tf.ensure_shape(self.call(self._mean, gradient), gradient.shape), own)
 
     def _mean(self, gradient: Floats) -> Floats:
         """Return the mean of all workers' updates, in place of the sum of gradients. Collective."""
@@ -69,11 +69,19 @@ class Updates(CallsExchange):
             self._codec = codec_of(self._options, gradient.size)
         if self.residual.size != gradient.size:
             self.residual = np.zeros_like(gradient)
+        own = self._message(self._codec, gradient)
+        self._note("bytes_counted", (self._job.size - 1) * (LENGTH_BYTES + len(own)))
         # no codec takes twice as many bytes as the gradient itself
-        messages = self._peers.exchange(
-            self._message(self._codec, gradient), at_most=SHORT + 2 * gradient.nbytes
-        )
-        return self._decoded(self._codec, messages)
+        messages = self._peers.exchange(own, at_most=SHORT + 2 * gradient.nbytes)
+        examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
+        total = np.zeros_like(gradient)
+        for rank, message in enumerate(messages):
+            if examples[rank]:
+                update = self._codec.decode(memoryview(message)[_EXAMPLES.size :])
+                total[update.indices] += update.values * np.float32(examples[rank] / sum(examples))
+                if rank == self._job.rank:  # what the others decode, not what was encoded
+                    self.residual[update.indices] -= update.values
+        return total
 
     def _message(self, codec: compression.Codec, gradient: Floats) -> bytes:
         """Return this worker's message: its number of examples, and its update encoded.
@@ -92,20 +100,6 @@ class Updates(CallsExchange):
             raise FloatingPointError("the gradient is not finite, so that it cannot be compressed")
         return _EXAMPLES.pack(self.examples) + codec.encode(self.residual)
 
-    def _decoded(self, codec: compression.Codec, messages: list[bytes | bytearray]) -> Floats:
-        """Return the mean of the updates; subtract the own update from the residual."""
-        own = messages[self._job.rank]
-        self.bytes_counted.append((self._job.size - 1) * (LENGTH_BYTES + len(own)))
-        examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
-        total = np.zeros(codec.size, np.float32)
-        for rank, message in enumerate(messages):
-            if examples[rank]:
-                update = codec.decode(memoryview(message)[_EXAMPLES.size :])
-                total[update.indices] += update.values * np.float32(examples[rank] / sum(examples))
-                if rank == self._job.rank:  # what the others decode, not what was encoded
-                    self.residual[update.indices] -= update.values
-        return total
-
 
 class Strategy(replica.Strategy):
     """Trains on `job.size` workers, each connected to all others.
@@ -113,11 +107,12 @@ class Strategy(replica.Strategy):
     The mean gradient over a worker's own examples is compressed, and updates are weighted by
     numbers of examples. In the first `warmup_steps` steps only the updates of the first
     `warmup_nodes` workers count; the mean is over their examples. The other workers send no update,
-    and their gradients do not go into the residual.
+    and their gradients do not go into the residual. A worker notes the bytes that it sends in each
+    step (`bytes_counted`).
     """
 
     def __init__(self, job: api.Job) -> None:
-        self._updates = Updates(job)
+        self._updates = Updates(job, self.note)
         super().__init__(job, self._updates)
 
     def step(self, batch: api.Batch) -> api.Logs:
@@ -128,14 +123,6 @@ class Strategy(replica.Strategy):
         """Train one step in parts; encoding and decoding count as communicating."""
         self._updates.examples = examples_in(batch)
         return super().split_step(batch)
-
-    def barrier(self) -> None:
-        self._updates.total(np.zeros(0, np.float32))
-
-    def observations(self) -> dict[str, list[float]]:
-        """Return `bytes_counted`: the bytes that this worker sent in each step."""
-        noted, self._updates.bytes_counted = self._updates.bytes_counted, []
-        return {"bytes_counted": noted}
 
     def state(self) -> list[np.ndarray]:
         return [*super().state(), self._updates.residual.copy(), np.array(self._updates.steps)]

@@ -24,8 +24,8 @@ class Strategy(replica.Strategy):
     """Trains on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
-        self._ring = RingAllReduce()
-        super().__init__(job, self._ring if job.size > 1 else None)
+        ring = RingAllReduce()
+        super().__init__(job, ring if job.size > 1 else None)
         self._loop = tf.function(self._steps, autograph=False)
 
     def _steps(
@@ -76,6 +76,3 @@ class Strategy(replica.Strategy):
                 logs, input_s=(fed - starts[:-1]).tolist(), step_s=np.diff(starts).tolist()
             )
             before = ended
-
-    def barrier(self) -> None:
-        self._ring.barrier()

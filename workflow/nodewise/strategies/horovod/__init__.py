@@ -15,11 +15,7 @@ STRATEGIES.add(
         exchange=replace(RING, hidden_share=0.2),
         needs="Horovod, built from its source",
         packages=("horovod",),
-        library=Library(
-            name="Horovod",
-            folder=build.FOLDER,
-            why_missing=build.missing,
-            command="nodewise prepare horovod",
-        ),
+        library=Library(folder=build.FOLDER, why_missing=build.missing),
+        command="nodewise prepare horovod",
     ),
 )

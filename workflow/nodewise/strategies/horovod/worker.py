@@ -5,6 +5,7 @@ underneath (Sergeev and Del Balso, arXiv:1802.05799). About once a millisecond, 
 asks which gradients are ready on all workers; these messages are part of what is measured.
 """
 
+import itertools
 import os
 import socketserver
 import sys
@@ -36,7 +37,7 @@ class Horovod(Exchange):
     """Horovod's all-reduce and all-gather. Operations have the same names on all workers."""
 
     def __init__(self) -> None:
-        self._traced = 0
+        self._numbers = itertools.count()
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(values, op=hvd.Sum, name=self._name())
@@ -55,8 +56,7 @@ class Horovod(Exchange):
             raise ConnectionError("Horovod has been shut down: a peer is gone") from None
 
     def _name(self) -> str:
-        self._traced += 1
-        return f"exchange_{self._traced}"
+        return f"exchange_{next(self._numbers)}"
 
 
 class Strategy(replica.Strategy):
@@ -87,7 +87,7 @@ def _start(job: api.Job) -> None:
         _init(job, int(peers.exchange(b"")[0]))
         peers.exchange(b"")
         return
-    with _Rendezvous((_host(job), 0), RendezvousHandler, verbose=False) as server:
+    with _Rendezvous((parsed(job.addresses[0])[0], 0), RendezvousHandler, verbose=False) as server:
         polling = {"poll_interval": 0.01}  # seconds that `shutdown` takes at most
         threading.Thread(target=server.serve_forever, kwargs=polling, daemon=True).start()
         port = server.server_address[1]
@@ -106,7 +106,7 @@ def _init(job: api.Job, port: int) -> None:
         "HOROVOD_LOCAL_SIZE": "1",
         "HOROVOD_CROSS_RANK": str(job.rank),
         "HOROVOD_CROSS_SIZE": str(job.size),
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": _host(job),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": parsed(job.addresses[0])[0],
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_IFACE": interface(job.addresses[job.rank]),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": _NO_TIMEOUT_S,
@@ -114,8 +114,3 @@ def _init(job: api.Job, port: int) -> None:
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }
     hvd.init()
-
-
-def _host(job: api.Job) -> str:
-    """Return the address of worker 0, which runs the rendezvous server."""
-    return parsed(job.addresses[0])[0]

@@ -22,22 +22,49 @@ from nodewise.strategies.replica import Gradient, after, changed_gradients, weig
 _TITLE = "MirroredStrategy"
 
 
-class Strategy(api.Strategy):
+class Strategy(native.Strategy):
     """Trains on `job.size` devices of this process; every batch is the global one."""
 
     def __init__(self, job: api.Job) -> None:
-        self._job = job
         self._mirrored = _on_devices(job.size)
-        self.model = native.build(job, self._mirrored, _TITLE, _make_variables)
+        super().__init__(job, self._mirrored, _TITLE)
         for layer in api.stateful(self.model) if job.size > 1 else []:
             raise RefusedError(
                 f"the layer {layer.name} is stateful, and MirroredStrategy cuts its batch"
             )
         self._set_dropout_seeds()
-        self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
+        self._rows = np.array_split(np.arange(job.global_batch), job.size)  # of each device
         self._step = tf.function(self._fused, autograph=False)
         self._timed = tf.function(self._timed_step, autograph=False)
         self._probe = tf.function(self._timed_all_reduce, autograph=False)
+
+    def _make_variables(self, batch: api.Batch) -> None:
+        """Build the model and its optimizers: a step on several devices cannot create variables.
+
+        Raises:
+            RefusedError: Keras cannot create them.
+        """
+        if type(self.model).call is keras.Model.call:
+            raise RefusedError(f"{_TITLE} builds a model by its call(), which this one has not")
+        if any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(batch)):
+            raise RefusedError(f"Keras cannot build a model on ragged tensors for {_TITLE}")
+        symbols = tf.nest.map_structure(
+            lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), batch
+        )
+        try:
+            self.model._symbolic_build(data_batch=symbols)  # noqa: SLF001 (as `fit` does)
+        except (RuntimeError, ValueError) as error:
+            reason = reason_of(error.__context__ or error)
+            raise RefusedError(f"Keras cannot build the model for {_TITLE}: {reason}") from error
+        for inner in layers_in(self.model):
+            optimizer = getattr(inner, "optimizer", None)
+            if optimizer is not None and not optimizer.built:
+                optimizer.build(inner.trainable_variables)
+        if not all(optimizer.built for optimizer in optimizers_of(self.model)):
+            raise RefusedError(
+                f"{_TITLE} cannot build an optimizer in a train_step; build it where the model is "
+                "compiled, by optimizer.build(…)"
+            )
 
     def _set_dropout_seeds(self) -> None:
         """Give each device its own random numbers: the first device's seed plus a device number."""
@@ -63,13 +90,12 @@ class Strategy(api.Strategy):
 
     def _own_part(self, batch: api.Batch) -> api.Batch:
         """In the context of a device, return its part of the global batch."""
-        rows = _parts(self._job.global_batch, self._job.size)[_device()]
-        part: api.Batch = tf.nest.map_structure(lambda one: one[rows[0] : rows[-1] + 1], batch)
-        return part
+        rows = self._rows[_device()]
+        return tf.nest.map_structure(lambda one: one[rows[0] : rows[-1] + 1], batch)
 
     def _weighted(self, gradients: list[Gradient]) -> list[Gradient]:
         """In the context of a device, weight its gradients by its examples."""
-        share = self._job.size * self._shares[_device()] / self._job.global_batch
+        share = self._job.size * len(self._rows[_device()]) / self._job.global_batch
         return weighted(gradients, share)
 
     def _timed_step(self, batch: api.Batch) -> tf.Tensor:
@@ -104,11 +130,6 @@ class Strategy(api.Strategy):
         seconds = self._mirrored.run(device_sum)
         return tf.stack(self._mirrored.experimental_local_results(seconds))
 
-    def step(self, batch: api.Batch) -> api.Logs:
-        with native.refusing(_TITLE):
-            logs: api.Logs = self._step(batch)
-        return logs
-
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; `wait` is 0, because it cannot be told from computing.
 
@@ -128,9 +149,6 @@ class Strategy(api.Strategy):
         for variable in api.moving_statistics(self.model):
             variable.assign(np.mean(self._on_each_device(variable), axis=0))
 
-    def trained(self) -> keras.Model:
-        return native.plain_copy(self._job, self.model)
-
     def weights_sha256(self) -> str:
         for variable in self.model.trainable_variables:
             first, *others = self._on_each_device(variable)
@@ -146,45 +164,10 @@ class Strategy(api.Strategy):
         return [np.asarray(copy.numpy()) for copy in copies]
 
 
-def _make_variables(model: keras.Model, batch: api.Batch) -> None:
-    """Make a model and its optimizers create their variables: a step on several devices cannot.
-
-    Raises:
-        RefusedError: Keras cannot create them.
-    """
-    if type(model).call is keras.Model.call:
-        raise RefusedError(f"{_TITLE} builds a model by its call(), which this one has not")
-    if any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(batch)):
-        raise RefusedError(f"Keras cannot build a model on ragged tensors for {_TITLE}")
-    symbols = tf.nest.map_structure(
-        lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), batch
-    )
-    try:
-        model._symbolic_build(data_batch=symbols)  # noqa: SLF001 (as `fit` does)
-    except (RuntimeError, ValueError) as error:
-        raise RefusedError(
-            f"Keras cannot build the model for {_TITLE}: {reason_of(error.__context__ or error)}"
-        ) from error
-    for inner in layers_in(model):
-        optimizer = getattr(inner, "optimizer", None)
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(inner.trainable_variables)
-    if not all(optimizer.built for optimizer in optimizers_of(model)):
-        raise RefusedError(
-            f"{_TITLE} cannot build an optimizer in a train_step; build it where the model is "
-            "compiled, by optimizer.build(…)"
-        )
-
-
 def _device() -> int:
     """Return the number of the current device, in its context."""
     context = tf.distribute.get_replica_context()
     return int(tf.get_static_value(context.replica_id_in_sync_group))
-
-
-def _parts(examples: int, size: int) -> list[np.ndarray]:
-    """Split the rows of a batch into `size` parts that differ by at most one example."""
-    return np.array_split(np.arange(examples), size)
 
 
 def _on_devices(size: int) -> tf.distribute.MirroredStrategy:

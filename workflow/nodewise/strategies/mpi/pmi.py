@@ -3,6 +3,8 @@
 MPICH talks to its process manager over an inherited file descriptor, in lines such as `cmd=get
 kvsname=job key=address0` (PMI-1, MPICH's process management interface). Here the manager is a
 thread in the rank's own process, which exchanges the keys and values of all ranks with its peers.
+Without a manager, ranks would have to meet by MPI_Comm_connect, which fails in MPICH 5.0:
+https://github.com/pmodels/mpich/issues/7805
 """
 
 import json
@@ -61,15 +63,12 @@ class Space:
             case {"cmd": "put", "key": key, "value": value}:
                 self._put[key] = value
             case {"cmd": "barrier_in"}:
-                self._exchange()
+                for put in self._peers.exchange(json.dumps(self._put).encode()):
+                    self._known |= json.loads(put)
+                self._put = {}
         if request.get("cmd") not in _ANSWERS:
             raise ValueError(f"not known of PMI-1: {line!r}")
         return _ANSWERS[request["cmd"]]
-
-    def _exchange(self) -> None:
-        for put in self._peers.exchange(json.dumps(self._put).encode()):
-            self._known |= json.loads(put)
-        self._put = {}
 
 
 def manage(peers: Peers) -> None:

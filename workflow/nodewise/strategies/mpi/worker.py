@@ -19,7 +19,6 @@ from pathlib import Path
 
 import mpi4py
 import numpy as np
-import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import api, replica
@@ -45,18 +44,40 @@ class Ranks(CallsExchange):
     """All ranks of the job, each on its own node."""
 
     def __init__(self, job: api.Job) -> None:
+        """Initialise MPI as one rank of the job. Collective.
+
+        Raises:
+            OSError: a worker did not connect, or is gone.
+            RefusedError: there is not enough room for shared memory.
+        """
         super().__init__()
-        self._ranks = _connected(job)
+        os.environ |= {
+            "MPIR_CVAR_PMI_VERSION": "1",  # even if a batch system offers another version
+            "MPIR_CVAR_CH4_NETMOD": "ofi",
+            "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": "tsp_ring",
+            "FI_PROVIDER": "tcp",
+            "FI_TCP_IFACE": interface(job.addresses[job.rank]),
+        }
+        _check_room(job.size)
+        pmi.manage(job.connect())
+        # Call MPI_Init_thread through ctypes, which releases the GIL. MPI.Init of mpi4py holds it,
+        # and the thread that answers MPI's PMI requests could not run.
+        # THREAD_SERIALIZED: a TensorFlow thread calls MPI within a step and this thread in between,
+        # but never both at the same time.
+        provided = ctypes.c_int()
+        ctypes.CDLL(MPI.__file__).MPI_Init_thread(
+            None, None, MPI.THREAD_SERIALIZED, ctypes.byref(provided)
+        )
+        _forget_shared_memory()
+        self._ranks = MPI.COMM_WORLD
+        self._ranks.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises returned errors
 
     def total(self, values: Array) -> Array:
         total = np.array(values)  # keep a reference until the all-reduce is done: mpi4py does not
         finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total))
         return total
 
-    def concat(self, rows: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self._gathered, rows), [None, *rows.shape[1:]])
-
-    def _gathered(self, own: Array) -> Array:
+    def gathered(self, own: Array) -> Array:
         own = np.ascontiguousarray(own)
         rows = np.empty(self._ranks.size, np.int64)  # with ragged data, they differ between ranks
         count = np.array([len(own)], np.int64)
@@ -66,20 +87,12 @@ class Ranks(CallsExchange):
         finish(lambda: self._ranks.Iallgatherv(own, [found, entries]))
         return found
 
-    def barrier(self) -> None:
-        """Wait until every worker has called this method."""
-        finish(self._ranks.Ibarrier)
-
 
 class Strategy(replica.Strategy):
     """Trains on `job.size` ranks."""
 
     def __init__(self, job: api.Job) -> None:
-        self._ranks = Ranks(job)
-        super().__init__(job, self._ranks)
-
-    def barrier(self) -> None:
-        self._ranks.barrier()
+        super().__init__(job, Ranks(job))
 
 
 def finish(begin: Callable[[], MPI.Request]) -> None:
@@ -91,48 +104,16 @@ def finish(begin: Callable[[], MPI.Request]) -> None:
         ConnectionError: a peer is gone.
     """
     try:
-        _wait(begin())
+        request = begin()
+        quiet_since = asked = time.perf_counter()
+        while not request.Test():
+            now = time.perf_counter()
+            if now - asked > _MOVED_S:
+                quiet_since = now - _QUIET_LEFT * (now - quiet_since)
+            time.sleep(min(_PAUSE * (now - quiet_since), _LONGEST_PAUSE_S))
+            asked = time.perf_counter()
     except MPI.Exception as error:  # the arguments are correct, so a peer must be missing
         raise ConnectionError(f"MPI: {' '.join(str(error).split())}") from error
-
-
-def _wait(request: MPI.Request) -> None:
-    quiet_since = asked = time.perf_counter()
-    while not request.Test():
-        now = time.perf_counter()
-        if now - asked > _MOVED_S:
-            quiet_since = now - _QUIET_LEFT * (now - quiet_since)
-        time.sleep(min(_PAUSE * (now - quiet_since), _LONGEST_PAUSE_S))
-        asked = time.perf_counter()
-
-
-def _connected(job: api.Job) -> MPI.Intracomm:
-    """Initialise MPI as one rank of the job; return the communicator of all ranks.
-
-    Raises:
-        OSError: a worker did not connect, or is gone.
-        RefusedError: there is not enough room for shared memory.
-    """
-    os.environ |= {
-        "MPIR_CVAR_PMI_VERSION": "1",  # even if a batch system offers another version
-        "MPIR_CVAR_CH4_NETMOD": "ofi",
-        "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": "tsp_ring",
-        "FI_PROVIDER": "tcp",
-        "FI_TCP_IFACE": interface(job.addresses[job.rank]),
-    }
-    _check_room(job.size)
-    pmi.manage(job.connect())
-    # Call MPI_Init_thread through ctypes, which releases the GIL. MPI.Init of mpi4py holds it, and
-    # the thread that answers MPI's PMI requests could not run.
-    # THREAD_SERIALIZED: a TensorFlow thread calls MPI within a step and this thread in between, but
-    # never both at the same time.
-    provided = ctypes.c_int()
-    ctypes.CDLL(MPI.__file__).MPI_Init_thread(
-        None, None, MPI.THREAD_SERIALIZED, ctypes.byref(provided)
-    )
-    _forget_shared_memory()
-    MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises returned errors
-    return MPI.COMM_WORLD
 
 
 def _check_room(ranks: int) -> None:

@@ -3,7 +3,6 @@
 import struct
 
 import numpy as np
-import tensorflow as tf
 
 from nodewise.strategies import api
 from nodewise.strategies.calls import Array, CallsExchange
@@ -36,10 +35,7 @@ class StarAllReduce(CallsExchange):
         self._peers.flush()
         return total
 
-    def concat(self, rows: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self._gathered, rows), [None, *rows.shape[1:]])
-
-    def _gathered(self, own: Array) -> Array:
+    def gathered(self, own: Array) -> Array:
         counts = self._peers.exchange(struct.pack(">Q", own.nbytes))
         longest = max(struct.unpack(">Q", count)[0] for count in counts)
         messages = self._peers.exchange(own.tobytes(), at_most=longest)

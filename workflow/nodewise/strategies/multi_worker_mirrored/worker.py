@@ -7,9 +7,9 @@ plain variables. (Keras' `fit` does not support this strategy on two or more wor
 training loop here.)
 """
 
+from functools import partial
 from typing import cast
 
-import keras
 import tensorflow as tf
 
 from nodewise.models.contents import draw_unseeded_by, examples_in, unseeded
@@ -23,37 +23,23 @@ from nodewise.strategies.ring import RingAllReduce
 def Strategy(job: api.Job) -> api.Strategy:  # noqa: N802
     """Return the strategy with the all-reduce that the job's options choose."""
     star = cast(MultiWorkerMirrored, job.options).collective == "star"
-    return Star(job) if star else Ring(job)
+    return replica.Strategy(job, StarAllReduce(job)) if star else Ring(job)
 
 
-class Star(replica.Strategy):
-    """Trains on plain variables; worker 0 sums the gradients of all workers."""
-
-    def __init__(self, job: api.Job) -> None:
-        super().__init__(job, StarAllReduce(job))
-
-
-class Ring(api.Strategy):
+class Ring(native.Strategy):
     """Trains on mirrored variables of workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: api.Job) -> None:
-        self._job = job
         self._ring = RingAllReduce()
         self._copy: Replica | None = None
-        self.model = native.build(
-            job, self._ring.workers, "MultiWorkerMirroredStrategy", self._make_variables
-        )
+        super().__init__(job, self._ring.workers, "MultiWorkerMirroredStrategy")
         api.set_dropout_seed(self.model, job.rank)
         self._step = tf.function(self._fused, autograph=False)
 
-    def _make_variables(self, model: keras.Model, batch: api.Batch) -> None:
+    def _make_variables(self, batch: api.Batch) -> None:
         """Create the variables by tracing a step: `test_on_batch` fails with this strategy."""
-
-        def train(batch: api.Batch) -> api.Logs:
-            logs: api.Logs = self._ring.workers.run(model.train_step, (batch,))
-            return logs
-
-        tf.function(train, autograph=False).get_concrete_function(batch)
+        train = partial(self._ring.workers.run, self.model.train_step)
+        tf.function(lambda batch: train((batch,)), autograph=False).get_concrete_function(batch)
 
     def _fused(self, batch: api.Batch) -> api.Logs:
         # Keras assumes that all workers have the same number of examples
@@ -62,10 +48,6 @@ class Ring(api.Strategy):
             logs: api.Logs = self._ring.workers.run(
                 lambda batch: api.numbers(self.model.train_step(batch)), args=(batch,)
             )
-        return logs
-
-    def step(self, batch: api.Batch) -> api.Logs:
-        logs: api.Logs = self._step(batch)
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
@@ -77,15 +59,14 @@ class Ring(api.Strategy):
         """
         if self._copy is None:
             variables, generator = self._variables(), unseeded()
-            self._copy = Replica(self._job, self._ring).like(variables)
+            self._copy = Replica(self._job, self._ring)
+            for target, source in zip(api.changing(self._copy.model), variables, strict=True):
+                target.assign(source.numpy())
             draw_unseeded_by(generator)  # creating the copy has started another generator
         return self._copy.split_step(batch)
 
     def agree(self) -> None:
-        self._ring.average(api.moving_statistics(self.model))
-
-    def trained(self) -> keras.Model:
-        return native.plain_copy(self._job, self.model)
+        self._ring.average(api.moving_statistics(self.model), self._job.size)
 
     def barrier(self) -> None:
         self._ring.barrier()

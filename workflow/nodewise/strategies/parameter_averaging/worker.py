@@ -29,7 +29,7 @@ class Strategy(api.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         chosen = cast(ParameterAveraging, job.options)
-        self._job = job
+        super().__init__(job)
         self._period = job.steps_per_epoch if chosen.period == "epoch" else chosen.period
         self.replicas_agree = self._period == 1
         self._since = 0  # steps since the weights were averaged
@@ -43,10 +43,9 @@ class Strategy(api.Strategy):
         self._average = tf.function(self._average_fused, autograph=False)
         self._flat = tf.function(self._averaged_flat, autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
-        self._sum = tf.function(self._ring.sum, autograph=False)
         initial = self.state()
         self._average()  # trace and connect now, because the first average due is timed
-        self._load(self._sum(self._flat()))
+        self._load(self._ring.summed(self._flat()))
         self.restore(initial)
 
     def _averaged_flat(self) -> tf.Tensor:
@@ -82,7 +81,7 @@ class Strategy(api.Strategy):
         timer.end("apply")
         self.barrier()
         timer.end("wait")
-        total = self._sum(own)
+        total = self._ring.summed(own)
         timer.end("communicate")
         self._load(total)
         timer.end("apply")
@@ -94,7 +93,7 @@ class Strategy(api.Strategy):
 
     def agree(self) -> None:
         statistics = api.moving_statistics(self.model)
-        self._ring.average([*self._averaged, *self._averages, *statistics])
+        self._ring.average([*self._averaged, *self._averages, *statistics], self._job.size)
 
     def state(self) -> list[np.ndarray]:
         return [*super().state(), np.array(self._since)]

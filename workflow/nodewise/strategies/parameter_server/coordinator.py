@@ -1,7 +1,6 @@
 """The coordinator of ParameterServerStrategy, in the process of worker 0."""
 
 import itertools
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import keras
@@ -44,9 +43,12 @@ class Coordinator:
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
             parts.check(self.model, job.batch)
-            self.optimizer = self.model.optimizer
-            self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
-            self.optimizer.build([*itertools.chain(*self._pieces)])
+            # as the servers hold a variable: whole, or in pieces of some rows each
+            self._pieces = [
+                list(getattr(variable.value, "variables", [variable]))
+                for variable in self.model.trainable_variables
+            ]
+            self.model.optimizer.build([*itertools.chain(*self._pieces)])
         self._dispatchers = [ThreadPoolExecutor(1) for _ in range(job.size)]
         self._dispatched: list[Future[None]] = []
 
@@ -81,8 +83,9 @@ class Coordinator:
     def _replica_step(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Pull, compute, push; return the loss, the outputs and the staleness of the gradient."""
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
+        optimizer = self.model.optimizer
         with tf.control_dependencies([x]):
-            updates = tf.identity(self.optimizer.iterations.value)
+            updates = tf.identity(optimizer.iterations.value)
             weights = [_pulled(variable) for variable in trained]
             rest = [_pulled(variable) for variable in others]
         mapping = [*zip(trained, weights, strict=True), *zip(others, rest, strict=True)]
@@ -98,18 +101,14 @@ class Coordinator:
             weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
         gradients = tape.gradient(weighted, weights)
         with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
-            staleness = tf.identity(self.optimizer.iterations.value) - updates
+            staleness = tf.identity(optimizer.iterations.value) - updates
         with tf.control_dependencies([staleness]):
             pieces = map(_cut, gradients, self._pieces)
-            self.optimizer.apply([*itertools.chain(*pieces)])
+            optimizer.apply([*itertools.chain(*pieces)])
             for variable, before, after in zip(others, rest, changed, strict=True):
                 if after is not before:
                     variable.assign(after)
         return loss, outputs, tf.cast(staleness, tf.int64)
-
-    def variables(self) -> list[keras.Variable]:
-        """Return the variables on the servers that training changes."""
-        return api.changing(self.model, self.optimizer)
 
 
 def _pulled(variable: keras.Variable) -> tf.Tensor:
@@ -117,29 +116,17 @@ def _pulled(variable: keras.Variable) -> tf.Tensor:
     return tf.identity(tf.convert_to_tensor(variable.value))
 
 
-def _pieces(variable: keras.Variable) -> list[tf.Variable]:
-    """Return a variable as the servers hold it: whole, or in pieces of some rows each."""
-    return list(getattr(variable.value, "variables", [variable]))
-
-
 def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
     """Split the gradient of a variable like the variable itself."""
     if len(pieces) == 1:
         return [gradient]
-    if isinstance(gradient, tf.IndexedSlices):  # an embedding's: only the rows of this batch
-        return list(_cut_rows(gradient, pieces))
-    split: list[tf.Tensor] = tf.split(gradient, [piece.shape[0] for piece in pieces])
-    return split
-
-
-def _cut_rows(gradient: tf.IndexedSlices, pieces: list[tf.Variable]) -> Iterator[tf.IndexedSlices]:
-    first = 0
-    for piece in pieces:
-        rows = piece.shape[0]
-        own = (gradient.indices >= first) & (gradient.indices < first + rows)
-        yield tf.IndexedSlices(
-            tf.boolean_mask(gradient.values, own),
-            tf.boolean_mask(gradient.indices, own) - first,
-            piece.shape,
-        )
-        first += rows
+    rows = [piece.shape[0] for piece in pieces]
+    if not isinstance(gradient, tf.IndexedSlices):
+        return list(tf.split(gradient, rows))
+    cut, first = [], 0
+    for piece, count in zip(pieces, rows, strict=True):  # an embedding's: only rows of this batch
+        own = (gradient.indices >= first) & (gradient.indices < first + count)
+        values, indices = (tf.boolean_mask(x, own) for x in (gradient.values, gradient.indices))
+        cut.append(tf.IndexedSlices(values, indices - first, piece.shape))
+        first += count
+    return cut

@@ -1,25 +1,14 @@
 """Hand a worker's batches to the steps that its TensorFlow server runs, and their results back."""
 
 import queue
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-
-class StepResult(NamedTuple):
-    """The result of a step.
-
-    Attributes:
-        loss: the mean loss of the batch.
-        outputs: the model's outputs.
-        staleness: how many other updates were made between the step's pull and its push.
-    """
-
-    loss: NDArray[np.float32]
-    outputs: NDArray[np.float32]
-    staleness: int
+Result: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32], int]
+"""A step's mean loss, the model's outputs, and how many updates came between pull and push."""
 
 
 class Feed:
@@ -33,7 +22,7 @@ class Feed:
     def __init__(self, x: tf.TensorSpec, y: tf.TensorSpec) -> None:
         self._x, self._y = x, y
         self._batches: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor]] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[StepResult | Exception] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Result | Exception] = queue.SimpleQueue()
         # the tokens are valid as long as this graph exists
         self._traced = tf.function(self._functions, autograph=False).get_concrete_function()
         called = [op for op in self._traced.graph.get_operations() if op.type == "PyFunc"]
@@ -45,7 +34,7 @@ class Feed:
         results = [tf.zeros([]), tf.zeros([]), tf.zeros([], tf.int64)]
         tf.numpy_function(self._finish, results, [], name="finish")
 
-    def train(self, x: tf.Tensor, y: tf.Tensor) -> StepResult:
+    def train(self, x: tf.Tensor, y: tf.Tensor) -> Result:
         """Give a batch to the worker's next step; return that step's result.
 
         Raises:
@@ -79,4 +68,4 @@ class Feed:
     def _finish(
         self, loss: NDArray[np.float32], outputs: NDArray[np.float32], staleness: np.int64
     ) -> None:
-        self._results.put(StepResult(loss.copy(), outputs.copy(), int(staleness)))
+        self._results.put((loss.copy(), outputs.copy(), int(staleness)))

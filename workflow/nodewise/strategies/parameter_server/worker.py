@@ -38,13 +38,14 @@ _read = tf.function(lambda stream: stream.get_next(), autograph=False)
 class Strategy(api.Strategy):
     """Trains as one of `job.size` workers; the first one is also the coordinator.
 
-    `model` has the servers' weights only after `agree`.
+    `model` has the servers' weights only after `agree`. For each update, a worker notes how many
+    others were made between its pull and its push (`staleness`).
     """
 
     replicas_agree = False
 
     def __init__(self, job: api.Job) -> None:
-        self._job = job
+        super().__init__(job)
         self._peers = job.connect(servers=True)
         self._workers = range(job.size)
         self._server = _server(job, self._peers)
@@ -63,7 +64,6 @@ class Strategy(api.Strategy):
             lambda y, outputs, loss: parts.scored(self.model, y, outputs, loss), autograph=False
         )
         self._ahead = 0  # steps that are already dispatched to this worker
-        self._staleness: list[float] = []
 
     def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
         self._dispatch(steps)
@@ -74,9 +74,9 @@ class Strategy(api.Strategy):
             self._dispatch(1)
         self._ahead -= 1
         x, y = batch
-        done = self._feed.train(x, y)
-        self._staleness.append(done.staleness)
-        logs: api.Logs = self._score(y, tf.constant(done.outputs), tf.constant(done.loss))
+        loss, outputs, staleness = self._feed.train(x, y)
+        self.note("staleness", staleness)
+        logs: api.Logs = self._score(y, tf.constant(outputs), tf.constant(loss))
         return logs
 
     def _dispatch(self, steps: int) -> None:
@@ -101,22 +101,15 @@ class Strategy(api.Strategy):
     def agree(self) -> None:
         """Fetch the servers' weights and moving statistics by way of the coordinator."""
         self.barrier()
-        mine = api.agreed(self.model)
+        agreed = api.agreed(self.model)
         if self._coordinator is not None:
-            for target, source in zip(mine, api.agreed(self._coordinator.model), strict=True):
-                target.assign(source.numpy())
-                for other in self._workers[1:]:
-                    self._peers.send(other, np.asarray(target.numpy(), np.float32).tobytes())
+            values = api.flat([v.numpy() for v in api.agreed(self._coordinator.model)]).numpy()
+            for other in self._workers[1:]:
+                self._peers.send(other, values.data)
         else:
-            for target in mine:
-                values = self._peers.receive_array(0, math.prod(target.shape))
-                target.assign(values.reshape(target.shape))
+            values = self._peers.receive_array(0, sum(math.prod(v.shape) for v in agreed))
+        api.assign(agreed, values)
         self._peers.flush()
-
-    def observations(self) -> dict[str, list[float]]:
-        """Return, for each update, how many others were made between its pull and its push."""
-        noted, self._staleness = self._staleness, []
-        return {"staleness": noted}
 
     def state(self) -> list[np.ndarray]:
         """Return the servers' state on the first worker, and an empty list elsewhere.
@@ -135,7 +128,7 @@ class Strategy(api.Strategy):
         self.barrier()
 
     def _variables(self) -> list[keras.Variable]:
-        return [] if self._coordinator is None else self._coordinator.variables()
+        return [] if self._coordinator is None else api.changing(self._coordinator.model)
 
 
 class Server:
