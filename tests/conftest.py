@@ -108,25 +108,23 @@ def project(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def run_job():
-    """Return a function that calls a job's `main(*arguments)` in a launcher process.
+    """Return a function that calls `job(*arguments)` in a launcher process and expects no error.
 
-    The session has one for each backend of Keras. The function asserts that the job succeeded, and
-    returns what it printed.
+    The session has one for each backend of Keras.
     """
     from launcher import Launcher
 
     launchers = {}
 
-    def run(main, *arguments, timeout_s=150, backend="tensorflow"):
+    def run(job, *arguments, timeout_s=150, backend="tensorflow"):
         if backend not in launchers:
             launchers[backend] = Launcher(backend)
         try:
-            done = launchers[backend].run(main, *arguments, timeout_s=timeout_s)
+            error = launchers[backend].run(job, *arguments, timeout_s=timeout_s)
         except (TimeoutError, EOFError):
             del launchers[backend]  # the next job gets another one
             raise
-        assert not done.error, done.error
-        return done.printed
+        assert not error, error
 
     yield run
     for launcher in launchers.values():

@@ -1,13 +1,11 @@
 """Run the jobs of all tests in one launcher process, which imports modules only once."""
 
-import contextlib
-import io
 import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 from nodewise.cluster import namespace
@@ -20,15 +18,8 @@ _ENVIRONMENT = {
 _END_WITHIN_S = 10
 
 
-class Done(NamedTuple):
-    """What a job printed, and the traceback of its error, which is empty if it succeeded."""
-
-    printed: str
-    error: str
-
-
 class Launcher:
-    """A process that calls functions, such as the `main` of a job, one after the other."""
+    """A process that calls functions, such as jobs, one after the other."""
 
     def __init__(self, backend: str = "tensorflow") -> None:
         context = multiprocessing.get_context("spawn")
@@ -38,8 +29,8 @@ class Launcher:
             self._process.start()
         theirs.close()
 
-    def run(self, function: Callable[..., None], *arguments: Any, timeout_s: float) -> Done:
-        """Call a function in the launcher process and return what it printed and its error.
+    def run(self, function: Callable[..., None], *arguments: Any, timeout_s: float) -> str:
+        """Call a function in the launcher process; return the traceback of its error, or "".
 
         Raises:
             TimeoutError: the call took longer than `timeout_s` seconds; the launcher has been
@@ -69,10 +60,9 @@ def _serve(connection: Connection) -> None:
             function, arguments = connection.recv()
         except EOFError:  # the tests have ended
             return
-        printed, error = io.StringIO(), ""
+        error = ""
         try:
-            with contextlib.redirect_stdout(printed):
-                function(*arguments)
+            function(*arguments)
         except Exception:
             error = traceback.format_exc()
-        connection.send(Done(printed.getvalue(), error))
+        connection.send(error)

@@ -50,6 +50,22 @@ def train_cases(
                 (out / name / "failure.json").write_text(json.dumps(told))
 
 
+def build_library(strategy: str) -> None:
+    """Build Horovod in results/horovod if the strategy is `horovod`, which may take minutes.
+
+    If it cannot be built here, skip the test; in continuous integration that is an error.
+    """
+    import pytest
+
+    from nodewise.strategies.horovod import build as horovod_build
+
+    if strategy == "horovod":
+        reason = horovod_build.build(horovod_build.FOLDER)
+        assert reason is None or "CI" not in os.environ, reason
+        if reason:
+            pytest.skip(reason)
+
+
 def results(folder: Path) -> list[Message]:
     """Return what the workers of a case returned, by rank."""
     assert not failure(folder), failure(folder)

@@ -18,6 +18,7 @@ from nodewise.data.formats import cifar_binary
 from nodewise.data.formats.idx import header
 from nodewise.data.manifest import Manifest
 
+URL = ("http://127.0.0.1:9",)  # Nothing listens there: the official source fails at once.
 TRAIN, TEST, CLASSES = 60, 20, 10
 NAMES = {
     "train_images": "train-images.gz",
@@ -40,14 +41,8 @@ def contents(seed: int = 0) -> dict[str, bytes]:
     return made
 
 
-def entry(
-    told: dict[str, bytes] | None = None, urls: tuple[str, ...] = ("http://127.0.0.1:9",)
-) -> dict[str, Any]:
-    """Return the registry entry of a dataset with the contents `told`, by role.
-
-    The official URLs of its files begin with `urls`. Nothing listens on the default one, so that
-    the official source fails at once.
-    """
+def entry(told: dict[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the registry entry of a dataset with the contents `told`, by role."""
     told = told or contents()
     return {
         "title": "Sample images",
@@ -63,7 +58,7 @@ def entry(
             {
                 "format": "idx",
                 "files": [
-                    {"role": role} | file(name, told[role], urls) for role, name in NAMES.items()
+                    {"role": role} | file(name, told[role], URL) for role, name in NAMES.items()
                 ],
             }
         ],
@@ -154,9 +149,6 @@ def binary_batches() -> dict[str, bytes]:
         rows[:, 0] %= len(COLOUR_CLASSES)
         made[f"{cifar_binary.FOLDER}/{name}"] = rows.tobytes()
     return made | {f"{cifar_binary.FOLDER}/readme.html": b"<html>"}
-
-
-URL = ("http://127.0.0.1:9",)
 
 
 def colour_entry(*releases: dict[str, Any], **changes: Any) -> dict[str, Any]:

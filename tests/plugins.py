@@ -31,17 +31,3 @@ def example(name: str, plain_page: str = "add.md") -> str:
     found = re.search(rf"\n`[\w/]*?{re.escape(name)}` [^`]*?:\n\n```\w+\n(.*?)```", page, re.DOTALL)
     assert found, f"the page has no example of {name}"
     return found[1]
-
-
-def measure(plugin: Path, project: Path, how: str) -> None:
-    """Run `nodewise measure` on the templates, in a copy of the project with a plug-in.
-
-    Args:
-        plugin: the folder of the plug-in.
-        project: the folder of the copy.
-        how: further options of the command.
-    """
-    own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
-    path = os.pathsep.join([str(plugin), str(projects.copy(project) / "workflow")])
-    words = f"{own} {how}".split()
-    projects.finish(projects.start(project, "nodewise", "measure", *words, PYTHONPATH=path))

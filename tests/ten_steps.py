@@ -1,10 +1,9 @@
 """Train ten steps with strategies on n workers, in their split and fused forms.
 
-`main(out, cases)` trains each case, on nodes of this machine or of another `cluster`. Its optimizer
-is sgd_momentum, adam or sgd_clipped. Every worker takes its `np.array_split` part of the same
-global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if
-the strategy does not split batches. Each worker saves its weights in OUT/CASE, as split~RANK.npz
-and fused~RANK.npz, and returns the times at which it reached and left a barrier.
+Every worker takes its `np.array_split` part of the same global batches of 50 examples (with three
+workers the parts are 17, 17 and 16), or all of them if the strategy does not split batches. Each
+worker saves its weights in OUT/CASE, as split~RANK.npz and fused~RANK.npz, and returns the times at
+which it reached and left a barrier.
 """
 
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import local_job
-from nodewise.cluster import api
 from nodewise.cluster.channel import Channel
 from nodewise.strategies import STRATEGIES
 
@@ -23,17 +21,13 @@ CLIPPED_AT = 0.1  # far below the norm of the whole gradient
 
 
 class Case(NamedTuple):
-    """What a job trains, and how."""
+    """What a job trains, and how; the optimizer is sgd_momentum, adam or sgd_clipped."""
 
     strategy: str
     options: dict[str, Any]
     nodes: int
     optimizer: str
     initial: str | None = None  # a folder of another case, whose initial weights are taken
-
-
-def main(out: Path, cases: dict[str, Case], cluster: api.Cluster | None = None) -> None:
-    local_job.train_cases(out, cases, train, cluster)
 
 
 def train(

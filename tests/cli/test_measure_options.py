@@ -120,6 +120,8 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
+        ({"strategy": "mpi", "nodes": 2, "input": "own"}, "--input: own needs a dataset of your"),
+        ({"strategy": "model_parallel", "nodes": 2, "input": "own"}, "input: must be sharded"),
         ({"cluster": "moon"}, "--cluster.kind: 'moon' is not allowed, must be one of emulated,"),
         ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
         ({"cluster": "{"}, "--cluster: '{' cannot be read as YAML"),

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 import ten_steps
+from local_job import train_cases
 from nodewise.cluster import cgroup
 from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.kinds import emulated as kinds
@@ -70,8 +71,8 @@ def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_p
     one = ten_steps.Case("single", {}, 1, "sgd_momentum")
     four = ten_steps.Case("custom_loop", {}, 4, "sgd_momentum")
     machines = Emulated(4, kinds.Emulated(devices_per_node=2))
-    run_job(ten_steps.main, tmp_path, {"one": one})
-    run_job(ten_steps.main, tmp_path, {"four": four}, machines)
+    run_job(train_cases, tmp_path, {"one": one}, ten_steps.train)
+    run_job(train_cases, tmp_path, {"four": four}, ten_steps.train, machines)
     expected = dict(np.load(tmp_path / "one/fused~0.npz"))
     for rank in range(4):
         found = np.load(tmp_path / f"four/fused~{rank}.npz")

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise.cluster import memory, process
+from nodewise.cluster import memory, namespace, process
 from nodewise.cluster.process import WorkerError
 from nodewise.core.errors import RefusedError
 from traces import runs, wait_until
@@ -39,6 +39,13 @@ def group_leaders():
     """Return the child processes of this process that lead a process group."""
     children = psutil.Process().children(recursive=True)
     return {child.pid for child in children if os.getpgid(child.pid) == child.pid}
+
+
+def test_a_port_that_is_listened_on_is_not_free():
+    (port,) = namespace.free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        assert port not in namespace.free_ports(2)
+    assert port in namespace.free_ports(1)
 
 
 def tell_much(rank, channel):
@@ -139,15 +146,11 @@ def test_the_worker_that_failed_first_of_itself_is_named(tmp_path, work, reason)
         assert len(raised.value.log_tail) <= 30
 
 
-def be_killed(rank, channel):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_worker_that_the_kernel_killed_ran_out_of_memory(tmp_path, monkeypatch):
     counted = iter([7])
     monkeypatch.setattr(memory, "kills", lambda: next(counted, 8))
-    with pytest.raises(WorkerError, match=r"^rank 0: out of memory: killed by SIGKILL$"):
-        job(be_killed, tmp_path, size=1).run()
+    with pytest.raises(WorkerError, match=r"^rank 2: out of memory: killed by SIGKILL$"):
+        job(be_killed_on_rank_2, tmp_path).run()
 
 
 def refuse_on_rank_1(rank, channel, *, error):
@@ -260,7 +263,7 @@ import os, signal, subprocess, sys, time
 from pathlib import Path
 from nodewise.cluster import guard, process
 
-folder, how, limit_s, preload = sys.argv[1:]
+folder, how, preload = sys.argv[1:]
 
 
 def work(rank, channel):
@@ -274,8 +277,7 @@ def work(rank, channel):
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     process.START_WITHIN_S, guard.STOPPED_S = 5, 1
-    logs, limit_s = Path(folder), float(limit_s)
-    process.Job(3, work, logs=logs, time_limit_s=limit_s, preload=preload.split()).run()
+    process.Job(3, work, logs=Path(folder), time_limit_s=120, preload=preload.split()).run()
 """
 
 
@@ -283,8 +285,8 @@ if __name__ == "__main__":
 def launcher(tmp_path):
     (tmp_path / "launcher.py").write_text(LAUNCHER)
 
-    def command(how="run", limit_s=120, preload=""):
-        words = (sys.executable, tmp_path / "launcher.py", tmp_path, how, limit_s, preload)
+    def command(how="run", preload=""):
+        words = (sys.executable, tmp_path / "launcher.py", tmp_path, how, preload)
         return [str(word) for word in words]
 
     return command

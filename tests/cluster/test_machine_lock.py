@@ -1,13 +1,16 @@
-"""Two studies on one machine never measure at the same time."""
+"""Two studies never measure at the same time; temporary folders of killed ones are removed."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
+import pytest
 
+from nodewise.cluster import leftovers
 from traces import runs
 
 HOLD = """
@@ -72,3 +75,34 @@ def test_one_that_waits_ends_with_its_parent():
         psutil.wait_procs([waiter], 30)
         assert not runs(waiter.pid)
         holder.kill()
+
+
+CLAIM = """
+from nodewise.cluster import leftovers
+folder = leftovers.temporary_folder()
+print(folder.name, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def claimed(tmp_path, monkeypatch):
+    """Start a process that claims a folder in tmp_path; yield the process and the folder."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pipe, environment = subprocess.PIPE, os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe, text=True, env=environment
+    ) as owner:
+        yield owner, Path(owner.stdout.readline().strip())
+        owner.kill()
+
+
+def test_only_a_folder_whose_process_was_killed_is_removed(tmp_path, claimed):
+    owner, folder = claimed
+    (tmp_path / "pymp-other").mkdir()  # of another program
+    leftovers.remove_unclaimed()
+    assert folder.is_dir()
+    owner.kill()
+    owner.wait()
+    leftovers.remove_unclaimed()
+    assert [path.name for path in tmp_path.iterdir()] == ["pymp-other"]

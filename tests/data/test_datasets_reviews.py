@@ -1,11 +1,7 @@
 """Reviews become tokens as BERT's tokenizer makes them; expected values were derived by hand."""
 
-import os
-
 import numpy as np
 import pytest
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import make_datasets as make
 from nodewise.data.formats.review_zip import _CONTROL, tokens

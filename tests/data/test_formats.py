@@ -139,6 +139,13 @@ def fewer_batches():
     return make.colour_entry(make.binary_release(packed)), {"sample/binary.tar.gz": packed}
 
 
+def changed(role, at, byte):
+    """Return IDX files in which one byte is another; their checksums are right."""
+    content = bytearray(make.contents()[role])
+    content[at] = byte
+    return make.idx(make.contents() | {role: bytes(content)})
+
+
 def photos(change):
     """Return pictures in a zip archive with some of its files changed, or removed if None."""
     files = {n: c for n, c in (make.pictures(("all",), (5,)) | change).items() if c is not None}
@@ -153,6 +160,9 @@ def images(packed, *folders):
 @pytest.mark.parametrize(
     ("made", "told"),
     [
+        (lambda: changed("train_images", 3, 1), "train-images.gz: is not an array of (60, 28,"),
+        (lambda: changed("test_labels", 3, 3), "test-labels.gz: is not an array of (20,)"),
+        (lambda: changed("train_labels", 8, 10), "y_train: label 10 "),
         (fewer_batches, "sample: cannot reshape"),
         (lambda: photos({CAT: make.jpeg((1, 2, 3), (8, 7, 3))}), f"{CAT}: 8×7 pixels"),
         (lambda: photos({CAT: b"<html>"}), "cannot identify image file"),

@@ -115,14 +115,3 @@ def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(project, strategy, n
     assert record.cell.input == "own"
     for worker in record.result.workers:
         assert statistics.median(worker.input_us) > 15_000  # of 20 ms, less what is computed
-
-
-@pytest.mark.slow
-def test_a_strategy_that_divides_no_batch_and_other_data_are_refused(project):
-    for strategy, model, said in (
-        ("model_parallel", "fashion_mlp", "input: must be sharded"),
-        ("mpi", "fashion_mlp", "--input: own needs a dataset of your own"),
-    ):
-        options = f"--strategy {strategy} --model {model} --nodes 2 --batch 4 --input own"
-        run = projects.start(project, "nodewise", "measure", *options.split())
-        assert said in projects.finish(run, 2)

@@ -1,4 +1,4 @@
-"""Which examples a worker trains on, and how its pipeline processes them."""
+"""Shards, which examples a worker trains on, and how its pipeline processes them."""
 
 import itertools
 
@@ -32,6 +32,28 @@ def seen(of, rank, epochs=1, recipe=PLAIN, warm_up=0):
     stream = pipeline.batches(of, DATA, recipe, rank, warm_up=warm_up)
     steps = warm_up + epochs * pipeline.steps_per_epoch(of, EXAMPLES)
     return [y.numpy().tolist() for _, y in itertools.islice(stream, steps)]
+
+
+@given(st.integers(0, 500), st.integers(1, 40), st.integers(0, 2**31 - 1))
+def test_shards_are_disjoint_and_together_everything(examples, workers, seed):
+    shards = [pipeline.shard(examples, workers, rank, seed) for rank in range(workers)]
+    assert sorted(np.concatenate(shards).tolist()) == list(range(examples))
+    sizes = [len(rows) for rows in shards]
+    assert max(sizes) - min(sizes) <= 1
+    assert sizes == sorted(sizes, reverse=True)
+    assert all((np.diff(rows) > 0).all() for rows in shards)
+
+
+def test_a_shard_is_a_random_sample_not_a_slice():
+    rows = pipeline.shard(60_000, 3, 0, 1)
+    assert abs(rows.mean() - 30_000) < 500
+    assert not np.array_equal(rows, pipeline.shard(60_000, 3, 0, 2))
+
+
+@pytest.mark.parametrize(("workers", "rank"), [(3, 3), (3, -1), (0, 0), (-2, 0)])
+def test_a_rank_that_does_not_exist(workers, rank):
+    with pytest.raises(ValueError, match="rank"):
+        pipeline.shard(10, workers, rank, 0)
 
 
 @pytest.mark.parametrize("how", ["sharded", "unsharded"])

@@ -96,22 +96,6 @@ def test_a_dataset_without_synthetic_data(tmp_path):
     assert sample.prepare().origin == "mirror"
 
 
-@pytest.mark.parametrize(
-    ("role", "at", "byte", "told"),
-    [
-        ("train_images", 3, 1, "train-images.gz: is not an array of (60, 28,"),
-        ("test_labels", 3, 3, "test-labels.gz: is not an array of (20,)"),
-        ("train_labels", 8, 10, "y_train: label 10 "),
-    ],
-)
-def test_content_that_does_not_fit_the_registry(tmp_path, role, at, byte, told):
-    content = bytearray(make_datasets.contents()[role])
-    content[at] = byte
-    # its checksum is right, and only its meaning is wrong
-    changed = make_datasets.idx(make_datasets.contents() | {role: bytes(content)})
-    assert told in Sample(tmp_path, *changed).refused()
-
-
 def test_a_run_that_fails_while_writing_leaves_no_manifest(sample, monkeypatch):
     sample.prepare()
     saved = []

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from mistakes import user_error
 from nodewise import data as datasets
-from nodewise.core.user_function import own_dataset_name
 from nodewise.data import user_data
 from nodewise.data.structures import Ragged, flat
 
@@ -136,20 +135,6 @@ def test_what_is_stored_is_what_fit_hands_to_a_training_step(prepare, tmp_path, 
             assert as_list(kept) == as_list(part)
         read += examples
     assert read == EXAMPLES
-
-
-def test_the_manifest_tells_what_the_arrays_are(prepare, tmp_path):
-    train = ({"image": x("uint8"), "age": ROWS * 0.5}, ROWS)
-    manifest = prepare((train, (x()[:3], ROWS[:3])))
-    assert datasets.load(tmp_path / "out/manifest.json").manifest == manifest
-    assert (manifest.origin, manifest.dataset) == ("own", own_dataset_name("mine.py:load"))
-    assert [(one.path, one.file, one.dtype, one.shape) for one in manifest.train] == [
-        ((0, "image"), "train_0.npy", "uint8", (10, 3)),
-        ((0, "age"), "train_1.npy", "float32", (10,)),
-        ((1,), "train_2.npy", "int64", (10,)),
-    ]
-    assert [one.file for one in manifest.test] == ["test_0.npy", "test_1.npy"]
-    assert manifest.test_examples == 3
 
 
 @pytest.mark.parametrize(

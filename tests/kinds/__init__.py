@@ -1,8 +1,7 @@
 """Small models of many kinds: a table of their names, builders and data.
 
-A builder returns a compiled model, or a model and options of `fit`. A function for data returns
-(train, test); the training set is (x, y), (x, y, sample_weight) or (x,), and the test set may be
-None. This module does not import Keras, so that tests can be collected quickly.
+A builder returns a compiled model, or a model and options of `fit`. This module does not import
+Keras, so that tests can be collected quickly.
 """
 
 import importlib
@@ -17,7 +16,7 @@ class Kind:
 
     Attributes:
         module: module of this package with its builder, which has the name of the kind.
-        data: function of `kinds.data` that returns its data.
+        data: name of its data in `kinds.data`.
         per_worker: why a worker's gradient depends on which examples it has, or on its random
             numbers; empty if it does not.
         unseeded: whether its random numbers come from Keras' own generator, of which a thread has
@@ -115,8 +114,8 @@ def builder(name):
 
 
 def load(name):
-    """Return the data of a kind: (train, test)."""
-    return getattr(importlib.import_module("kinds.data"), KINDS[name].data)()
+    """Return the data of a kind: (train, test); the test set may be None."""
+    return importlib.import_module("kinds.data").load(KINDS[name].data)
 
 
 def spec(name):

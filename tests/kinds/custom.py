@@ -50,16 +50,7 @@ class Small(layers.Layer):
 
 def regularized():
     """Losses that layers add: an activity regularizer, a sum over the examples, and `add_loss`."""
-    model = keras.Sequential(
-        [
-            keras.Input((8,)),
-            layers.Dense(8, activation="tanh", activity_regularizer="l2"),
-            Small(),
-            layers.Dense(1),
-        ]
-    )
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    return model
+    return compiled(network(Small(), activity_regularizer="l2"))
 
 
 class Signs(keras.optimizers.Optimizer):
@@ -89,15 +80,9 @@ class Halve(keras.callbacks.Callback):
 
 def callbacks():
     """Callbacks that change the learning rate, by the epoch and by the loss of test examples."""
-    model = keras.Sequential(
-        [
-            keras.Input((8,)),
-            layers.Dense(16, activation="tanh"),
-            layers.BatchNormalization(trainable=False),
-            layers.Dense(1),
-        ]
-    )
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", metrics=["mae"])
+    still = layers.BatchNormalization(trainable=False)
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.5)
+    model = compiled(network(still, units=16), optimizer, metrics=["mae"])
     callbacks = [
         keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * (0.9 if epoch else 0.5)),
         keras.callbacks.ReduceLROnPlateau(monitor="val_mae", patience=1, min_delta=0.2),
@@ -145,10 +130,8 @@ class Mean(keras.Model):
 
 def ragged():
     """Sentences of several lengths as a ragged tensor."""
-    model = Mean()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(0.1), loss)
-    return model
+    return compiled(Mean(), loss=loss)
 
 
 class OwnLoss(Net):
@@ -248,10 +231,8 @@ class Guided(keras.Model):
 
 def nested_logs():
     """A train_step as in Keras' guide: its logs have a dict of all compiled metrics."""
-    model = functional(Guided)
     metrics = ["mae", keras.metrics.R2Score(class_aggregation=None)]
-    model.compile(keras.optimizers.SGD(0.1), metrics=metrics)
-    return model
+    return compiled(functional(Guided), loss=None, metrics=metrics)
 
 
 class Noisy(keras.Model):

@@ -1,4 +1,4 @@
-"""Cells with unusable own data are refused with the reason; the study continues."""
+"""Cells with unusable data are refused with the reason; the study continues."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import make_datasets
 import projects
 from mistakes import user_error
 from nodewise.cli.measure import prepare
@@ -102,3 +103,22 @@ def test_a_model_that_cannot_be_split_is_refused_before_a_node_starts(project):
         assert record.status == "refused"
         assert "(Lambda) is not allowed" in record.failure.reason
         assert [path.name for path in LOGS.rglob(f"*/{strategy}/**/*.log")] == ["rank~0.log"]
+
+
+def test_data_that_changed_since_they_were_prepared_are_not_trained_on(tmp_path):
+    folder = tmp_path / "results/datasets/fashion_mnist"
+    make_datasets.Sample(tmp_path).prepare(out=folder)
+    for shared in ("config", "models"):
+        (tmp_path / shared).symlink_to(Path(shared).absolute())
+    path = folder / "train_0.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-20_000] + bytes(byte ^ 1 for byte in content[-20_000:]))
+    cell = "smoke_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0"
+    words = ("nodewise", "measure-cell", cell, "--config", "config/smoke.yaml")
+    said = projects.finish(projects.start(tmp_path, *words), 2)
+    assert said.splitlines()[-1] == (
+        "nodewise: results/datasets/fashion_mnist/train_0.npy: changed since it was prepared; "
+        "remove results/datasets/fashion_mnist to have the dataset prepared again"
+    )
+    assert "Traceback" not in said
+    assert not list((tmp_path / "results/smoke").rglob("*.json"))

@@ -16,7 +16,7 @@ import kinds_job
 import numpy as np
 from kinds_job import Averaged, Case, Fit
 
-import make_horovod
+import local_job
 from kinds import KINDS
 
 NATIVE = ("mirrored", "multi_worker_mirrored")
@@ -65,9 +65,7 @@ REFUSED = {
             "two_inputs",
         },
         "losses that layers add": {"regression"},
-        "must be one of keras.losses": {
-            *("own_mean", "own_sum", "summed", "unregistered"),
-        },
+        "must be one of keras.losses": {"own_mean", "own_sum", "summed", "unregistered"},
         "is not allowed": {
             *("augmented", "own_variable", "regularized", "spectral", "stateful"),
             *("synchronized", "text", "unseeded"),
@@ -96,6 +94,7 @@ REFUSED = {
 }
 
 
+WITHIN_S = 1500  # for a case
 PASSED = ("equal", "agree")
 SINGLE = Case("single", 1, split=True)
 
@@ -109,23 +108,21 @@ class Results:
     """Trains kinds when their results are first needed; `Results(…)(case, kinds)` returns them.
 
     Args:
-        folder: a function that returns a new folder.
+        temporary: the fixture `tmp_path_factory`.
         run_job: the fixture.
-        within_s: time limit in seconds for a case.
     """
 
-    def __init__(self, folder, run_job, within_s):
-        self._folder, self._run_job, self._within_s = folder, run_job, within_s
+    def __init__(self, temporary, run_job):
+        self._temporary, self._run_job = temporary, run_job
         self._folders = {}  # by case and kind
 
     def __call__(self, case, kinds):
         """Return by kind the arrays that each worker saved, or the reason why there are none."""
         missing = [kind for kind in kinds if (case, kind) not in self._folders]
         if missing:
-            if getattr(case, "strategy", "") == "horovod":
-                make_horovod.make_horovod()
-            folder = self._folder()
-            self._run_job(kinds_job.main, folder, missing, case, timeout_s=self._within_s)
+            local_job.build_library(getattr(case, "strategy", ""))
+            folder = self._temporary.mktemp("kinds")
+            self._run_job(kinds_job.main, folder, missing, case, timeout_s=WITHIN_S)
             self._folders |= {(case, kind): folder for kind in missing}
         return {kind: workers(self._folders[case, kind], kind) for kind in kinds}
 

@@ -6,10 +6,10 @@ the loss that a Keras history would show. OUT/KIND.txt says why a kind was refus
 """
 
 import contextlib
-import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import kinds as kind_table
@@ -180,21 +180,13 @@ def keep_what_is_there_once(module: Any) -> None:
 def building(kind: str, batch: int) -> Callable[[], Any]:
     """Return the function that builds the kind's model, as for a user's own model.
 
-    The few `build` functions with a parameter get the number of examples per batch.
+    The model `stateful` is built for a number of examples per batch.
     """
     from nodewise.models import user_model
 
-    build = kind_table.builder(kind)
-    if inspect.signature(build).parameters:
-        return partial(build, batch)
+    if kind == "stateful":
+        return partial(kind_table.builder(kind), batch)
     return user_model.building(kind_table.spec(kind))
-
-
-def given_to_fit(kind: str, batch: int) -> tuple[Any, dict[str, Any]]:
-    """Return the kind's model and its options for `fit`."""
-    build = kind_table.builder(kind)
-    made = build(batch) if inspect.signature(build).parameters else build()
-    return made if isinstance(made, tuple) else (made, {})
 
 
 def examples(kind: str) -> Any:
@@ -244,7 +236,9 @@ def fit(kind: str, how: Fit) -> tuple[list[Any], float]:
 
     own = GLOBAL_BATCH // how.first_of
     keras.utils.set_random_seed(SEED)
-    model, options = given_to_fit(kind, own)
+    build = kind_table.builder(kind)
+    made = build(own) if kind == "stateful" else build()
+    model, options = made if isinstance(made, tuple) else (made, {})
     if how != Fit():
         for optimizer in optimizers_of(model):
             optimizer.apply = partial(changed, optimizer.apply, how)
@@ -348,7 +342,9 @@ def by(
     trained.restore(initial)
     trained.barrier()  # Otherwise a slow worker would pull what others have already pushed.
     epochs = kind_table.KINDS[kind].epochs
-    called = callbacks(trained, kind, len(batches), rank, nodes, channel)
+    called = callbacks(trained, kind, rank, nodes, channel)
+    if called:
+        called.begin()
     for epoch in range(epochs):
         trained.model.reset_metrics()
         for batch in batches:
@@ -361,34 +357,13 @@ def by(
     return trained.model.weights, logs.get("loss", 0.0)
 
 
-def callbacks(
-    trained: Any, kind: str, steps: int, rank: int, workers: int, channel: Channel
-) -> Any:
-    """Return the callbacks of a worker's model, already begun; None if it has none."""
-    import numpy as np
-    import tensorflow as tf
+def callbacks(trained: Any, kind: str, rank: int, workers: int, channel: Channel) -> Any:
+    """Return the callbacks of a worker's model, as of a cell's; None if it has none."""
+    from nodewise.data import Dataset
+    from nodewise.measure import worker
+    from nodewise.models.training import Recipe
 
-    from nodewise.measure.callbacks import Callbacks
-    from nodewise.models import fit_options
-
-    if not fit_options.of(trained.model).callbacks:
-        return None
-    test = kind_table.load(kind)[1]
-
-    def tested() -> tuple[dict[str, float], int]:
-        model = trained.trained()
-        model.reset_metrics()
-        part = tf.nest.map_structure(lambda one: np.array_split(tensor(one), workers)[rank], test)
-        return model.evaluate(*part, verbose=0, return_dict=True), count(part)
-
-    found = Callbacks(
-        trained.model,
-        channel,
-        rank=rank,
-        workers=workers,
-        epochs=kind_table.KINDS[kind].epochs,
-        steps=steps,
-        validate=tested,
-    )
-    found.begin()
-    return found
+    extent = SimpleNamespace(steps=None, epochs=kind_table.KINDS[kind].epochs)
+    cell = SimpleNamespace(global_batch=GLOBAL_BATCH, workers=workers, extent=extent)
+    data = Dataset(None, *kind_table.load(kind))
+    return worker._callbacks(cell, trained, Recipe(None), data, channel=channel, rank=rank)

@@ -1,13 +1,15 @@
-"""The models in models/examples train on their own data, as configured in the reference run."""
+"""Models learn: those in models/examples on their own data, small ones on synthetic data."""
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import yaml
 
 from nodewise.core.user_function import Function, parse_spec
-from nodewise.models import user_model
+from nodewise.data import synthetic
+from nodewise.models import registry, user_model
 
 REFERENCE = yaml.safe_load(Path("config/reference.yaml").read_text())
 OWN_MODELS = REFERENCE["experiments"]["users_models"]["own_models"]
@@ -29,3 +31,18 @@ def test_an_example_learns(own):
     after = model.evaluate(*test, BATCH, return_dict=True, verbose=0)["loss"]
     assert np.isfinite(after)
     assert after < before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps"), [("fashion_cnn", 150), ("mnist_cnn", 100)])
+def test_a_small_model_learns_from_a_few_thousand_examples(name, steps):
+    """Scores are those of examples that were not seen before: they are taken before an update."""
+    keras.utils.set_random_seed(1)
+    x, y = synthetic.draw((28, 28, 1), 10, steps * BATCH, seed=1, split=0)
+    model = registry.load(name).build()
+    first, *_, last = (
+        model.fit(x[quarter], y[quarter], BATCH, verbose=0).history
+        for quarter in np.split(np.arange(len(x)), 4)
+    )
+    assert last["loss"][0] < 0.8 * first["loss"][0]
+    assert last["accuracy"][0] > 0.5  # chance: 0.1

@@ -2,14 +2,11 @@
 
 import json
 import math
-import os
 
 import numpy as np
 import pytest
 from PIL import Image
 from scipy.special import erf, softmax
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from nodewise.models import registry as models
 from nodewise.models.facts import facts
@@ -27,10 +24,6 @@ OPTIMIZERS = {
 }
 LARGE = {"bert_base", "densenet121", "resnet50"}
 rng = np.random.default_rng(1)
-
-
-def parameters(variables):
-    return sum(math.prod(variable.shape) for variable in variables)
 
 
 def examples(name, number):
@@ -61,7 +54,7 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     job = Job(0, 1, 2, 1, module.build)
     replica = Replica(job)
     model = replica.model
-    assert parameters(model.trainable_variables) == facts(name).trainable
+    assert sum(math.prod(v.shape) for v in model.trainable_variables) == facts(name).trainable
     assert model.count_params() == facts(name).total
     assert model.input_shape == (None, *facts(name).input_shape) == (None, *x.shape[1:])
     assert model.inputs[0].dtype == x.dtype.name
@@ -128,17 +121,13 @@ def test_digits_become_larger_and_have_three_equal_channels():
         assert np.abs(made[..., 0].astype(int) - np.asarray(wanted, int)).max() <= 1
 
 
-def photos(number):
-    """Return smooth pictures that are dark on the left."""
-    y, x = np.mgrid[:128, :128] / 127
-    return np.stack([[200 * x + 20 * y, 100 * y + 100 * x, 255 * x]] * number).transpose(0, 2, 3, 1)
-
-
 def test_augmentation_changes_each_picture_in_its_own_way():
     import tensorflow as tf
 
     tf.random.set_seed(1)
-    pictures = photos(200).astype(np.uint8)
+    y, x = np.mgrid[:128, :128] / 127  # smooth pictures that are dark on the left
+    photo = np.stack([200 * x + 20 * y, 100 * y + 100 * x, 255 * x], axis=-1)
+    pictures = np.stack([photo] * 200).astype(np.uint8)
     changed = models.load("densenet121").augment(tf.constant(pictures))
     assert changed.shape == pictures.shape
     assert changed.dtype == tf.uint8
@@ -154,10 +143,6 @@ def test_augmentation_changes_each_picture_in_its_own_way():
 @pytest.fixture(scope="module")
 def bert():
     return models.load("bert_base")
-
-
-def tiny(bert):
-    return bert.Sizes(vocabulary=50, positions=24, depth=3, width=12, heads=3, inner=20)
 
 
 def tensors_of(bert, model):
@@ -213,20 +198,15 @@ def reference(tensors, classifier, ids, depth, heads):
     return np.tanh(dense(x[:, 0], "pooler.dense")) @ kernel + bias
 
 
-def review_ids(number, tokens, used):
-    ids = rng.integers(1, 50, (number, tokens)).astype(np.uint16)
-    ids[:, used:] = 0
-    return ids
-
-
 def test_bert_with_weights_of_a_file_computes_what_the_paper_says(bert, tmp_path):
     from safetensors.numpy import save_file
 
-    sizes = tiny(bert)
+    sizes = bert.Sizes(vocabulary=50, positions=24, depth=3, width=12, heads=3, inner=20)
     model = bert.bert(sizes, 16)
     tensors = tensors_of(bert, model)
     save_file(tensors | {"cls.predictions.bias": np.zeros(50, np.float32)}, tmp_path / "tiny")
-    ids = review_ids(4, 16, used=11)
+    ids = rng.integers(1, 50, (4, 16)).astype(np.uint16)
+    ids[:, 11:] = 0
     classifier = rng.normal(size=(12, 2)), rng.normal(size=2)
     model.get_layer("classifier").set_weights(classifier)
     untouched = model(ids).numpy()
@@ -243,7 +223,7 @@ def test_names_and_shapes_of_bert_fill_the_published_file_to_the_byte(bert):
     assert {id(v) for v in model.weights} - {id(v) for v in bert.pretrained(model).values()} == {
         id(v) for v in model.get_layer("classifier").weights
     }
-    shapes = {name: list(tensor) for name, tensor in file_shapes(bert, model).items()}
+    shapes = {name: list(tensor.shape) for name, tensor in tensors_of(bert, model).items()}
     shapes |= {
         "cls.predictions.bias": [30522],
         "cls.predictions.transform.LayerNorm.beta": [768],
@@ -259,10 +239,6 @@ def test_names_and_shapes_of_bert_fill_the_published_file_to_the_byte(bert):
         header[name] = {"dtype": "F32", "shape": shapes[name], "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"))
     assert 8 + math.ceil(len(text) / 8) * 8 + end == 440_449_768
-
-
-def file_shapes(bert, model):
-    return {name: tensor.shape for name, tensor in tensors_of(bert, model).items()}
 
 
 # The backbones of keras.applications

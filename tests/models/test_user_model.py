@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from nodewise.core.errors import RefusedError, UserError
+from mistakes import user_error
+from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options, user_model
 from nodewise.models.fit_options import FitOptions
 from nodewise.strategies import parts, per_worker
@@ -39,20 +40,6 @@ def building(tmp_path, monkeypatch):
     return of
 
 
-@pytest.fixture(scope="module")
-def _keras_hub():
-    """Import Keras Hub before the time limit of a test begins."""
-    import keras_hub  # noqa: F401
-
-
-def refusal(function):
-    with pytest.raises(UserError) as caught:
-        function()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-@pytest.mark.usefixtures("_keras_hub")
 def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building):
     body = (
         "import keras_hub\n"
@@ -62,7 +49,7 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
         "preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, 4)\n"
         "model = keras_hub.models.BertTextClassifier(backbone, 2, preprocessor)\n"
     )
-    said = refusal(building(body + "return model"))
+    said = user_error(building(body + "return model"))
     assert said.startswith("mine.py:build: the model has a preprocessor, which only its own fit")
     building(body + "model.preprocessor = None\nreturn model")()
 
@@ -85,10 +72,14 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
             "return model",
             "mine.py:build: the model has a fit of its own, which strategies do not call",
         ),
+        (
+            "import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope(): 1",
+            "makes a tf.distribute strategy; leave that and its scope to --strategy",
+        ),
     ],
 )
 def test_what_is_no_compiled_model_is_told_in_one_line(building, body, said):
-    assert said in refusal(building(body))
+    assert said in user_error(building(body))
 
 
 COMPILED = """
@@ -117,14 +108,14 @@ return model
 )
 def test_what_goes_wrong_in_a_step_is_told_with_its_line(building, body, said):
     build = building(body)
-    text = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
+    text = user_error(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
     assert text.startswith(f"mine.py:build: {said}")
 
 
 def test_what_goes_wrong_in_a_test_step_is_told_too(building):
     model = building(COMPILED.format(loss="CategoricalCrossentropy"))()
     batch = tf.ones((8, 4)), tf.ones((8,), tf.int64)
-    assert refusal(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
+    assert user_error(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
 
 
 FITTED = """
@@ -155,16 +146,16 @@ return model, {options}
     ],
 )
 def test_options_that_cannot_be_followed_are_told_in_one_line(building, options, said):
-    assert said in refusal(building(FITTED.format(options=options)))
+    assert said in user_error(building(FITTED.format(options=options)))
 
 
 def test_class_weights_need_plain_labels_and_no_sample_weights(building):
     build = building(FITTED.format(options="{'class_weight': {0: 2.0}}"))
     weighted = (*BATCH, tf.TensorSpec((8,), tf.float32))
-    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=weighted)))
+    said = user_error(lambda: Replica(Job(0, 1, 8, 1, build, batch=weighted)))
     assert said == ("mine.py:build: class_weight and sample weights do not go together, as in fit")
     several = BATCH[0], {"a": BATCH[1]}
-    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=several)))
+    said = user_error(lambda: Replica(Job(0, 1, 8, 1, build, batch=several)))
     assert said.startswith("mine.py:build: class_weight needs one label for each example")
 
 
@@ -232,7 +223,7 @@ def test_parts_of_a_model_that_are_made_at_import_are_refused(
 ):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(f"import tensorflow as tf{MADE_AT_IMPORT}")
-    assert said in refusal(user_model.building(f"mine.py:{function}"))
+    assert said in user_error(user_model.building(f"mine.py:{function}"))
     assert user_model.building("mine.py:use_tensors")().compiled
 
 
@@ -246,14 +237,14 @@ def test_metrics_that_are_made_at_import_are_refused_in_a_scope_only(tmp_path, m
     )
     assert user_model.building("mine.py:build")().compiled
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
-        said = refusal(user_model.building("mine.py:build"))
+        said = user_error(user_model.building("mine.py:build"))
     assert "'tracker' is made when the file is imported" in said
 
 
 def test_the_user_s_file_is_imported_when_the_model_is_built_and_not_before(building):
     build = building("print(" + "'built')")
     Path("mine.py").write_text("raise ValueError('imported')")
-    assert "imported (mine.py:1)" in refusal(build)
+    assert "imported (mine.py:1)" in user_error(build)
 
 
 def test_a_saved_model_goes_on_as_it_was_saved(building):
@@ -279,16 +270,6 @@ def test_a_saved_model_goes_on_as_it_was_saved(building):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_strategy_of_one_s_own_is_refused_before_it_is_made(building):
-    said = refusal(
-        building("import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope(): 1")
-    )
-    assert (
-        said
-        == "mine.py:build: makes a tf.distribute strategy; leave that and its scope to --strategy"
-    )
-
-
 def test_a_sum_in_a_train_step_of_one_s_own_is_refused_on_several_workers(building):
     build = building(
         FITTED.format(options="{}").replace(
@@ -296,5 +277,5 @@ def test_a_sum_in_a_train_step_of_one_s_own_is_refused_on_several_workers(buildi
         )
     )
     per_worker.check(build(), Job(0, 1, 8, 1, build, batch=BATCH))
-    said = refusal(lambda: per_worker.check(build(), Job(0, 2, 8, 1, build, batch=BATCH)))
+    said = user_error(lambda: per_worker.check(build(), Job(0, 2, 8, 1, build, batch=BATCH)))
     assert said.startswith("the loss has the reduction sum, and workers average gradients")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.data.registry import find
 from nodewise.models.registry import registry as model_registry
 from nodewise.models.weights import Entry, prepare, read_weights
@@ -39,13 +39,6 @@ def run(tmp_path, *, mirror=None, source="any", **changes):
         "sample", registry=registry, cache=tmp_path / "cache", mirror=mirror and str(mirror),
         source=source, out=tmp_path / "out",
     )  # fmt: skip
-
-
-def refusal(tmp_path, **arguments):
-    with pytest.raises(UserError) as caught:
-        run(tmp_path, **arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -83,14 +76,14 @@ def test_weights_that_are_gone_leave_no_file_of_before(tmp_path, mirror, source)
     if source == "any":
         assert run(tmp_path).origin == "random"
     else:
-        assert "NODEWISE_DATASETS=DIR" in refusal(tmp_path, source=source)
+        assert "NODEWISE_DATASETS=DIR" in user_error(run, tmp_path, source=source)
         assert not (tmp_path / "out" / "manifest.json").exists()
     assert not (tmp_path / "out" / FILE).exists()
 
 
 def test_a_damaged_file_is_never_passed_over_in_silence(tmp_path, mirror):
     (mirror / "sample" / FILE).write_bytes(CONTENT[:-1])
-    assert str(mirror / "sample" / FILE) in refusal(tmp_path, mirror=mirror)
+    assert str(mirror / "sample" / FILE) in user_error(run, tmp_path, mirror=mirror)
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
@@ -98,14 +91,13 @@ def test_a_prepared_file_that_changed_is_refused(tmp_path, mirror):
     run(tmp_path, mirror=mirror)
     manifest = tmp_path / "out" / "manifest.json"
     (tmp_path / "out" / FILE).write_bytes(CONTENT[1:])
-    with pytest.raises(UserError, match=r"not what its manifest says; remove .*/manifest\.json"):
-        read_weights(manifest)
+    said = user_error(read_weights, manifest)
+    assert "not what its manifest says; remove " in said and "/manifest.json" in said
     (tmp_path / "out" / FILE).unlink()
     with pytest.raises(FileNotFoundError):
         read_weights(manifest)
     manifest.write_text("{}")
-    with pytest.raises(UserError, match=r"manifest\.json: .*; remove the file"):
-        read_weights(manifest)
+    assert "; remove the file" in user_error(read_weights, manifest)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +107,10 @@ def test_a_prepared_file_that_changed_is_refused(tmp_path, mirror):
         ({"checksum": "md5:123"}, "file.checksum"),
         ({"urls": ["ftp://example.org/sample.h5"]}, "file.urls[0]"),
         ({"urls": []}, "file.urls"),
-        ({"content_bytes": 0}, "file.content_bytes"),
-        ({"size": 3}, "file.size"),
     ],
 )
 def test_a_misfit_in_the_registry_is_named(tmp_path, changes, told):
-    line = refusal(tmp_path, **changes)
-    assert f"weights.yaml: sample.{told}" in line
+    assert f"weights.yaml: sample.{told}" in user_error(run, tmp_path, **changes)
 
 
 REGISTRY = Path("data/weights.yaml")
@@ -137,14 +126,11 @@ def test_every_model_finds_its_weights():
 @pytest.mark.parametrize("name", ["densenet121", "resnet50"])
 def test_addresses_and_digests_are_those_that_keras_has(name):
     file = find(REGISTRY, f"{name}_imagenet", Entry).file
-    source = keras_source("densenet" if name == "densenet121" else "resnet")
+    module = "densenet" if name == "densenet121" else "resnet"
+    # without importing TensorFlow
+    keras = Path(find_spec("keras").origin).parent
+    source = (keras / f"src/applications/{module}.py").read_text()
     assert file.checksum.removeprefix("md5:") in source
     folder, _, last = file.urls[0].rpartition("/")
     assert f"{folder}/" in source
     assert last == file.name
-
-
-def keras_source(module):
-    """Return the source code of a module of keras.applications, without importing TensorFlow."""
-    keras = Path(find_spec("keras").origin).parent
-    return (keras / "src" / "applications" / f"{module}.py").read_text()

@@ -1,7 +1,7 @@
 """The examples of the pages "Add something" and "Add to the site" work as they are printed.
 
-Examples of strategies, laws, importers and kinds of clusters are tested as another package's
-plug-ins, in the folders of tests of these parts.
+Other tests use examples as another package's plug-ins: core/test_plugins.py those of strategies,
+exchanges, laws and kinds of clusters, results/test_importers.py that of an importer.
 """
 
 import subprocess

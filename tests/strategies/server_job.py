@@ -34,11 +34,8 @@ class Case(NamedTuple):
 
 def run_all(run_job: Any, out: Path, cases: dict[str, dict[str, Any]], **usual: Any) -> None:
     """Run cases, each given by the fields in which it differs from `usual`."""
-    run_job(main, out, {name: Case(**(usual | case)) for name, case in cases.items()})
-
-
-def main(out: Path, cases: dict[str, Case]) -> None:
-    local_job.train_cases(out, cases, train)
+    made = {name: Case(**(usual | case)) for name, case in cases.items()}
+    run_job(local_job.train_cases, out, made, train)
 
 
 def train(

@@ -1,23 +1,16 @@
 """Gradients are exchanged in buckets, each as soon as back-propagation has computed it."""
 
-import pytest
+import keras
+import tensorflow as tf
+
+from nodewise.strategies import replica
+from nodewise.strategies.api import Job
 
 MODEL_INPUTS, UNITS, CLASSES = 300, 1000, 10
 
 
-@pytest.fixture(scope="module")
-def replica():
-    from nodewise.strategies import replica
-
-    return replica
-
-
-def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed(replica):
+def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed():
     """In the graph of a step, the first exchange depends on no operation after another exchange."""
-    import tensorflow as tf
-
-    from nodewise.strategies.api import Job
-
     sums = []
 
     class Noted(replica.Exchange):
@@ -43,8 +36,6 @@ def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed(re
 
 
 def model():
-    import keras
-
     layers = [keras.layers.Dense(UNITS, "relu"), keras.layers.Dense(UNITS, "relu")]
     model = keras.Sequential([keras.Input([MODEL_INPUTS]), *layers, keras.layers.Dense(CLASSES)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -1,11 +1,20 @@
-"""Three workers with compressed gradients have equal replicas, send few bytes and lose nothing."""
+"""A codec decodes what it encoded, in few bytes; three workers that use it lose nothing."""
+
+import math
 
 import numpy as np
 import pytest
-import training_job
-from training_job import EXAMPLES, Case, linear_inputs, read, rows
+from hypothesis import example, given
+from hypothesis import strategies as st
+from training_job import EXAMPLES, Case, linear_inputs, rows, train, train_all
 
-from local_job import failure
+from local_job import failure, train_cases
+from nodewise.strategies.compressed_sgd.compression import (
+    Half,
+    TopK,
+    decode_indices,
+    encode_indices,
+)
 
 NODES, RATE = 3, 0.5
 DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
@@ -30,18 +39,14 @@ def case(model, options, **more):
 
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory, run_job):
-    out = tmp_path_factory.mktemp("linear")
     cases = {name: case("linear", options, split=True) for name, options in LINEAR.items()}
-    run_job(training_job.main, out, cases)
-    return {name: read(out / name) for name in cases}
+    return train_all(run_job, tmp_path_factory.mktemp("linear"), cases)
 
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory, run_job):
-    out = tmp_path_factory.mktemp("pictures")
     cases = {name: case("fashion_mlp", options) for name, (options, _) in RATIOS.items()}
-    run_job(training_job.main, out, cases)
-    return {name: read(out / name) for name in cases}
+    return train_all(run_job, tmp_path_factory.mktemp("pictures"), cases)
 
 
 def own_means():
@@ -74,11 +79,6 @@ def test_what_was_not_applied_is_in_the_residuals(linear, label):
     assert (np.abs(residual).max() > 0.5) == (label in {"threshold", "top_k"})
 
 
-def test_everything_sent_is_training_on_the_mean_over_all_examples(linear):
-    expected = linear_inputs().mean(axis=1).cumsum(axis=0)
-    np.testing.assert_allclose(moved(linear["dense"]), expected, atol=1e-4)
-
-
 def test_at_first_only_the_updates_of_some_nodes_count(linear):
     """The first five steps use the mean over two nodes' examples, the others that over all."""
     two = EXAMPLES - len(rows(2, NODES))
@@ -104,7 +104,74 @@ def test_it_learns_with_few_bytes_which_are_those_on_the_wire(pictures, label):
 
 @pytest.mark.slow
 def test_a_worker_whose_gradient_is_not_finite_says_so_and_ends(tmp_path, run_job):
-    run_job(training_job.main, tmp_path, {"job": case("infinite_linear", {})})
+    run_job(train_cases, tmp_path, {"job": case("infinite_linear", {})}, train)
     assert failure(tmp_path / "job")
     log = (tmp_path / "job/rank~1.log").read_text()
     assert "FloatingPointError: the gradient is not finite" in log
+
+
+# --- the codec ---
+
+
+@st.composite
+def index_sets(draw):
+    """Draw a size and sorted indices below it: spread out, dense, or all in one place."""
+    size = draw(st.integers(1, 20_000))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    within = max(1, round(size * draw(st.sampled_from([1.0, 0.3, 0.01]))))
+    count = round(within * draw(st.sampled_from([0, 0.0005, 0.01, 0.1, 0.5, 0.9, 1.0])))
+    start = draw(st.integers(0, size - within))
+    return size, np.sort(random.choice(within, count, replace=False)) + start
+
+
+@st.composite
+def gradients(draw):
+    size = draw(st.integers(1, 3_000))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    scale = draw(st.sampled_from([1e-12, 1e-4, 1.0, 1e6]))
+    return (random.normal(size=size) * random.exponential(scale, size)).astype(np.float32)
+
+
+def dense(update, size):
+    values = np.zeros(size, np.float32)
+    values[update.indices] = update.values
+    return values
+
+
+@given(index_sets())
+@example((1, np.array([0])))
+@example((2**32 - 1, np.array([2**32 - 2])))
+def test_indices_come_back(drawn):
+    size, indices = drawn
+    code = encode_indices(indices, size)
+    np.testing.assert_array_equal(decode_indices(code, len(indices), size), indices)
+
+
+@given(index_sets())
+def test_indices_take_less_than_a_bit_more_than_the_entropy(drawn):
+    """There are C(size, count) sets of indices: no code can need fewer bits than its logarithm."""
+    size, indices = drawn
+    count = len(indices)
+    entropy = (
+        math.lgamma(size + 1) - math.lgamma(count + 1) - math.lgamma(size - count + 1)
+    ) / math.log(2)
+    padding = 2 * 7
+    assert 8 * len(encode_indices(indices, size)) <= entropy + count + padding
+
+
+@given(gradients(), st.sampled_from([0.01, 0.3]))
+def test_top_k_sends_the_largest_entries(gradient, share):
+    codec = TopK(len(gradient), share, "float32")
+    update = codec.decode(codec.encode(gradient))
+    assert len(update.indices) == max(1, round(share * len(gradient)))
+    np.testing.assert_array_equal(update.values, gradient[update.indices])
+    left = np.delete(np.abs(gradient), update.indices)
+    assert left.max(initial=0) <= np.abs(update.values).min()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e-5, 1.0, 1e9, 1e37])
+def test_float16_keeps_eleven_bits_at_any_scale(scale):
+    values = np.random.default_rng(1).uniform(0.001, 1, 1_000).astype(np.float32) * scale
+    for codec in (Half(1_000), TopK(1_000, 1.0, "float16")):
+        sent = dense(codec.decode(codec.encode(values)), 1_000)
+        np.testing.assert_allclose(sent, values, rtol=2**-11)

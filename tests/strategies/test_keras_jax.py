@@ -1,14 +1,76 @@
 """Keras on JAX trains and evaluates on all workers, and refuses what only TensorFlow computes."""
 
+from functools import partial
 from importlib.util import find_spec
+from typing import Any, NamedTuple
 
-import jax_job
 import pytest
-from jax_job import Case
 
+import local_job
 from local_job import failure, results
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES, declaration
+
+EXAMPLES = 4
+
+
+class Case(NamedTuple):
+    """A model, a name of `built`, and how many workers train it."""
+
+    model: str
+    nodes: int = 1
+    strategy: str = "keras_jax"
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+
+def built(kind):
+    import keras
+    import tensorflow as tf
+
+    class Layer(keras.layers.Layer):
+        def call(self, x):
+            if kind == "layer":
+                return tf.nn.relu(x)
+            return keras.ops.add(x, tf.random.normal((3,))) if kind == "random" else x
+
+    class OfTensorFlow(keras.Model):
+        def train_step(self, data):
+            return {"loss": tf.zeros([])}
+
+    class OfJax(keras.Model):
+        def train_step(self, state, data):
+            logs, state = super().train_step(state, data)
+            return logs | {"own": keras.ops.array(7.0)}, state
+
+    x = keras.Input((3,))
+    y = keras.layers.Dense(1)(Layer()(x))
+    model = {"train_step": OfTensorFlow, "own": OfJax}.get(kind, keras.Model)(x, y)
+    model.compile("sgd", "mse", metrics=["mae"])
+    return model
+
+
+def train(rank, addresses, _, *, case, out):
+    """Train a step of a small model, then evaluate it; workers have other batches."""
+    import numpy as np
+    import tensorflow as tf
+
+    kind = tf.string if case.model == "text" else tf.float32
+    spec = tf.TensorSpec((EXAMPLES, 3), kind), tf.TensorSpec((EXAMPLES, 1), tf.float32)
+    whole = case.nodes * EXAMPLES + (case.model == "unequal")
+    build = partial(built, case.model)
+    trained = local_job.make_strategy(case, rank, addresses, build, whole, batch=spec)
+    x = np.arange(12, dtype=np.float32).reshape(EXAMPLES, 3) + rank
+    logs = trained.step((tf.constant(x), tf.ones((EXAMPLES, 1))))
+    weights, bias = trained.weights()
+    batches = [(x, np.ones((EXAMPLES, 1))), (x[: 1 + rank], np.ones((1 + rank, 1)))]
+    rows = np.concatenate([one for one, _ in batches])
+    return {
+        "logs": {name: float(value) for name, value in logs.items()},
+        "weights": [*weights.ravel().tolist(), *bias.tolist()],
+        "tested": trained.evaluate(iter(batches))["mae"],
+        "mae": float(np.abs(rows @ weights + bias - 1).mean()),
+        "device": trained.device(),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +79,7 @@ def trained(tmp_path_factory, run_job):
     cases = {"own": Case("own", 3), "unequal": Case("unequal", 2)} | {
         kind: Case(kind) for kind in ("layer", "random", "text", "train_step")
     }
-    run_job(jax_job.main, out, cases, backend="jax")
+    run_job(local_job.train_cases, out, cases, train, backend="jax")
     return out
 
 

@@ -3,11 +3,9 @@
 import re
 
 import pytest
-import training_job
-from training_job import Case
+from training_job import Case, train
 
-import make_horovod
-from local_job import failure
+from local_job import build_library, failure, train_cases
 
 STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
 LEAVING = 1
@@ -17,9 +15,8 @@ MISSED = r"Connection\w*Error|BrokenPipeError"
 
 def end_of(run_job, out, case):
     """Return the reason why the job failed, and the logs of its workers."""
-    if case.strategy == "horovod":
-        make_horovod.make_horovod()
-    run_job(training_job.main, out, {"job": case})
+    build_library(case.strategy)
+    run_job(train_cases, out, {"job": case}, train)
     logs = [path.read_text() for path in sorted((out / "job").glob("rank~*.log"))]
     return failure(out / "job")["error"], logs
 

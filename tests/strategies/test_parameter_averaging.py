@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import training_job
-from training_job import STEPS, STEPS_PER_EPOCH, Case, read
+from training_job import STEPS, STEPS_PER_EPOCH, Case, train_all
 
 pytestmark = pytest.mark.slow
 
@@ -15,14 +14,12 @@ TOLERANCE = 1e-5  # relative to the largest weight: float32 rounding
 @pytest.fixture(scope="module")
 def done(tmp_path_factory, run_job):
     """Return what the workers of each case saved."""
-    out = tmp_path_factory.mktemp("averaging")
     cases = {"single": Case("single", 1, "wide", {}, "sgd")}
     for name, period in PERIODS.items():
         options = {"period": "epoch" if name == "epoch" else period}
         optimizer = "sgd" if name == "every_step" else "momentum"
         cases[name] = Case("parameter_averaging", NODES, "wide", options, optimizer, split=True)
-    run_job(training_job.main, out, cases)
-    return {name: read(out / name) for name in cases}
+    return train_all(run_job, tmp_path_factory.mktemp("averaging"), cases)
 
 
 def largest_difference(mine, reference):

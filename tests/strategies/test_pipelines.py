@@ -4,50 +4,43 @@ import re
 
 import numpy as np
 import pytest
-import training_job
-from training_job import EXAMPLES, STEPS, Case, read
+from training_job import EXAMPLES, STEPS, Case, read, train, train_all
 
-from local_job import failure
+from local_job import failure, train_cases
 
 REPLICATED = (
     *("compressed_sgd", "custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"),
 )
 ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
 CASES = {
-    **{name: ("single", 1, model, {}) for model, name in ONE.items()},
-    "whole": ("model_parallel", 2, "normalised", {}),
-    "whole_frozen": ("model_parallel", 3, "frozen", {}),
-    "embedded": ("model_parallel", 2, "embedded", {"micro_batches": 5}),
-    "embedded_twice": ("hybrid", 4, "embedded", {"micro_batches": 2}),
-    "pipeline": ("model_parallel", 2, "normalised", {"micro_batches": 3}),
-    "pipeline_frozen": ("model_parallel", 2, "frozen", {"micro_batches": 3}),
-    "side_by_side": ("hybrid", 4, "normalised", {"groups": 2, "micro_batches": 2}),
-    "too_many_stages": ("model_parallel", 5, "slow", {}),
-    "star": ("multi_worker_mirrored", 3, "wide", {"collective": "star"}),
-    **{name: (name, 2, "normalised", {}) for name in REPLICATED},
+    **{name: Case("single", 1, model) for model, name in ONE.items()},
+    "whole": Case("model_parallel", 2, "normalised"),
+    "whole_frozen": Case("model_parallel", 3, "frozen"),
+    "embedded": Case("model_parallel", 2, "embedded", {"micro_batches": 5}),
+    "embedded_twice": Case("hybrid", 4, "embedded", {"micro_batches": 2}),
+    "pipeline": Case("model_parallel", 2, "normalised", {"micro_batches": 3}),
+    "pipeline_frozen": Case("model_parallel", 2, "frozen", {"micro_batches": 3}),
+    "side_by_side": Case("hybrid", 4, "normalised", {"groups": 2, "micro_batches": 2}),
+    "too_many_stages": Case("model_parallel", 5, "slow"),
+    "star": Case("multi_worker_mirrored", 3, "wide", {"collective": "star"}),
+    **{name: Case(name, 2, "normalised") for name in REPLICATED},
 }
 TIMED = {
-    "naive": ("model_parallel", 2, "slow", {}),
-    "filled": ("model_parallel", 2, "slow", {"micro_batches": 4}),
+    "naive": Case("model_parallel", 2, "slow"),
+    "filled": Case("model_parallel", 2, "slow", {"micro_batches": 4}),
 }
-
-
-def trained(tmp_path_factory, run_job, cases):
-    out = tmp_path_factory.mktemp("stages")
-    run_job(
-        training_job.main, out, {name: Case(*case) for name, case in cases.items()}, timeout_s=900
-    )
-    return out
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, run_job):
-    return trained(tmp_path_factory, run_job, CASES)
+    out = tmp_path_factory.mktemp("stages")
+    run_job(train_cases, out, CASES, train, timeout_s=900)
+    return out
 
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory, run_job):
-    return trained(tmp_path_factory, run_job, TIMED)
+    return train_all(run_job, tmp_path_factory.mktemp("timed"), TIMED)
 
 
 @pytest.fixture
@@ -64,8 +57,8 @@ def assert_one_model(models):
 @pytest.mark.parametrize("case", ["whole", "whole_frozen", "embedded", "embedded_twice"])
 def test_stages_train_like_one_process(done, case):
     """With whole batches, statistics of batch normalisation, dropout and losses are equal, too."""
-    expected, found = done(ONE[CASES[case][2]]), done(case)
-    assert len(found.models()) == CASES[case][1]
+    expected, found = done(ONE[CASES[case].model]), done(case)
+    assert len(found.models()) == CASES[case].nodes
     assert_one_model(found.models())
     for mine, theirs in zip(found.models()[0], expected.models()[0], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
@@ -138,7 +131,7 @@ def test_the_driver_of_a_star_sends_to_all_and_the_others_to_the_driver(done):
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
 def test_micro_batches_fill_the_pipeline(timed, case, idle):
     """With n stages of equal duration, a share of (n − 1) / (micro-batches + n − 1) is idle."""
-    bubbles = [one["observed"]["bubble_share"] for one in read(timed / case).seen]
+    bubbles = [one["observed"]["bubble_share"] for one in timed[case].seen]
     assert [len(shares) for shares in bubbles] == [STEPS, STEPS]
     assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)
 

@@ -1,4 +1,4 @@
-"""A server's part of a model is updated as in the whole model, or the model is refused."""
+"""What a server does: it updates its part of a model as in the whole model, and counts workers."""
 
 import keras
 import numpy as np
@@ -10,6 +10,7 @@ from nodewise.core.errors import RefusedError
 from nodewise.strategies import parts
 from nodewise.strategies.api import Job
 from nodewise.strategies.async_sgd.server_part import Part
+from nodewise.strategies.async_sgd.staleness import Ledger
 
 
 def job(optimizer: str = "", **dense) -> Job:
@@ -79,8 +80,8 @@ def relu6(x):
     return tf.nn.relu6(x)
 
 
-def net(*inside, **compiling):
-    model = keras.Sequential([keras.Input((4,)), *inside, layers.Dense(3)])
+def net(*inside, kind=keras.Sequential, **compiling):
+    model = kind([keras.Input((4,)), *inside, layers.Dense(3)])
     model.compile(**{"optimizer": "sgd", "loss": "mse"} | compiling)
     return model
 
@@ -88,12 +89,6 @@ def net(*inside, **compiling):
 def two_outputs():
     x = keras.Input((4,))
     model = keras.Model(x, [layers.Dense(1)(x), layers.Dense(2)(x)])
-    model.compile("sgd", "mse")
-    return model
-
-
-def own_step():
-    model = OwnStep([keras.Input((4,)), layers.Dense(3)])
     model.compile("sgd", "mse")
     return model
 
@@ -108,7 +103,7 @@ def test_layers_and_losses_of_keras_are_allowed():
 @pytest.mark.parametrize(
     ("model", "batch", "said"),
     [
-        (own_step, SPEC, "a train_step of your own"),
+        (lambda: net(kind=OwnStep), SPEC, "a train_step of your own"),
         (two_outputs, SPEC, "one input, one output"),
         (net, (*SPEC, SPEC[1]), "no sample weights"),
         (net, tf.TensorSpec((8, 4)), "one input, one output"),
@@ -128,3 +123,30 @@ def test_what_cannot_be_trained_in_parts_is_refused(model, batch, said):
     with pytest.raises(RefusedError) as raised:
         parts.check(model(), batch)
     assert said in str(raised.value)
+
+
+NOTHING = np.zeros(0, np.float32)
+
+
+def test_who_has_done_all_its_steps_holds_nobody_back():
+    ledger = Ledger(3, bound=1)
+    assert ledger.came(2, NOTHING) is None
+    for _ in range(5):
+        ledger.pushed(0)
+        ledger.pushed(1)
+    assert not ledger.must_wait(0)
+    ledger.pushed(0)
+    ledger.pushed(0)
+    assert ledger.must_wait(0)
+    assert ledger.came(1, NOTHING) is None
+    assert not ledger.must_wait(0)
+
+
+def test_the_mean_is_the_same_to_the_bit_in_any_order_of_coming():
+    values = np.random.default_rng(0).normal(size=(5, 1000)).astype(np.float32)
+    means = []
+    for order in (range(5), (3, 1, 4, 0, 2)):
+        ledger = Ledger(5)
+        *_, mean = (ledger.came(worker, values[worker]) for worker in order)
+        means.append(mean)
+    assert means[0].tobytes() == means[1].tobytes()

@@ -71,10 +71,7 @@ CLIPPED = {"model": "net", "optimizer": "clipped", "options": {"servers": 2}}, "
 ENDS = {  # two workers, 0 and 1, and a server, 2
     ASYNC: [
         *(({"hit": rank}, f"rank {rank}: killed by SIGKILL") for rank in (1, 2)),
-        (
-            {"nodes": 1, "model": "net", "optimizer": "broken"},
-            "rank 1: ended with exit code 1",
-        ),
+        ({"nodes": 1, "model": "net", "optimizer": "broken"}, "rank 1: ended with exit code 1"),
         CLIPPED,
     ],
     # rank 0 is the coordinator

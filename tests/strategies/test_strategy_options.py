@@ -1,8 +1,21 @@
-"""Options of strategies: a value that is not allowed is refused in one line with its name."""
+"""Strategies are declared completely; an option that is not allowed is refused with its name."""
 
 import pytest
 
 from nodewise.strategies import STRATEGIES
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_declaration_says_everything_that_its_page_shows(name):
+    declared = STRATEGIES[name]
+    assert declared.title and declared.needs
+    assert [one for one in STRATEGIES if STRATEGIES[one].title == declared.title] == [name]
+    assert declared.module == f"nodewise.strategies.{name}"
+    assert (declared.folder / "worker.py").is_file()
+    assert declared.checked({}, declared.max_nodes) == declared.options()
+    with pytest.raises(ValueError, match=r"^nodes: allowed"):
+        declared.checked({}, declared.max_nodes + 1)
+
 
 PERIOD = "period: must be epoch, or steps: 1 to 1,000,000"
 

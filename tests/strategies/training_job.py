@@ -1,7 +1,7 @@
 """Train small models with strategies and save what each worker observed.
 
-`main(out, cases)` trains each of `cases`. All workers of a case train on the same global batches,
-or on their unequal parts of them, and then agree. Worker RANK saves in OUT/CASE:
+All workers of a case train on the same global batches, or on their unequal parts of them, and then
+agree. Worker RANK saves in OUT/CASE:
 
     arrays~RANK.npz    after each step: the weights, the optimizer's momentum, the bytes sent so
                        far; in the end: the agreed weights, the model with its moving statistics,
@@ -43,10 +43,6 @@ class Case(NamedTuple):
     split: bool = False
     leaves: int | None = None
     fails: int | None = None
-
-
-def main(out: Path, cases: dict[str, Case]) -> None:
-    local_job.train_cases(out, cases, train)
 
 
 def linear_inputs() -> np.ndarray:
@@ -158,3 +154,9 @@ def read(folder: Path) -> Done:
     """Return what a case saved."""
     seen = local_job.results(folder)
     return Done([dict(np.load(path)) for path in sorted(folder.glob("arrays~*.npz"))], seen)
+
+
+def train_all(run_job: Any, out: Path, cases: dict[str, Case]) -> dict[str, Done]:
+    """Train each of `cases`, and return what it saved."""
+    run_job(local_job.train_cases, out, cases, train)
+    return {name: read(out / name) for name in cases}

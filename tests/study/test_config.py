@@ -78,7 +78,7 @@ def test_own_models_are_trained_like_the_others(tmp_path):
     own = {
         "mine": {"build": "mine.nets:build", "dataset": "mnist"},
         "other": {"build": "nets/other.py:make", "dataset": "mine.data:load"},
-        "third": {"build": "nets/third.py:make", "dataset": "mine.data:load"},
+        "third": {"build": f"{Path.cwd()}/nets/third.py:make", "dataset": "mine.data:load"},
     }
     cells = read(tmp_path, changed("experiments.steps.own_models", own)).cells()
     found = {cell.model: (cell.dataset, cell.build, cell.load) for cell in cells}
@@ -87,7 +87,7 @@ def test_own_models_are_trained_like_the_others(tmp_path):
     (dataset, build, load) = found["other"]
     assert (build, load) == ("nets/other.py:make", "mine.data:load")
     assert dataset.startswith("own_mine_data_load_")
-    assert found["third"][0] == dataset
+    assert found["third"] == (dataset, "nets/third.py:make", "mine.data:load")
 
 
 STEPS = "experiments.steps"

@@ -54,14 +54,6 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     assert "Too few launches for evidence of what is faster: steps. Set repeats: 3" in said
 
 
-def test_an_absolute_path_names_the_same_model_and_data():
-    def own(folder: str) -> Config:
-        build, load = f"{folder}models/own.py:build", f"{folder}data/own.py:load"
-        return study(models=[], own_models={"mine": {"build": build, "dataset": load}})
-
-    assert own(f"{Path.cwd()}/").cells() == own("").cells()
-
-
 def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, monkeypatch):
     own = {"mine": {"build": "models/templates/own_model.py:build", "dataset": "fashion_mnist"}}
     both = study(own_models=own)
