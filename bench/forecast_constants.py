@@ -167,7 +167,7 @@ def _next(found: list[Case], known: Mapping[str, Any]) -> dict[str, tuple[float,
 def _weights(draws: Draws, case: Case) -> np.ndarray:
     """Return how well each draw meets a case; the sum is 1."""
     counts, values = np.array(case.others).T
-    logs = draws.log_rates(case.given, counts.tolist(), [1.0] * len(counts))
+    logs = draws.log_rates(counts.tolist(), [1.0] * len(counts))
     misses = logs.T - np.log(values)[:, None]
     return draw_weights(misses, least=1.0)
 

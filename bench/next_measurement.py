@@ -21,7 +21,6 @@ import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.progress import progress
-from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
 from nodewise.predict.similar_curves import (
     NOISE,
@@ -53,20 +52,19 @@ def follow(curve: Curve, whole: Line, similar: SimilarCurves) -> tuple[int, int]
     batch = np.array([point.batch_per_worker for point in points])
     known = list(range(FIRST))
     while True:
-        _, drawn = similar.draw(whole.at(known), whole.devices, whole.hosts, DRAWS)
+        drawn = similar.draw(whole.at(known), whole.devices, whole.hosts)[1:]
         step_s = batch / np.exp(drawn)
-        losses = losses_of(step_s / (whole.devices * batch))
-        once_s = STEPS * step_s if curve.in_seconds else step_s / (whole.devices * batch)
+        example_s = step_s / (whole.devices * batch)
+        once_s = STEPS * step_s if curve.in_seconds else example_s
         best = best_measurement(
             whole.devices,
-            step_s,
-            losses,
+            example_s,
             whole.devices * (SETUP_S + np.median(once_s, axis=0)) / 60,
             known=whole.devices[known].astype(int).tolist(),
             noise=NOISE / DEVIATIONS,
         )
         if best is None:
-            return int(np.argmin(losses.mean(axis=0))), len(known)
+            return int(np.argmin(losses_of(example_s).mean(axis=0))), len(known)
         known = sorted([*known, int(np.searchsorted(whole.devices, best["nodes"]))])
 
 

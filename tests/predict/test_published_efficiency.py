@@ -11,11 +11,11 @@ from nodewise.predict.published_efficiency import standing
 def test_published_ones_have_the_link_and_about_the_number_of_devices():
     _, found = standing(0.8, 16, between="100gbit-rdma", across=True)
     assert found["efficiency"].between(0, 1.2).all()
-    assert set(found["between"]) == {"100gbit-rdma"}
+    assert set(found["link"]) == {"100gbit-rdma"}
     assert found["devices"].between(16 / 1.5, 16 * 1.5).all()
     assert found["efficiency"].is_monotonic_increasing
     _, inside = standing(0.8, 8, within="nvlink-bridge", across=False)
-    assert set(inside["within"]) == {"nvlink-bridge"}
+    assert set(inside["link"]) == {"nvlink-bridge"}
     assert inside["efficiency"].median() > found["efficiency"].median()
 
 

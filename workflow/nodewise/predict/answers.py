@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_duration, write_percent, write_plain
-from nodewise.predict.fit import interval_of
+from nodewise.predict.fit import with_interval
 from nodewise.predict.options import MANY_EXAMPLES, training_name
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
@@ -232,11 +232,8 @@ class Answers:
             "global_batch": self.nodes * self.batch,
         }
         for name in QUANTITIES:
-            values: Floats = getattr(self, name)
-            low, high = interval_of(values[1:])
-            # an unidentified coefficient can be 0 in the fit, at the edge of the draws
-            ends = np.minimum(low, values[0]), np.maximum(high, values[0])
-            columns |= {name: values[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
+            names = (name, f"{name}_low", f"{name}_high")
+            columns |= dict(zip(names, with_interval(getattr(self, name)), strict=True))
         table = pd.DataFrame(columns).assign(chance=self.chance, kind=self.kind)
         table["extrapolated"] = table["kind"] == "extrapolated"
         for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
@@ -245,10 +242,9 @@ class Answers:
         return table
 
     def rows(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of the table for JSON: None for what is not known.
+        """Return the rows of the table for JSON, with other `names` of columns.
 
-        Args:
-            names: other names of columns.
+        None stands for what is not known.
         """
         table = self.table.rename(columns=names or {})
         finite = table.replace([np.inf, -np.inf], np.nan).notna()
@@ -360,8 +356,7 @@ class Answers:
 def with_best_batch(candidates: Sequence[Answers]) -> Answers:
     """Return the answers with the batch that is done soonest, for each number of nodes by itself.
 
-    Args:
-        candidates: answers on the same numbers of nodes, each with another batch of a node.
+    The candidates are for the same numbers of nodes, each with another batch of a node.
 
     Raises:
         UserError: there are several, but it is not known what a larger batch costs.

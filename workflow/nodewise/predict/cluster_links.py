@@ -59,10 +59,6 @@ def read_link(level: Level, text: str) -> Link:
     faster than one card is `rails`: each device has a card, or shares one with few others, and
     all-reduces achieve more of the rate.
 
-    Args:
-        level: whether it is the link of a device within a node, or of a node to others.
-        text: what the user wrote.
-
     Raises:
         UserError: the text is none of these.
     """

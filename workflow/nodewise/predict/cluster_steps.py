@@ -107,6 +107,7 @@ class Draws:
         if training.parameters is None:
             raise UserError("needs --parameters or --payload, the size of a gradient")
         self._known, self._layout = known or constants(), cluster.layout
+        self._measured = training.measured
         self._random, self.constants = np.random.default_rng(0), dict[str, Floats]()
         each = self._one_of(np.array(training.bytes_each)[:, None])
         self._payload = training.parameters * training.traffic * each
@@ -133,8 +134,7 @@ class Draws:
     def _one_of(self, ways: Floats) -> Floats:
         """Choose one of equally likely ways for each draw, and their geometric mean for the first.
 
-        Args:
-            ways: values of each way, (ways, …, 1 + draws or 1).
+        The ways have shape (ways, …, 1 + draws or 1).
         """
         chosen = np.choose(self._random.integers(len(ways), size=1 + DRAWS), ways)
         chosen[..., 0] = np.exp(np.log(ways[..., 0]).mean(axis=0))
@@ -181,19 +181,13 @@ class Draws:
         slow = np.where(longer, step_s - send * seen, (step_s - send) / seen)
         return np.asarray(np.clip(slow / slower, _LEAST_COMPUTE * step_s, step_s))
 
-    def log_rates(
-        self, given: tuple[int, float], devices: Sequence[int], batches: Sequence[float]
-    ) -> Floats:
+    def log_rates(self, devices: Sequence[int], batches: Sequence[float]) -> Floats:
         """Return logarithms of throughputs on numbers of devices, (1 + draws, numbers).
 
-        Where sending alone takes longer than the given step, they begin at the given step.
-
-        Args:
-            given: a number of devices and its throughput.
-            devices: numbers of devices asked.
-            batches: the batch of a device on each of them, relative to that of the given point.
+        They follow from the measured point on the most devices. Where sending alone takes longer
+        than its step, they begin at that step. `batches` are those of a device, relative to its.
         """
-        first, rate = given
+        first, rate = max(self._measured.items())
         compute_s = self.compute_s(self._layout(first), first * self.batch / rate)
         base = rate * self.steps_s(compute_s, first) / first
         asked = zip(devices, batches, strict=True)
@@ -222,19 +216,16 @@ def forecast_throughputs(
             points. Default: the same.
     """
     draws, points = Draws(cluster, training, known), training.measured
-    counts = sorted(points)
-    given = counts[-1], points[counts[-1]]
     relative = batches or [1.0] * len(devices)
-    found = draws.log_rates(given, devices, relative)
-    if len(counts) > 1:
-        measured = np.log([points[count] for count in counts])
-        misses = draws.log_rates(given, counts, [1.0] * len(counts)) - measured
+    found = draws.log_rates(devices, relative)
+    if len(points) > 1:
+        misses = draws.log_rates([*points], [1.0] * len(points)) - np.log([*points.values()])
         weights = draw_weights(misses[1:].T)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
         drawn = (found - misses.mean(axis=1, keepdims=True))[chosen]
         found = np.vstack([np.median(drawn, axis=0), drawn])
-    same = np.isin(devices, counts) & np.isclose(relative, 1)
+    same = np.isin(devices, [*points]) & np.isclose(relative, 1)
     exact = np.array([points.get(count, np.nan) for count in devices])
     rates = np.where(same, exact, np.exp(found + draws.noise[:, None]))
     rates[1:] *= np.exp(training.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.answers import FAR, Answers, Job, check_amount, with_best_batch
-from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit import Fit
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats, Points
 from nodewise.predict.similar_curves import (
@@ -30,12 +30,7 @@ from nodewise.results.curves import Curve
 
 
 class CurvePredictions:
-    """Step times of curves, in seconds or in the curve's own unit of time.
-
-    Args:
-        curves: the curves.
-        fits: the fit of each curve, by its name.
-    """
+    """Step times of curves with fits by name, in seconds or in the curve's own unit of time."""
 
     def __init__(self, curves: Iterable[Curve], fits: Mapping[str, Fit]) -> None:
         self._fits = fits
@@ -58,13 +53,8 @@ class CurvePredictions:
     ) -> Answers:
         """Return the answers about a job on numbers of nodes. One node is always among them.
 
-        Args:
-            curve: one of the curves.
-            nodes: the numbers of nodes.
-            job: the job.
-            batch: examples per node and step.
-            global_batch: examples per step of all nodes, instead of `batch`. Numbers with less than
-                an example for each node are left out.
+        A step has `batch` examples per node, or `global_batch` of all nodes. Then numbers with less
+        than an example for each node are left out.
         """
         counts = np.unique(np.array([1, *nodes], dtype=np.float64))
         counts = counts[counts <= (global_batch or np.inf)]
@@ -115,11 +105,11 @@ class CurvePredictions:
             known = self._published[curve.name]
             given = hosts or [None] * len(nodes)
             machines = np.array([hosts_of(curve, n, h) for n, h in zip(nodes, given, strict=True)])
-            value, drawn = self._similar.draw(known, nodes, machines, DRAWS)
+            drawn = self._similar.draw(known, nodes, machines)
             seen = _batches_to_compare(curve)
             factor = batch_factor(curve, nodes, batch, max(seen) / min(seen))
-            other = (np.arange(DRAWS) % 2)[:, None] * np.log(factor)
-            return np.asarray(batch / np.exp(np.vstack([value, drawn + other])))
+            drawn[2::2] += np.log(factor)  # in every second draw, steps do not depend on the batch
+            return np.asarray(batch / np.exp(drawn))
         fitted = self._fits[curve.name]
         points, one_node = (
             Points.of(n, batch, curve.payload, model=curve.name, link=curve.link)
@@ -155,7 +145,7 @@ class CurvePredictions:
         nodes on: the difference of their widths, as variances. They are compared with the points of
         the batch that was measured there.
         """
-        batch = None if _shares_a_batch(curve) else float(batch_of(curve, np.ones(1))[0])
+        batch = None if curve.shares_batch else float(batch_of(curve, np.ones(1))[0])
         points = line_of(curve, batch)
         if points is None or nodes.max() <= curve.nodes[-1]:
             return np.zeros(len(nodes))
@@ -214,13 +204,9 @@ def find_answers(
 
 
 def is_within(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> NDArray[np.bool_]:
-    """Return whether points are in the measured range, widened by a factor on all sides, (points,).
+    """Return whether points are in the measured range, (points,).
 
-    Args:
-        curve: the curve.
-        nodes: the numbers of nodes, (points,).
-        batch: the examples per node and step, (points,).
-        margin: the factor.
+    The range is widened by the factor `margin` on all sides.
     """
     inside = (nodes >= curve.nodes[0] / margin) & (nodes <= curve.nodes[-1] * margin)
     return np.asarray(inside & np.isclose(batch_factor(curve, nodes, batch, margin), 1))
@@ -247,7 +233,7 @@ def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
 def batch_of(curve: Curve, nodes: Floats) -> Floats:
     """Return the batch per node for numbers of nodes, if the curve's own scaling continues."""
     last = max(curve.measured, key=lambda point: (point.nodes, point.batch_per_worker))
-    if _shares_a_batch(curve):
+    if curve.shares_batch:
         return np.asarray(last.batch_per_worker * last.nodes / nodes)
     return np.full(np.shape(nodes), last.batch_per_worker)
 
@@ -255,23 +241,14 @@ def batch_of(curve: Curve, nodes: Floats) -> Floats:
 def batch_factor(curve: Curve, nodes: Floats, batch: Floats, margin: float) -> Floats:
     """Return how many times batches are the nearest one in the measured range, (points,).
 
-    Args:
-        curve: the curve.
-        nodes: the numbers of nodes, (points,).
-        batch: the examples per node and step, (points,).
-        margin: factor by which the range is widened on both sides.
+    The range is widened by the factor `margin` on both sides.
     """
     seen = _batches_to_compare(curve)
-    asked = batch * nodes if _shares_a_batch(curve) else batch
+    asked = batch * nodes if curve.shares_batch else batch
     return np.asarray(asked / np.clip(asked, min(seen) / margin, max(seen) * margin))
 
 
 def _batches_to_compare(curve: Curve) -> list[float]:
     """Return the measured batches: global ones if they are shared, else those per node."""
-    shared = _shares_a_batch(curve)
+    shared = curve.shares_batch
     return [point.batch_per_worker * (point.nodes if shared else 1) for point in curve.measured]
-
-
-def _shares_a_batch(curve: Curve) -> bool:
-    """Return whether the global batch is the same for all numbers of nodes (strong scaling)."""
-    return curve.scaling == "strong" or curve.global_batch is not None

@@ -121,10 +121,7 @@ def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
 def _remedies(steps: Steps, many: Floats, weights: Floats) -> list[dict[str, Any]]:
     """Return the remedies that bring something, the best first.
 
-    Args:
-        steps: the draws.
-        many: the parts of the step in question, (parts, possible causes, draws).
-        weights: the weights of the draws, (possible causes, draws).
+    `many` are the parts of the step in question, (parts, possible causes, draws).
     """
     last, count, possible = steps.last, steps.last.devices, [*steps.frequent]
     inside, nodes = steps.layout(count)

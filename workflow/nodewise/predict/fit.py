@@ -87,20 +87,24 @@ class Fit:
         """Return the value of a coefficient."""
         return float(self.values[self.coefficients.index((name, label))])
 
-    def values_at(self, theta: Floats, points: Points) -> dict[str, Floats]:
-        """Return the value of each parameter at points, (…, points), for θ of (…, coefficients).
-
-        A model or link without coefficients gets 0.
-        """
-        return _gather(self.law, theta, _rows_of(self.law, self.coefficients, points))
-
     def evaluate(self, points: Points) -> Floats:
         """Return step times in seconds, (points,)."""
-        return self.law.seconds(self.values_at(self.values, points), points)["step"]
+        return self._step_s(self.values, points)
 
     def draw(self, points: Points) -> Floats:
         """Return equally likely step times in seconds by the law, (draws, points)."""
-        return self.law.seconds(self.values_at(self.draws, points), points)["step"]
+        return self._step_s(self.draws, points)
+
+    def _step_s(self, theta: Floats, points: Points) -> Floats:
+        """Return step times for coefficients θ of (…, coefficients), (…, points).
+
+        A model or link without coefficients gets 0.
+        """
+        padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
+        rows = _rows_of(self.law, self.coefficients, points)
+        names = (p.name for p in self.law.parameters)
+        values = {name: padded[..., row] for name, row in zip(names, rows, strict=True)}
+        return self.law.seconds(values, points)["step"]
 
     def add_noise(self, drawn: Floats) -> Floats:
         """Return equally likely times of another measurement, for draws of the law's times.
@@ -117,6 +121,16 @@ def interval_of(drawn: Floats) -> Floats:
     if not len(drawn):
         return np.full((2, *drawn.shape[1:]), np.nan)
     return np.asarray(np.quantile(drawn, TAILS, axis=0))
+
+
+def with_interval(drawn: Floats) -> Floats:
+    """Return the first of some draws, then both ends of the 90 % interval of the others, (3, …).
+
+    The interval holds the first draw, though a coefficient that is not identified can be 0 in a
+    fit, at the edge of the draws.
+    """
+    ends = np.stack([drawn[0], *interval_of(drawn[1:])])
+    return np.stack([drawn[0], ends.min(axis=0), ends.max(axis=0)])
 
 
 def fit(
@@ -140,11 +154,9 @@ def fit(
             short to be seen.
 
     Raises:
-        ValueError: there are no points, or they are not finite.
+        ValueError: the points are not finite.
         UserError: there is no finite fit. The message names the curves.
     """
-    if not len(points):
-        raise ValueError("nothing to fit")
     axes = (points.nodes, points.batch, points.payload, points.step_s)
     if not np.isfinite(axes).all() or not (points.step_s > 0).all():
         raise ValueError("points need finite axes and step times above 0")
@@ -175,34 +187,27 @@ class _Problem:
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
         self.law, self.points = law, points
-        self.coefficients = tuple(
-            (p.name, label)
-            for p in law.parameters
-            for label in np.unique(getattr(points, p.scope)).tolist()
-        )
+        labels = {scope: np.unique(getattr(points, scope)).tolist() for scope in ("model", "link")}
+        pairs = [(p, label) for p in law.parameters for label in labels[p.scope]]
+        self.coefficients = tuple((p.name, label) for p, label in pairs)
         self.rows = _rows_of(law, self.coefficients, points)
-        columns = {"step_s": "step"} | PARTS
-        self.masks = {of: np.isfinite(getattr(points, name)) for name, of in columns.items()}
-        self.point = np.concatenate([np.flatnonzero(mask) for mask in self.masks.values()])
-        observed = [getattr(points, name)[self.masks[of]] for name, of in columns.items()]
-        self.kind = np.repeat(np.arange(len(observed)), [len(each) for each in observed])
+        measured = np.array([points.step_s, *(getattr(points, name) for name in PARTS)])
+        self.kind, self.point = np.nonzero(np.isfinite(measured))
         self.floor = _PART_FLOOR * points.step_s[self.point] * (self.kind > 0)
-        self.observed = np.concatenate(observed) + self.floor
-        parameters = {p.name: p for p in law.parameters}
-        of_coefficients = [parameters[name] for name, _ in self.coefficients]
-        self.sizes = self._find_sizes([p.unit == "1" for p in of_coefficients])
+        self.observed = measured[self.kind, self.point] + self.floor
+        self.sizes = self._find_sizes([p.unit == "1" for p, _ in pairs])
         known = [
             np.array(priors[one]) * size if one in priors else (0.0, p.shrink or _OPEN, 0.0)
-            for one, p, size in zip(self.coefficients, of_coefficients, self.sizes, strict=True)
+            for one, (p, _), size in zip(self.coefficients, pairs, self.sizes, strict=True)
         ]
         mean, self.spread, self.lower = np.array(known).T
         self.mean = (mean - self.lower) / self.spread
-        free = sum(p.shrink is None for p in of_coefficients)
+        free = sum(p.shrink is None for p, _ in pairs)
         share = max(1 - free / len(self.observed), 0.0)
-        self.freedom = share * np.bincount(self.kind, minlength=len(observed))
+        self.freedom = share * np.bincount(self.kind, minlength=len(measured))
         noise = points.noise[np.isfinite(points.noise)]
         expected = float(max(np.median(noise), 0.002)) if len(noise) else _NOISE
-        self.expected_noise = expected * np.where(np.arange(len(observed)) > 0, _PART_NOISE, 1.0)
+        self.expected_noise = expected * np.where(np.arange(len(measured)) > 0, _PART_NOISE, 1.0)
 
     def _find_sizes(self, unitless: list[bool]) -> Floats:
         """Return the share of the step that each coefficient's term takes at a value of 1.
@@ -215,7 +220,7 @@ class _Problem:
         two = Points.of(np.maximum(at.nodes, 2), at.batch, at.payload)
         sizes = np.where(unitless, 1.0, 1 / np.median(at.step_s))
         for points in (two, at, two, at):
-            times = self._moved(0.3 / sizes, sizes, points)["step"]
+            times = self._moved(0.3 / sizes, sizes, points)[0]
             shares = np.abs(times[1:] - times[0]) / _MOVE / at.step_s
             total, touched = (
                 np.bincount(self.rows.ravel(), each.ravel(), len(sizes))
@@ -224,11 +229,11 @@ class _Problem:
             sizes = np.where(total > 0, sizes * total / np.maximum(touched, 1), sizes)
         return sizes
 
-    def _moved(self, values: Floats, sizes: Floats, points: Points) -> dict[str, Floats]:
-        """Return times at points for coefficients, then with each parameter moved in turn.
+    def _moved(self, values: Floats, sizes: Floats, points: Points) -> Floats:
+        """Return times of steps and their parts, then those with each parameter moved in turn.
 
         A point depends on only one coefficient of each parameter, so all coefficients of a
-        parameter are moved at once. The shape is (1 + parameters, points).
+        parameter are moved at once. The shape is (kinds of times, 1 + parameters, points).
         """
         each = np.arange(len(self.rows))
         moved = np.tile(values[self.rows], (len(each) + 1, 1, 1))
@@ -236,7 +241,7 @@ class _Problem:
         by_name = {p.name: moved[:, i] for i, p in enumerate(self.law.parameters)}
         times = self.law.seconds(by_name, points)
         shape = (len(each) + 1, len(points))
-        return {name: np.broadcast_to(times[name], shape) for name in self.masks}
+        return np.array([np.broadcast_to(times[of], shape) for of in ("step", *PARTS.values())])
 
     def values(self, y: Floats) -> Floats:
         """Return the coefficients, (…, coefficients)."""
@@ -244,8 +249,7 @@ class _Problem:
 
     def _linear(self, y: Floats) -> tuple[Floats, Floats]:
         """Return logs of modelled over observed times, and their derivatives by y."""
-        moved = self._moved(self.values(y), self.sizes, self.points)
-        times = np.hstack([moved[name][:, mask] for name, mask in self.masks.items()])
+        times = self._moved(self.values(y), self.sizes, self.points)[self.kind, :, self.point].T
         modelled = np.maximum(times[0], _LEAST * (self.observed - self.floor)) + self.floor
         matrix = np.zeros((len(modelled), len(y)))
         rows = self.rows[:, self.point]
@@ -371,9 +375,3 @@ def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> N
         known = [index.get((parameter.name, label), -1) for label in labels.tolist()]
         rows.append(np.array(known, dtype=np.intp)[place])
     return np.array(rows)
-
-
-def _gather(law: Law, theta: Floats, rows: NDArray[np.intp]) -> dict[str, Floats]:
-    """Return the values of each parameter at points, (…, points), for θ of (…, coefficients)."""
-    padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
-    return {p.name: padded[..., rows[i]] for i, p in enumerate(law.parameters)}

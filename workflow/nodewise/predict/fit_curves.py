@@ -52,14 +52,13 @@ class CurveGroup:
         """Return the group with the rows at which `mask` is true."""
         return replace(self, rows=self.rows[mask])
 
-    def points(self, *, parts: bool = True) -> Points:
-        """Return the rows as points; without `parts`, with whole steps and noise only."""
-        names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s", "noise"]
-        names += PARTS if parts else ()
-        values = self.rows[names].to_numpy(float).T
-        measured = dict(zip(names[4:], values[4:], strict=True))
+    def points(self) -> Points:
+        """Return the rows as points."""
+        names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s"]
+        measured = {name: self.rows[name].to_numpy(float) for name in ("noise", *PARTS)}
         model = self.rows["curve"].to_numpy(str)
-        return Points.of(*values[:4], model=model, link=self.link, **measured)
+        axes = self.rows[names].to_numpy(float).T
+        return Points.of(*axes, model=model, link=self.link, **measured)
 
     def fit(self, draws: int = DRAWS) -> Fit:
         """Fit the law to all rows; see `fit` for the draws."""

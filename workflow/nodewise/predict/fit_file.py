@@ -28,8 +28,6 @@ from nodewise.results.record import Finite
 from nodewise.results.table_files import read_file
 from nodewise.results.tables import build_tables
 
-PER_GRADIENT = "s per gradient"
-"""The unit of an inverse bandwidth if the size of a gradient is unknown."""
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s")
 
@@ -76,7 +74,7 @@ class FittedCurves(Frozen):
         for i, (name, label) in enumerate(fitted.coefficients):
             unit = parameters[name].unit
             if first.payload_bytes is None:
-                unit = unit.replace("s/B", PER_GRADIENT)
+                unit = unit.replace("s/B", "s per gradient")
             if not first.in_seconds:
                 unit = unit.replace("s", "s of an epoch of one example", 1)
             coefficients.append(

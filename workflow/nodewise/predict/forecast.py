@@ -107,15 +107,12 @@ def with_options(
     check_amount("payload", payload)
     if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
-    each, traffic = (
-        named_constant("precision", precision or "fp32"),
-        named_constant("exchange", exchange or "ring"),
-    )
+    each = named_constant("precision", precision or "fp32")
     return replace(
         training,
         parameters=payload / 4 if payload else parameters or training.parameters,
         bytes_each=(4.0,) if payload else tuple(each),
-        traffic=traffic,
+        traffic=named_constant("exchange", exchange or "ring"),
         hidden=hidden,
     )
 
@@ -187,13 +184,8 @@ def forecast(
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
 
-    Args:
-        cluster: the nodes.
-        training: what is trained and measured.
-        devices: the numbers of devices.
-        job: the job.
-        global_batch: examples per step of all devices. Default: the batch of a device is fixed.
-        batches: batches of a device, of which the best for each number of devices is taken.
+    By default, the batch of a device is that of the measured points. With a `global_batch`, all
+    devices share it; of several `batches` of a device, the best for each number is taken.
 
     Raises:
         UserError: the batch is unknown, but needed; or there are two kinds of batches.

@@ -4,10 +4,13 @@ Points are held out by node count, never by repeat: further repeats of a fitted 
 little about a law.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.fit import Fit, interval_of
+from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup
 
 LARGEST = "largest node count left out"
@@ -15,15 +18,11 @@ EACH = "each node count left out in turn"
 _LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
 
 
-def try_held_out(group: CurveGroup, draws: int) -> list[pd.DataFrame]:
-    """Return rows of `trials`: predictions of held-out points of a group.
+def try_held_out(group: CurveGroup, draws: int) -> Iterator[dict[Any, Any]]:
+    """Yield predictions of held-out points, with the intervals of another measurement.
 
     Lines (one batch of one curve) with three or more node counts take part. The law is fitted to
     all remaining points of the group together.
-
-    Args:
-        group: the curves.
-        draws: number of equally likely coefficients, from which intervals come.
     """
     group = group.fitted
     nodes, counts = group.rows["nodes"], group.rows.groupby(LINE)["nodes"]
@@ -31,32 +30,27 @@ def try_held_out(group: CurveGroup, draws: int) -> list[pd.DataFrame]:
     left_out = [(EACH, enough & (nodes == n)) for n in sorted(nodes[enough].unique())]
     if left_out:
         left_out.insert(0, (LARGEST, enough & (nodes == counts.transform("max"))))
-    tables = []
     for scenario, mask in left_out:
-        rest = group.where(~mask)
-        table = _trials(rest.fit(draws), group.where(mask)).assign(scenario=scenario, trained="")
+        rest, asked = group.where(~mask), group.where(mask)
+        fitted, points = rest.fit(draws), asked.points()
+        predicted = fitted.evaluate(points)
+        low, high = interval_of(fitted.add_noise(fitted.draw(points)))
+        rows = asked.rows[[*CURVE, "batch_per_worker", "nodes"]]
+        trained: pd.Series[str] | str = ""
         if scenario == LARGEST:
-            lines = rest.rows.groupby(LINE)["nodes"]
-            known = {line: ", ".join(map(str, sorted(counts))) for line, counts in lines}
-            at = table[[*LINE, "nodes"]].to_numpy()
-            table["trained"] = [f"{known[curve, batch]} → {n}" for curve, batch, n in at]
-        tables.append(table)
-    return tables
-
-
-def _trials(fitted: Fit, asked: CurveGroup) -> pd.DataFrame:
-    """Return what a fit predicts for points, with the intervals of another measurement."""
-    points = asked.points(parts=False)
-    predicted = fitted.evaluate(points)
-    low, high = interval_of(fitted.add_noise(fitted.draw(points)))
-    return asked.rows[[*CURVE, "batch_per_worker", "nodes"]].assign(
-        observed_s=points.step_s,
-        predicted_s=predicted,
-        error=np.abs(predicted / points.step_s - 1),
-        law=fitted.law.name,
-        low_s=low,
-        high_s=high,
-    )
+            known = rest.rows.groupby(LINE)["nodes"].agg(lambda n: ", ".join(map(str, sorted(n))))
+            trained = rows[LINE].join(known, on=LINE)["nodes"] + " → " + rows["nodes"].astype(str)
+        rows = rows.assign(
+            scenario=scenario,
+            trained=trained,
+            observed_s=points.step_s,
+            predicted_s=predicted,
+            error=np.abs(predicted / points.step_s - 1),
+            law=fitted.law.name,
+            low_s=low,
+            high_s=high,
+        )
+        yield from rows.to_dict("records")
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:

@@ -54,12 +54,8 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     No bandwidth exceeds the rate of an emulated link, and its latency is the configured one plus
     the software of a message. The bandwidth of a link without a configured rate is that of its
     calibration. Bandwidth is taken as known within a tenth. Reading examples of other nodes takes
-    no time if the input is sharded.
-
-    Args:
-        rows: rows of the table of points, of curves over the link.
-        link: the label of the link.
-        calibrated: rates of calibrations, as from `calibrated_rates`.
+    no time if the input is sharded. `rows` are those of curves over the link, in the table of
+    points.
     """
     first = rows.iloc[0]
     share, rate_bit_s = first["cpu_share"], 1e6 * first["rate_mbit"] / first["cpu_share"]

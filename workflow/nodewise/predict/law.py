@@ -218,14 +218,12 @@ def _compiled(law: type[Law]) -> tuple[list[str], Callable[..., list[Any]]]:
 
     Its arguments are n, b, S, the coefficients and the settings.
     """
-    known: dict[Symbol, Expr] = {}
-    whole = {}
-    for name, formula in law.formulas().items():
-        whole[name] = formula.xreplace(known)
-        known[PARTS.get(name, Symbol(name))] = whole[name]
+    formulas, whole = law.formulas(), dict[Symbol, Expr]()
+    for name, formula in formulas.items():
+        whole[PARTS.get(name, Symbol(name))] = formula.xreplace(whole)
     settings = [positive(each.metadata["letter"]) for each in fields(law)]
     arguments = [n, b, S, *(p.symbol for p in law.parameters), *settings]
-    return [*whole], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
+    return [*formulas], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
 
 
 def law_text(law: Law) -> str:
@@ -259,11 +257,10 @@ class _Laws(Registry[type[Law]]):
         """
         found = _TEXT.fullmatch(text)
         name, inside = (found[1], found[2] or "") if found else (text, "")
-        law = self.get(name) or next((law for law in self.values() if name in law.aliases), None)
-        if law is None:
-            names = sorted({*self, *(alias for each in self.values() for alias in each.aliases)})
-            raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(names)}")
-        settings = dict(re.findall(_SETTING, inside))
+        laws = {known: law for law in self.values() for known in (law.name, *law.aliases)}
+        if name not in laws:
+            raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(sorted(laws))}")
+        law, settings = laws[name], dict(re.findall(_SETTING, inside))
         try:
             return law(**{name: float(value) for name, value in settings.items()})
         except ValueError as error:

@@ -90,15 +90,8 @@ def compare_machines(
 
     `speed` is that of a device against the measured one. `best` marks the cheapest of those that
     keep the deadline and the budget of the job by the forecast or, without a deadline but with a
-    budget, the fastest. Whole machines are paid for.
-
-    Args:
-        machines: the kinds of machines.
-        training: what is trained and measured.
-        nodes: numbers of machines.
-        job: the job; its price is replaced.
-        device: the name of the measured device.
-        asked: batches, as for `forecast`.
+    budget, the fastest. Whole machines are paid for, at their own price. `nodes` are numbers of
+    machines, `device` is the name of the measured device, `asked` are batches as for `forecast`.
 
     Raises:
         UserError: the speed of a device or a link is not known.

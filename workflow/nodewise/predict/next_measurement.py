@@ -46,13 +46,7 @@ def next_rows(
     number to measure, or None if no measurement is worth it. `regret` is the present loss on
     average, as a share of the time of an epoch. `saved` is the regret that the measurement would
     save, and `minutes` its machine time: nodes × minutes. `fastest` is the number that loses least
-    so far. `answer` says this in words.
-
-    Args:
-        file: the fits.
-        nodes: the numbers of nodes among which the fastest is sought.
-        batch: examples per node and step. Default: each that was measured.
-        global_batch: examples per step of all nodes, instead of `batch`.
+    so far. `answer` says this in words. Batches are as for `find_answers`.
     """
     found = find_answers(
         file, nodes, Job(), batch=batch, global_batch=global_batch, whole_machines=True
@@ -63,7 +57,6 @@ def next_rows(
 def _row(curve: Curve, answers: Answers) -> Row:
     counts, batch = answers.nodes, answers.batch
     drawn = np.maximum(answers.time[1:], _LEAST_S)
-    losses = losses_of(drawn)
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * answers.step_s[1:] if curve.in_seconds else drawn
     minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60
@@ -74,9 +67,9 @@ def _row(curve: Curve, answers: Answers) -> Row:
     points = zip(counts.tolist(), batch.tolist(), strict=True)
     known = [int(n) for n, b in points if (n, round(b, 6)) in alike] or curve.nodes
     best = best_measurement(
-        counts, drawn, losses, minutes, known=known, noise=answers.noise, possible=possible
+        counts, drawn, minutes, known=known, noise=answers.noise, possible=possible
     )
-    mean = losses.mean(axis=0)
+    mean = losses_of(drawn).mean(axis=0)
     regret, fastest = float(mean.min()), int(counts[mean.argmin()])
     so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
     if best is not None:
@@ -102,18 +95,13 @@ def _row(curve: Curve, answers: Answers) -> Row:
 
 
 def losses_of(example_s: Floats) -> Floats:
-    """Return the relative loss of each number of nodes against the fastest, (draws, points).
-
-    Args:
-        example_s: times per example, (draws, points).
-    """
+    """Return relative losses against the fastest of times per example, both (draws, points)."""
     return np.asarray(example_s / example_s.min(axis=1, keepdims=True) - 1)
 
 
 def best_measurement(
     counts: Floats,
     drawn: Floats,
-    losses: Floats,
     minutes: Floats,
     *,
     known: Sequence[int],
@@ -124,13 +112,13 @@ def best_measurement(
 
     Args:
         counts: numbers of nodes, (points,).
-        drawn: equally likely step times, (draws, points).
-        losses: as from `losses_of`, (draws, points).
+        drawn: equally likely times for the same examples, (draws, points).
         minutes: machine minutes of measuring each number, (points,).
         known: the measured numbers of nodes, ascending.
         noise: relative standard deviation of a measured step.
         possible: which numbers can be measured, (points,); default: all.
     """
+    losses = losses_of(drawn)
     regret = losses.mean(axis=0).min()
     if regret < ENOUGH:
         return None

@@ -57,19 +57,17 @@ def standing(
         devices: the number of devices. Published ones on about as many are compared.
         within: name of the link within a node, such as `nvlink2`; None for any.
         between: name of the link between nodes, such as `100gbit-rdma`; None for any.
-        across: whether the devices are in several nodes; None if unknown.
+        across: whether the devices are in several nodes, so that `between` counts; None if unknown.
         node: word for a device.
     """
-    rows = _published()
+    rows, link = _published(), between if across else within
     if across is not None:
         rows = rows[rows["across"] == across]
-    if across is not True and within is not None:
-        rows = rows[rows["within"] == link_name(within)]
-    if across is not False and between is not None:
-        rows = rows[rows["between"] == between]
+    if link is not None:
+        rows = rows[rows["link"] == link_name(link)]
     far = np.log(rows["devices"] / devices).abs()
     rows = rows[far <= np.log(NEAR)].assign(far=far).sort_values("far").drop_duplicates("case")
-    if len(rows) < _ENOUGH or devices < 2:
+    if len(rows) < _ENOUGH:
         return None
     low, high = rows["efficiency"].quantile(list(_RANGE))
     place = "below" if efficiency < low else "above" if efficiency > high else "within the range of"
@@ -93,8 +91,6 @@ def _published() -> pd.DataFrame:
     rate = rows["between_gbit"].map("{:g}gbit".format, na_action="ignore").fillna("")
     between = (rate + "-" + rows["transport"].fillna("")).str.removesuffix("-")
     return rows.assign(
-        within=within,
-        between=between,
         link=between.where(across, within),
         across=across,
         devices=rows["n_devices"],

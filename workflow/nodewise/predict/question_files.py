@@ -3,7 +3,7 @@
 Each row has an answer or an error of its own, and keeps its columns.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,7 +18,7 @@ from nodewise.core.schema import first_error
 from nodewise.predict.answers import FAR
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, is_within
-from nodewise.predict.fit import interval_of
+from nodewise.predict.fit import with_interval
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.forecast import cluster_of, with_options
 from nodewise.predict.points import Floats
@@ -136,75 +136,76 @@ class Point(Question):
 
 
 Asked = TypeVar("Asked", bound=Question)
+Answer = TypeVar("Answer")
 
 
 def forecast_cases(path: Path) -> list[Row]:
-    """Answer a file of cases, as `answer_rows` does, in examples per second.
+    """Answer a file of cases, each row by itself, in examples per second.
 
     Rows that state a target also have `samples` and `minutes` to it, with `_low` and `_high`.
+
+    Raises:
+        UserError: as `read_questions`.
     """
-
-    def answer(case: Case) -> Row:
-        try:
-            return case.answer()
-        except UserError as error:
-            return _with_error(error)
-
-    return answer_rows(path, Case, lambda cases: map(answer, cases))
+    rows, answers = read_questions(path, Case, Case.answer)
+    for i, answer in answers.items():
+        rows[i] |= answer
+    return rows
 
 
 def predict_points(file: FitFile, path: Path) -> list[Row]:
-    """Answer a file of points, as `answer_rows` does, in the quantity of the point's curve.
+    """Answer a file of points, each row by itself, in the quantity of the point's curve.
 
     Intervals are those of another measurement. `unit` is empty for seconds and examples per second;
     `extrapolated` is true beyond twice the devices or batches measured, or below half of them.
+
+    Raises:
+        UserError: as `read_questions`.
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
 
-    def answer(points: Sequence[Point]) -> Iterable[Row]:
-        answers: dict[int, Row] = {}
-        batches: dict[str, dict[int, float]] = {}
-        for i, point in enumerate(points):
-            try:
-                if point.curve not in curves:
-                    raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
-                batches.setdefault(point.curve, {})[i] = point.batch_on(curves[point.curve])
-            except UserError as error:
-                answers[i] = _with_error(error)
-        with progress(str(path), len(points)) as show:
-            for name, by_place in batches.items():
-                places, batch = [*by_place], np.array([*by_place.values()])
-                for start in range(0, len(places), _AT_ONCE):
-                    some = slice(start, start + _AT_ONCE)
-                    asked = [points[i] for i in places[some]]
-                    found = _predict_points_of_curve(predictions, curves[name], asked, batch[some])
-                    answers.update(zip(places[some], found, strict=True))
-                    show(len(answers))
-        return (answers[i] for i in range(len(points)))
+    def with_batch(point: Point) -> tuple[Point, float]:
+        if point.curve not in curves:
+            raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
+        return point, point.batch_on(curves[point.curve])
 
-    return answer_rows(path, Point, answer)
+    rows, asked = read_questions(path, Point, with_batch)
+    of_curves: dict[str, list[int]] = {}
+    for i, (point, _) in asked.items():
+        of_curves.setdefault(point.curve, []).append(i)
+    done = 0
+    with progress(str(path), len(asked)) as show:
+        for name, places in of_curves.items():
+            for start in range(0, len(places), _AT_ONCE):
+                some = {i: asked[i] for i in places[start : start + _AT_ONCE]}
+                found = _predict_points_of_curve(predictions, curves[name], [*some.values()])
+                for i, answer in zip(some, found, strict=True):
+                    rows[i] |= answer
+                done += len(some)
+                show(done)
+    return rows
 
 
 def _predict_points_of_curve(
-    predictions: CurvePredictions, curve: Curve, points: Sequence[Point], batch: Floats
+    predictions: CurvePredictions, curve: Curve, asked: Sequence[tuple[Point, float]]
 ) -> Iterator[Row]:
-    """Yield the answers to points of a curve, whose batches are (points,)."""
-    nodes = np.array([point.n_devices for point in points], float)
-    times = predictions.observed(curve, nodes, batch, [point.n_nodes for point in points])
+    """Yield the answers to points of a curve, each with its batch."""
+    nodes, batch = np.array([(point.n_devices, each) for point, each in asked], float).T
+    times = predictions.observed(curve, nodes, batch, [point.n_nodes for point, _ in asked])
     values = curve.own_value(times, nodes, batch)
-    far = np.logical_not(is_within(curve, nodes, batch, FAR))
+    near = is_within(curve, nodes, batch, FAR)
     known = np.asarray(np.isfinite(values).all(axis=0))
-    rows = _with_intervals("value", values)
-    for point, row, beyond, finite in zip(points, rows, far.tolist(), known.tolist(), strict=True):
-        about = point.model_dump(exclude_none=True) | {"unit": curve.unit, "extrapolated": beyond}
-        yield about | row if finite else _with_error("the points of the curve say too little")
+    for i, row in enumerate(_with_intervals("value", values)):
+        about = asked[i][0].model_dump(exclude_none=True)
+        about |= {"unit": curve.unit, "extrapolated": not near[i]}
+        yield about | row if known[i] else _with_error("the points of the curve say too little")
 
 
-def answer_rows(
-    path: Path, question: type[Asked], answer: Callable[[Sequence[Asked]], Iterable[Row]]
-) -> list[Row]:
-    """Return one row per row of a CSV file, in its order: its texts by column and the answer.
+def read_questions(
+    path: Path, question: type[Asked], answer: Callable[[Asked], Answer]
+) -> tuple[list[Row], dict[int, Answer]]:
+    """Return the rows of a CSV file, each with its texts by column, and answers by place of a row.
 
     A row that is wrong has `error`, a message, in place of an answer. Columns of the file that are
     named like those of answers are left out, and lines without any column are skipped.
@@ -212,7 +213,7 @@ def answer_rows(
     Args:
         path: the file.
         question: the columns that are read.
-        answer: returns the answer to each question.
+        answer: returns the answer to a question; it may raise UserError.
 
     Raises:
         UserError: the file is not CSV, or a column is missing.
@@ -222,21 +223,19 @@ def answer_rows(
     if missing := [name for name in needed if name not in header]:
         raise UserError(f"{path}: lacks the columns {', '.join(missing)}")
     rows: list[Row] = []
-    questions: dict[int, Asked] = {}
+    answers: dict[int, Answer] = {}
     for i, (_, values) in enumerate(lines):
         texts = zip_longest(header, values[: len(header)], fillvalue="")
         rows.append({name: text for name, text in texts if name not in _ADDED})
         try:
             if len(values) < len(header) or any(values[len(header) :]):
                 raise UserError(f"has {len(values)} values for {len(header)} columns")
-            questions[i] = question.model_validate(rows[i])
+            answers[i] = answer(question.model_validate(rows[i]))
         except ValidationError as error:
             rows[i] |= _with_error(first_error(error))
         except UserError as error:
             rows[i] |= _with_error(error)
-    for i, answered in zip(questions, answer([*questions.values()]), strict=True):
-        rows[i] |= answered
-    return rows
+    return rows, answers
 
 
 def _with_error(error: object) -> Row:
@@ -244,15 +243,10 @@ def _with_error(error: object) -> Row:
 
 
 def _with_intervals(name: str, drawn: Floats) -> list[dict[str, float]]:
-    """Return the first of some draws by its name, and the 90 % interval of the others, by point.
+    """Return a quantity and its interval by names, for each point, from draws (1 + draws, points).
 
-    Args:
-        name: the name of the quantity.
-        drawn: the draws, (1 + draws, points).
+    The interval of `value` has the names `low` and `high`.
     """
     start = "" if name == "value" else f"{name}_"
-    ends = np.vstack([drawn[0], interval_of(drawn[1:])])
-    columns = ends[0], ends.min(axis=0), ends.max(axis=0)
     names = name, f"{start}low", f"{start}high"
-    points = zip(*(column.tolist() for column in columns), strict=True)
-    return [dict(zip(names, values, strict=True)) for values in points]
+    return [dict(zip(names, values, strict=True)) for values in with_interval(drawn).T.tolist()]

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.fit import DRAWS, interval_of
+from nodewise.predict.fit import DRAWS, with_interval
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
 from nodewise.results.studies import FOLDER
@@ -65,11 +65,9 @@ class Line:
 
 
 def line_of(curve: Curve, batch: float | None = None) -> Line | None:
-    """Return the points of a curve; None if several have the same number of devices.
+    """Return the points of a curve, or those with a batch per device.
 
-    Args:
-        curve: the curve.
-        batch: the batch per device of the points; None for all points.
+    None if several have the same number of devices.
     """
     chosen = [point for point in curve.measured if batch in (None, point.batch_per_worker)]
     points = sorted(chosen, key=lambda point: point.nodes)
@@ -79,7 +77,7 @@ def line_of(curve: Curve, batch: float | None = None) -> Line | None:
         devices=np.array([point.nodes for point in points], float),
         hosts=np.array([hosts_of(curve, point.nodes, point.hosts) for point in points]),
         efficiency=np.log([point.batch_per_worker / point.step_time_s for point in points]),
-        strong=curve.scaling == "strong" or curve.global_batch is not None,
+        strong=curve.shares_batch,
         publisher=curve.publisher,
     )
 
@@ -141,9 +139,7 @@ def _ahead(line: Line, devices: float, hosts: float) -> tuple[str, float]:
 def _continued(line: Line, x: Floats) -> float:
     """Return the change of log efficiency if the time of an example per device is linear in x.
 
-    Args:
-        line: the points.
-        x: its values at the last two points and at the target, (3,).
+    The values of x are those at the last two points and at the target, (3,).
     """
     before = np.exp(line.efficiency[-1] - line.efficiency[-2])  # the time, relative to the last
     time = 1 + (1 - before) * (x[2] - x[1]) / (x[1] - x[0])
@@ -151,12 +147,9 @@ def _continued(line: Line, x: Floats) -> float:
 
 
 class SimilarCurves:
-    """A predictor of scaling curves from published ones. It learns in less than a second.
+    """A predictor of scaling curves that learns from `lines`, in less than a second.
 
     Each error weighs 1/√(errors of its publisher).
-
-    Args:
-        lines: the curves to learn from, with all points that may be used.
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
@@ -172,41 +165,35 @@ class SimilarCurves:
 
         The intervals are those of another measurement. The arguments are those of `draw`.
         """
-        value, drawn = self.draw(line, devices, hosts, DRAWS)
-        return np.vstack([value, interval_of(drawn)])
+        return with_interval(self.draw(line, devices, hosts))
 
-    def draw(self, line: Line, devices: Floats, hosts: Floats, draws: int) -> tuple[Floats, Floats]:
-        """Return log efficiencies at targets, (targets,), and draws of them, (draws, targets).
+    def draw(self, line: Line, devices: Floats, hosts: Floats) -> Floats:
+        """Return log efficiencies at targets, then draws of them, (1 + draws, targets).
 
         A draw takes the same quantile of errors at all targets. The noise of the measured points is
-        one common shift per draw.
-
-        Args:
-            line: the known points.
-            devices: numbers of devices to predict, (targets,).
-            hosts: numbers of machines, (targets,).
-            draws: how many draws.
+        one common shift per draw. The targets are numbers of devices in so many hosts, (targets,).
         """
-        rng = np.random.default_rng([len(line.devices), draws])
-        shares = rng.permutation((np.arange(draws) + 0.5) / draws)
-        value, drawn = np.zeros(len(devices)), np.zeros((draws, len(devices)))
+        rng = np.random.default_rng([len(line.devices), DRAWS])
+        shares = rng.permutation((np.arange(DRAWS) + 0.5) / DRAWS)
+        found = np.zeros((1 + DRAWS, len(devices)))
         errors: dict[str, Floats] = {}  # the median and the quantiles of each kind
         for i, (n, machines) in enumerate(zip(devices, hosts, strict=True)):
-            kind, value[i], unit = guess(line, float(n), float(machines))
-            drawn[:, i] = value[i]
+            kind, value, unit = guess(line, float(n), float(machines))
+            found[:, i] = value
             if unit:
                 if kind not in errors:
                     errors[kind] = self._quantiles(kind, line.publisher, [0.5, *shares])
                 middle = errors[kind][0]
-                value[i] += middle * unit if "between" not in kind else 0.0
                 # no device is faster than measured, and none is slower among fewer devices
                 before = "before" in kind
                 least = line.efficiency[0] if before else -np.inf
                 most = np.inf if before else line.efficiency.max()
-                value[i] = np.clip(value[i], least, most)
-                drawn[:, i] = value[i] + _WIDER * unit * (errors[kind][1:] - middle)
-                drawn[:, i] = np.clip(drawn[:, i], least - NOISE, most + NOISE)
-        return value, drawn + rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
+                usual = 0.0 if "between" in kind else middle * unit
+                value = float(np.clip(value + usual, least, most))
+                drawn = value + _WIDER * unit * (errors[kind] - middle)
+                found[:, i] = np.clip(drawn, least - NOISE, most + NOISE)
+        found[1:] += rng.normal(scale=NOISE / DEVIATIONS, size=(DRAWS, 1))
+        return found
 
     def _quantiles(self, kind: str, publisher: str, shares: list[float]) -> Floats:
         """Return quantiles of the errors of a kind; those of the publisher weigh more."""

@@ -89,9 +89,7 @@ class StepsToAccuracy:
     def at_level_of(self, global_batch: ArrayLike, examples: ArrayLike) -> Self:
         """Return the law of a training with this critical batch that needed so many examples.
 
-        Args:
-            global_batch: examples per step, (runs,).
-            examples: the examples of each run, (runs,).
+        The arguments have shape (runs,).
         """
         batch, logs, _ = _by_batch(global_batch, examples)
         by_law = self.coefficients @ np.array([batch, np.ones_like(batch)])
@@ -106,12 +104,7 @@ def find_steps(
     """Return the rows of the table `steps_to_accuracy`, each with its `law`, None if unknown.
 
     Laws of noise scales come first, then those of synchronous runs of whole epochs. Their target is
-    the highest training accuracy that every run reaches.
-
-    Args:
-        epochs: the table `epochs`.
-        cells: the table `cells`.
-        noise_scale: the table `noise_scale`.
+    the highest training accuracy that every run reaches. The arguments are tables of a study.
     """
     rows: list[dict[str, Any]] = [
         dict(zip(KEY, key, strict=True))
@@ -179,11 +172,8 @@ def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
 def fit_counted(global_batch: ArrayLike, examples: ArrayLike) -> StepsToAccuracy:
     """Fit the law to the examples of runs until an accuracy was reached.
 
-    All critical batches and scatters of the grid count as much as they are likely.
-
-    Args:
-        global_batch: examples per step, of two values or more, (runs,).
-        examples: the examples of each run, (runs,).
+    All critical batches and scatters of the grid count as much as they are likely. The arguments
+    have shape (runs,); there are two global batches or more.
     """
     batch, logs, error = _by_batch(global_batch, examples)
     rest = logs[:, None] - np.log1p(batch[:, None] / np.exp(_CRITICAL))  # (batches, critical)

@@ -22,7 +22,6 @@ from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import read_file, typed, write_csv
 
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
-MOST_NODES = NODES[-1]
 
 Steps = Mapping[tuple[str, ...], StepsToAccuracy]
 _OF_CURVE = ["experiment", "curve", "model"]
@@ -45,7 +44,7 @@ def fitted_tables(
         rows["predictions"] += prediction_rows(group, fitted)
         rows["optima"] += optima_rows(group, fitted, laws)
     rows["steps_to_accuracy"] = [*steps]
-    return {name: _table(parts, name) for name, parts in rows.items()}
+    return {name: typed(of_table, OVERHEAD[name]) for name, of_table in rows.items()}
 
 
 def judge_study(
@@ -56,14 +55,8 @@ def judge_study(
     Arguments and errors are those of `fit_curves`.
     """
     groups = find_groups(points, calibrations)
-    rows = [table for group in groups for table in judge.try_held_out(group, draws)]
-    return {"trials": _table(rows, "trials")}
-
-
-def _table(parts: Sequence[Any], name: str) -> pd.DataFrame:
-    """Return a table of `OVERHEAD` from its rows, or from tables of them."""
-    tables = bool(parts) and isinstance(parts[0], pd.DataFrame)
-    return typed(pd.concat(parts) if tables else parts, OVERHEAD[name])
+    rows = (row for group in groups for row in judge.try_held_out(group, draws))
+    return {"trials": typed(rows, OVERHEAD["trials"])}
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
@@ -97,7 +90,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[Any, Any]]:
     ]
 
 
-def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
+def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[dict[Any, Any]]:
     """Yield rows of `predictions` for each timed batch of each curve.
 
     They are for `NODES` and all observed numbers of nodes.
@@ -112,7 +105,7 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
         seen = line.rename(columns={"step_time_s": "observed_s"}).set_index("nodes")
         rows = pd.DataFrame(times, index=pd.Index(nodes.astype(int), name="nodes"))
         rows = rows.join(seen[["observed_s", "fitted"]]).reset_index()
-        yield rows.assign(
+        rows = rows.assign(
             **line[[*CURVE, "data_origin"]].iloc[0],
             batch_per_worker=batch,
             law=group.law.name,
@@ -120,6 +113,7 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[pd.DataFrame]:
             error=np.abs(rows["fitted_s"] / rows["observed_s"] - 1),
             beyond=~(rows["nodes"] <= line.loc[line["fitted"], "nodes"].max()),
         )
+        yield from rows.to_dict("records")
 
 
 def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, Any]]:
@@ -141,7 +135,7 @@ def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, 
         about: dict[Any, Any] = mine[CURVE].iloc[0].to_dict()
         for job in _jobs(mine, steps):
             for batch in curve.batches:
-                answers = predictions.answer(curve, range(1, MOST_NODES + 1), job, batch=batch)
+                answers = predictions.answer(curve, range(1, NODES[-1] + 1), job, batch=batch)
                 if answers.known:
                     rows += [about | {"job": job.name} | row for row in _listed(answers)]
     return rows

@@ -207,6 +207,11 @@ class Curve(Frozen):
         return batches.pop() if len(batches) == 1 and len(self.nodes) > 1 else None
 
     @property
+    def shares_batch(self) -> bool:
+        """Whether the global batch is the same for all numbers of nodes (strong scaling)."""
+        return self.scaling == "strong" or self.global_batch is not None
+
+    @property
     def per_host(self) -> float:
         """Nodes per machine: as given, else the most that were measured; 1 if unknown."""
         seen = [point.nodes / point.hosts for point in self.measured if point.hosts]
