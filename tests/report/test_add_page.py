@@ -17,8 +17,6 @@ import plugins
 SITE = "add-to-site.md"
 SCRIPT = """
 import sys
-import subprocess
-import sys
 from pathlib import Path
 
 import my_figure, my_page
@@ -36,15 +34,12 @@ render(study, site_dir=out / "site", out=out / "docs")
 def test_the_examples_of_figures_and_pages_become_parts_of_the_site(study, tmp_path):
     for name in ("my_figure", "my_page"):
         (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py", SITE))
-    templates = tmp_path / "site/templates"
-    for path in Path("site").iterdir():
-        if path.name != "templates":
-            (tmp_path / "site").mkdir(exist_ok=True)
-            (tmp_path / "site" / path.name).symlink_to(path.resolve())
-    templates.mkdir()
-    for path in Path("site/templates").iterdir():
-        (templates / path.name).symlink_to(path.resolve())
-    (templates / "my_page.md.j2").write_text(plugins.example("my_page.md.j2", SITE))
+    templates = Path("site/templates")
+    for folder in (templates.parent, templates):
+        (tmp_path / folder).mkdir()
+        for path in {*folder.iterdir()} - {templates}:
+            (tmp_path / path).symlink_to(path.resolve())
+    (tmp_path / templates / "my_page.md.j2").write_text(plugins.example("my_page.md.j2", SITE))
     plugins.run(tmp_path, "-c", SCRIPT, study, tmp_path)
     assert "The study has " in (tmp_path / "docs/my-page.md").read_text()
 

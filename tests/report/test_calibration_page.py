@@ -7,8 +7,8 @@ import pytest
 
 import make_calibration as make
 import make_records
+from mistakes import user_error
 from nodewise.cluster.kinds.ssh import Ssh
-from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.pages.calibration import against_wire, verdict
@@ -37,15 +37,11 @@ def docs(tmp_path_factory):
     here = make.calibration(noise=0.01, collectives=("ring", "direct"))
     there = here.provenance.model_copy(update={"cpu": "another <one>"})
     refused = make.without_launches("refused", "no <cgroup> here")
-    paths = []
-    for made in (
-        here,
-        here.model_copy(update={"provenance": there}),
-        of_hosts(),
-        refused.model_copy(update={"study": "refused"}),
-    ):
-        paths.append(folder / f"{len(paths)}.json")
-        paths[-1].write_text(json_text(made))
+    made = [here, here.model_copy(update={"provenance": there}), of_hosts()]
+    made.append(refused.model_copy(update={"study": "refused"}))
+    paths = [folder / f"{number}.json" for number in range(len(made))]
+    for path, one in zip(paths, made, strict=True):
+        path.write_text(json_text(one))
     return render(folder, calibration_paths=paths)
 
 
@@ -98,5 +94,5 @@ def test_two_calibrations_of_one_study_are_a_mistake(tmp_path):
     for name in ("one", "other"):
         (tmp_path / f"{name}.json").write_text(json_text(make.calibration()))
     make_records.write_study(tmp_path, [])
-    with pytest.raises(UserError, match="duplicate calibration of study study on"):
-        render(tmp_path, calibration_paths=[*tmp_path.glob("*.json")])
+    said = user_error(render, tmp_path, calibration_paths=[*tmp_path.glob("*.json")])
+    assert "duplicate calibration of study study on" in said

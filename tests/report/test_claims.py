@@ -23,8 +23,7 @@ def claim(value="throughput", **fields):
 @pytest.fixture
 def tables(tmp_path):
     """Return tables in which two nodes are about 1.8 times as fast as one; three launches each."""
-    cells = [make.cell(n=nodes, repeat=repeat) for nodes in (1, 2) for repeat in range(3)]
-    return make.tables_of(map(make.record, cells), tmp_path, make.published())
+    return make.tables_of(make.launches(n=(1, 2)), tmp_path, make.published())
 
 
 def judge(comparisons):
@@ -79,12 +78,7 @@ def test_another_batch_than_the_study_s_does_not_count_but_any_if_it_printed_non
 
 
 def test_emulated_devices_of_one_process_are_not_compared_with_nodes_that_need_a_link(tmp_path):
-    records = [
-        make.record(make.cell(n=2, strategy=name, repeat=repeat))
-        for name in ("mpi", "mirrored")
-        for repeat in range(3)
-    ]
-    tables = make.tables_of(records, tmp_path)
+    tables = make.tables_of(make.launches(n=(2,), strategy=("mpi", "mirrored")), tmp_path)
     tables["curves"]["kind"] = "measured"
     assert lacks(tables, pairs=[("mirrored", "mpi")]) == [""]
     tables["curves"]["kind"] = "emulated"
@@ -96,11 +90,8 @@ def trainings(folder, gain):
 
     Accuracy grows by `gain` per epoch, so that trainings have settled only if it is small.
     """
-    records = [
-        make.record(make.cell(n=2, strategy=name, repeat=repeat, extent=make.EPOCHS))
-        for name in ("mpi", "multi_worker_mirrored")
-        for repeat in range(3)
-    ]
+    strategies = ("mpi", "multi_worker_mirrored")
+    records = make.launches(n=(2,), strategy=strategies, extent=(make.EPOCHS,))
     tables = make.tables_of(records, folder)
     tables["epochs"]["accuracy"] = 0.8 + gain * tables["epochs"]["epoch"]
     return tables
@@ -113,9 +104,7 @@ def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
 
 
 def test_at_the_ends_the_smallest_batch_must_be_below_and_the_largest_above(tmp_path):
-    at = [(batch, n, repeat) for batch in (64, 128, 512) for n in (1, 2) for repeat in range(3)]
-    cells = [make.cell(batch=batch, n=n, repeat=repeat) for batch, n, repeat in at]
-    tables = make.tables_of(map(make.record, cells), tmp_path)
+    tables = make.tables_of(make.launches(batch=(64, 128, 512), n=(1, 2)), tmp_path)
     fields = TWO_NODES | {"above": 1.0}
     every = claims.compare(claim(**fields), tables, {})
     ends = claims.compare(claim(**fields, batches="ends"), tables, {})
@@ -151,5 +140,4 @@ def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:
         assert one.claim.says.rstrip(".") in shown and one.needs in shown
-    agree = sum(one.verdict == claims.AGREES for one in judged)
-    assert f"agree with {agree} and" in shown
+    assert f"agree with {sum(one.verdict == claims.AGREES for one in judged)} and" in shown

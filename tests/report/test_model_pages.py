@@ -17,9 +17,8 @@ def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
     assert f'<data value="{described.payload_bytes:.6g}"' in page
     assert f'<data value="{described.flops_per_payload_byte:.6g}"' in page
     assert page.count("<tr>") > len(described.layers)
-    assert json.loads((docs / "models/fashion_cnn.json").read_text()) == described.model_dump(
-        mode="json"
-    )
+    written = json.loads((docs / "models/fashion_cnn.json").read_text())
+    assert written == described.model_dump(mode="json")
     for size in (described.memory.optimizer_bytes, *described.memory.measured.values()):
         assert f'<data value="{size:.6g}"' in page
 
@@ -27,8 +26,8 @@ def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
 @pytest.mark.slow
 def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path):
     own = {"model": "mine", "dataset": "mine", "build": "mine.py:build", "load": "mine.py:load"}
-    cells = [make_records.cell(n=nodes, **own) for nodes in (1, 2)]
-    make_records.write_study(tmp_path, [make_records.record(cell) for cell in cells])
+    records = [make_records.record(make_records.cell(n=nodes, **own)) for nodes in (1, 2)]
+    make_records.write_study(tmp_path, records)
     about = {"model": "own_mine_12345678", "about": ["The model of mine.py:build."]}
     totals = {"trainable": 100, "total": 100, "payload_bytes": 400, "stages": 1}
     flops = {"flops_per_example": 300, "training_flops_per_example": 900}

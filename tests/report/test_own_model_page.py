@@ -14,10 +14,6 @@ from nodewise.strategies.api import Job, plain
 from nodewise.strategies.replica import Replica
 
 BATCH = 8
-FILES = [
-    *("my_regression.py", "my_two_inputs.py", "my_loss.py", "my_options.py", "my_saved.py"),
-    *("my_batches.py", "my_step.py"),
-]
 EXAMPLES = [  # (model, dataset)
     ("my_regression.py:build", "my_regression.py:load"),
     ("my_two_inputs.py:build", "my_two_inputs.py:load"),
@@ -32,7 +28,7 @@ EXAMPLES = [  # (model, dataset)
 
 @pytest.fixture(autouse=True)
 def files(tmp_path, monkeypatch):
-    for name in FILES:
+    for name in {place.partition(":")[0] for example in EXAMPLES for place in example}:
         (tmp_path / name).write_text(plugins.example(name, "own-model.md"))
     monkeypatch.chdir(tmp_path)
 

@@ -13,29 +13,21 @@ from nodewise.core.schema import read_json
 from nodewise.report.pages.peers import FILE, pages
 
 
-def run(number, way, step_s, nodes=2, **other):
-    return peers.Run(
-        round=number,
-        model="fashion_cnn",
-        way=way,
-        nodes=nodes,
-        batch=64,
-        kind="emulated",
-        step_s=step_s,
-        **{"all_reduce_s": None, "payload_bytes": 5_000_000, "sent_bytes": None, "outside": []}
-        | other,
-    )
+def run(number, way, step_s, nodes=2, all_reduce_s=None):
+    about = {"model": "fashion_cnn", "batch": 64, "kind": "emulated", "outside": []}
+    about |= {"payload_bytes": 5_000_000, "sent_bytes": None, "all_reduce_s": all_reduce_s}
+    return peers.Run(round=number, way=way, nodes=nodes, step_s=step_s, **about)
 
 
-def results(runs, fits=(), work=()):
+def results(runs):
     return peers.Results(
         started_at=make_records.START,
         finished_at=make_records.START,
         cluster=make_calibration.calibration().cluster,
         batch=64,
         provenance=make_records.record(make_records.cell()).provenance,
-        same_work=list(work),
-        fits=list(fits),
+        same_work=[],
+        fits=[],
         runs=runs,
     )
 
@@ -43,8 +35,7 @@ def results(runs, fits=(), work=()):
 def values(runs, what, **where):
     """Return the medians of one kind of value."""
     found = peers.medians(results(runs))
-    found = found[found["what"] == what]
-    for name, value in where.items():
+    for name, value in {"what": what, **where}.items():
         found = found[found[name] == value]
     return found
 

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.core.units import write_percent
 from nodewise.predict.judge import EACH, judge
 from nodewise.predict.study import read_overhead
@@ -88,14 +88,10 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
-    [
-        ("a,2,64.5,0.1", "mine.csv: curve 'a': "),
-        ("a,2,64,0.1", "theirs.csv: curve 'a': "),
-    ],
+    [("a,2,64.5,0.1", "mine.csv: curve 'a': "), ("a,2,64,0.1", "theirs.csv: curve 'a': ")],
 )
 def test_curves_that_do_not_fit_into_a_study_are_refused(tmp_path, text, wrong):
     paths = [tmp_path / "mine.csv", tmp_path / "theirs.csv"]
     for path in paths:
         path.write_text(f"curve,nodes,batch_per_worker,step_time_s\n{text}\n")
-    with pytest.raises(UserError, match=wrong):
-        import_for_study(paths)
+    assert wrong in user_error(import_for_study, paths)

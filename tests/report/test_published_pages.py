@@ -63,7 +63,7 @@ def test_home_answers_for_real_devices_even_if_a_study_measured_nothing(tmp_path
 
 @pytest.mark.slow
 def test_the_study_is_told_by_its_largest_and_smallest_batch_with_time_to_accuracy(tmp_path):
-    tables = make.write_study(tmp_path, map(make.record, _cells(n=(1, 2), batch=(32, 512))))
+    tables = make.write_study(tmp_path, make.launches(n=(1, 2), batch=(32, 512)))
     told = page_of(tmp_path, "home").context["study"]
     curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
     assert [point["batch_per_worker"] for point in told["points"]] == [512, 32]
@@ -77,8 +77,8 @@ def test_the_study_is_told_by_its_largest_and_smallest_batch_with_time_to_accura
 def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded(
     tmp_path, monkeypatch
 ):
-    crowded = [make.cell(n=3, repeat=repeat) for repeat in range(3)]  # on two cores
-    make.write_study(tmp_path, map(make.record, [*_cells(n=(1, 2), launches=2), *crowded]))
+    crowded = make.launches(n=(3,))  # on two cores
+    make.write_study(tmp_path, [*make.launches(n=(1, 2), repeats=2), *crowded])
     assert page_of(tmp_path, "home").context["study"] is None
     text = (render(tmp_path) / "index.md").read_text()
     assert "too little evidence" in text and "repeats: 3" in text
@@ -86,7 +86,7 @@ def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded
     (best,) = page_of(tmp_path, "home").context["unsure"]["best"]
     assert (best["nodes"], best["needs"]) == (2, "at least three launches of each point")
 
-    make.write_study(tmp_path, map(make.record, _cells(n=(1, 2))))
+    make.write_study(tmp_path, make.launches(n=(1, 2)))
     assert page_of(tmp_path, "home").context["study"]
     monkeypatch.setattr(evidence, "CURRENT_SINCE", pd.Timestamp(make.START) + pd.Timedelta("1D"))
     assert page_of(tmp_path, "home").context["study"] is None
@@ -108,15 +108,6 @@ def test_only_points_that_differ_in_nothing_but_the_link_say_what_a_link_does(tm
     make.write_study(tmp_path, records)
     links = home._links(read_context(CONFIG, tmp_path))
     assert [point["rate_mbit"] for point in links["ends"]] == [25, 400]
-
-
-def _cells(n, batch=(64,), launches=3):
-    return [
-        make.cell(n=nodes, batch=size, repeat=repeat)
-        for nodes in n
-        for size in batch
-        for repeat in range(launches)
-    ]
 
 
 # --- tested on published curves ---

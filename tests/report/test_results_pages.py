@@ -6,11 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from nodewise.report.pages._scaling import (
-    extremes,
-    largest_and_smallest_batch,
-    time_to_accuracy,
-)
+from nodewise.report.pages._scaling import extremes, largest_and_smallest_batch, time_to_accuracy
 from rendering import Texts
 
 LINE = {"experiment": "e", "dataset": "d", "cluster": "c", "machine": "m", "label": "emulated"}

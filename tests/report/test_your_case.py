@@ -49,8 +49,5 @@ def test_our_models_are_named_for_what_they_are_in_the_time_of_a_full_core():
     assert preset["title"] == "ResNet50 at 32×32 pixels, batch 64"
     assert float(preset["parameters"]) == pytest.approx(23.555082, rel=1e-5)
     assert preset["measured"] == {1: 128.0, 2: 128.0}
-    assert (preset["speed"], preset["between"], preset["between_gbit"]) == (
-        "128",
-        "rate-tcp",
-        "0.5",
-    )
+    assert (preset["speed"], preset["between"]) == ("128", "rate-tcp")
+    assert preset["between_gbit"] == "0.5"

@@ -53,10 +53,7 @@ def build(folder: Path) -> None:
     lost = make.failed(make.cell(experiment="odd", n=3), ODD_REASON, ODD_LOG)
     tables = make.write_study(folder, [*make.grid(repeats=3), *odd, lost], make.published())
     for name in ("cells", "curves", "epochs"):
-        table = tables[name]
-        tables[name] = table.assign(
-            model=table["model"].where(table["experiment"] != "odd", ODD_MODEL)
-        )
+        tables[name].loc[tables[name]["experiment"] == "odd", "model"] = ODD_MODEL
     write_tables(tables, folder / "tables")
     calibration = folder / "calibration.json"
     calibration.write_text(json_text(make_calibration.calibration(noise=0.03)))
