@@ -26,7 +26,7 @@ _EXTRAS = {
 """Modules that only some commands need, by the extra that they come with."""
 
 
-def _tell_version(asked: bool) -> None:
+def _tell(asked: bool) -> None:
     if asked:
         typer.echo(f"nodewise {__version__}")
         raise typer.Exit
@@ -34,7 +34,7 @@ def _tell_version(asked: bool) -> None:
 
 @app.callback()
 def about(
-    *, version: Annotated[bool, typer.Option(callback=_tell_version, is_eager=True)] = False
+    *, version: Annotated[bool, typer.Option("--version", callback=_tell, is_eager=True)] = False
 ) -> None:
     """How many nodes should train this model, with which strategy, and at what cost?"""
 

@@ -164,8 +164,7 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
     able = [known for known, entry in STRATEGIES.items() if entry.backend == _BACKEND]
     strategy = min(able, key=lambda known: STRATEGIES[known].max_nodes, default="single")
-    words = ["--strategy", strategy, "--model", name]
-    words += ["--nodes", "1", "--batch", f"{batch or 64}"]
+    words = ["--strategy", strategy, "--model", name, "--nodes", "1", "--batch", f"{batch or 64}"]
     words += ["--dataset", dataset] if dataset else []
     with temporary_folder() as folder:
         record = f"{folder}/record.json"

@@ -61,7 +61,7 @@ def only_options(context: typer.Context, option: str, *others: str) -> None:
 
 
 def run_command(*words: str) -> None:
-    """Run another command of nodewise, which prints only its errors.
+    """Run another command of nodewise, which prints only its errors and ends with this process.
 
     It has a process of its own, because a process that starts workers must neither have started
     threads nor have used TensorFlow.
@@ -69,8 +69,7 @@ def run_command(*words: str) -> None:
     Raises:
         SystemExit: it failed.
     """
-    end_with_parent = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
-    command = [*end_with_parent, sys.executable, "-m", "nodewise", *words]
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "nodewise", *words]
     code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
     if code:
         raise SystemExit(code)
