@@ -44,14 +44,13 @@ def read_start(path: Path, most: int) -> bytes:
     Raises:
         OSError: the file cannot be read, or is a pipe or a device, which might never end.
     """
-
-    def unblocked(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NONBLOCK)  # a pipe without a writer would block
-
-    with open(path, "rb", opener=unblocked) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    # a pipe without a writer would block, and so would files of the kernel, such as /proc/kmsg
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        content: bytes | None = file.read(most) if regular else None
+        if content is None:
             raise OSError(None, "it is not a regular file")
-        return file.read(most)
+        return content
 
 
 def read_bytes(path: Path, most: int) -> bytes:
