@@ -160,18 +160,12 @@ class Replica:
         """Train one step; append the times of its marks to `marks`, if given."""
         share = examples_in(batch) / self._job.global_batch
         trace = Trace(share, tf.compat.v1.get_default_graph(), marks)
-        with replaced_apply(self.model, partial(self._update, trace)):
+        with self._intervening(trace):
             return api.numbers(self.model.train_step(batch))
 
-    def _update(
-        self,
-        trace: Trace,
-        apply: Apply,
-        grads: Iterable[Gradient],
-        trainable_variables: Variables = None,
-    ) -> None:
-        """Exchange gradients, then call the optimizer's own `apply`."""
-        apply(self._exchanged(trace, list(grads)), trainable_variables)
+    def _intervening(self, trace: Trace) -> AbstractContextManager[None]:
+        """Exchange the gradients before the optimizers apply them, while a step is traced."""
+        return changed_gradients(self.model, partial(self._exchanged, trace))
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step and time its parts.

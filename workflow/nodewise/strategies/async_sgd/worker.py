@@ -11,6 +11,7 @@ the first server receives values and averages them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import cast
 
@@ -22,13 +23,12 @@ from typing_extensions import Buffer
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
 from nodewise.models.contents import inner_optimizers
-from nodewise.strategies import api, per_worker
+from nodewise.strategies import api, per_worker, replica
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server import NOTE_BYTES, Note, Request, Server
 from nodewise.strategies.async_sgd.server_part import longest
 from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
-from nodewise.strategies.replica import Apply, Gradient, Replica, Trace, Variables, after
 
 __all__ = ["Server", "Strategy"]
 
@@ -36,7 +36,7 @@ _CHECKED = 2  # number of first pushes that check that only the servers change t
 _SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
-class Pushing(Replica):
+class Pushing(replica.Replica):
     """A replica that pushes its gradients instead of updating its weights.
 
     `push` sends the gradient of all trained weights to the servers and returns their weights.
@@ -58,12 +58,16 @@ class Pushing(Replica):
             raise RefusedError("the model's train_step applies no gradient by its optimizer")
         return logs
 
-    def _update(
+    def _intervening(self, trace: replica.Trace) -> AbstractContextManager[None]:
+        """Push gradients instead of applying them, while a step is traced."""
+        return replica.replaced_apply(self.model, partial(self._pushed, trace))
+
+    def _pushed(
         self,
-        trace: Trace,
-        apply: Apply,
-        grads: Iterable[Gradient],
-        trainable_variables: Variables = None,
+        trace: replica.Trace,
+        apply: replica.Apply,
+        grads: Iterable[replica.Gradient],
+        trainable_variables: replica.Variables = None,
     ) -> None:
         """Push gradients to the servers and take their weights, in place of `apply`.
 
@@ -82,11 +86,11 @@ class Pushing(Replica):
             for v in trained
         ]
         gradient = api.flat(dense) * (self._job.size * trace.share)
-        ready = after([gradient])
+        ready = replica.after([gradient])
         with tf.control_dependencies([ready]):
             weights = self._push(tf.identity(gradient))
         weights = tf.ensure_shape(weights, gradient.shape)
-        here = after([weights])
+        here = replica.after([weights])
         if trace.marks is not None:
             trace.marks.append([ready, ready, here])
         with tf.control_dependencies([here]):
