@@ -179,10 +179,7 @@ def charts_of(
 ) -> Iterator[Chart]:
     """Yield the charts of a figure, one for each combination of the values of `each`.
 
-    Args:
-        declared: the figure.
-        rows: what its `rows` returned.
-        with_titles: replaces names in rows by titles.
+    The rows are what its `rows` returned; `with_titles` replaces names in them by titles.
     """
     if rows.empty:
         return

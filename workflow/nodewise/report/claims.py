@@ -90,11 +90,7 @@ class Judged:
 
 
 def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
-    """Return every claim of every study with its comparisons.
-
-    Args:
-        tables: the tables of results, by name.
-        overhead: the tables of the fits, by name.
+    """Return every claim of every study with its comparisons in the tables of results and fits.
 
     Raises:
         UserError: the file of a study is invalid, or a claim names an unknown column.

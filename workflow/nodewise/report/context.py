@@ -85,6 +85,11 @@ class ReportContext:
         return dict(zip(self.cells["cell_id"], self.cells["page"], strict=True))
 
     @cached_property
+    def points(self) -> pd.DataFrame:
+        """All points, with the kinds of their numbers and the column `lacks`; see `compared`."""
+        return evidence.check_times(queries.with_labels(self.tables["curves"]), self.tables)
+
+    @cached_property
     def compared(self) -> pd.DataFrame:
         """All points on several nodes beside one node, from `comparisons.on_several_nodes`.
 
@@ -173,10 +178,8 @@ class ReportContext:
     def pick(self, *figures: str, **of: str) -> list[Chart]:
         """Return the charts of these figures, in that order. They are drawn when they are shown.
 
-        Args:
-            figures: names such as `time`.
-            of: column=value; only charts of this value are returned, and those that compare
-                several values of the column.
+        With `column=value`, only charts of this value are returned, and those that compare several
+        values of the column.
         """
         return [
             chart

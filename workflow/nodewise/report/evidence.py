@@ -59,15 +59,8 @@ def check_accuracies(
 ) -> pd.DataFrame:
     """Add the column `lacks`: what accuracies, or comparisons of two, lack to count as evidence.
 
-    Args:
-        rows: one training or one comparison per row, with `study`, `model`, `batch_per_worker`,
-            `epochs`, and `repeats` and `cell_id` of each point.
-        tables: the tables of results; the published ones have the batches and epochs of the
-            studies.
-        other: the suffix of the columns of the second point; None if rows are single points.
-
-    Returns:
-        The rows. `lacks` has keys of `NEEDS`, separated by spaces; it is empty for rows that count.
+    Arguments and result are those of `check_times`. The rows are trainings: they also have
+    `epochs`, and `cell_id` of each point instead of `flags`.
     """
     cells, curves = rows[_of_each("cell_id", other)], tables["curves"]
     settled = cells.isin(_settled(tables["epochs"])).all(axis=1)

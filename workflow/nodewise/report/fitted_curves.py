@@ -53,11 +53,9 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
 
 
 def answers(optima: pd.DataFrame, measured: int) -> list[dict[str, Any]]:
-    """Return how many nodes are best for a curve, one answer for each batch.
+    """Return how many nodes are best for a curve, from its rows of the table `optima`, by batch.
 
-    Args:
-        optima: the rows of the table `optima` of one curve.
-        measured: the most nodes that the curve was fitted to.
+    The curve was fitted to at most `measured` nodes.
 
     Returns:
         Dictionaries with:

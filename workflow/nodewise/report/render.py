@@ -170,13 +170,9 @@ def _render(
 
 
 def build_site(pages: Path, out: Path) -> None:
-    """Build the site from the Markdown pages in `pages`, with the settings of mkdocs.yml.
+    """Build the site from the folder `pages` of Markdown, with the settings of mkdocs.yml.
 
-    The build is strict: a warning is an error.
-
-    Args:
-        pages: the folder of the Markdown pages.
-        out: the folder of the site; it is replaced.
+    The build is strict: a warning is an error. The folder `out` is replaced.
 
     Raises:
         UserError: the builder failed or warned.

@@ -78,10 +78,7 @@ def time_to_accuracy(study: ReportContext, point: Point) -> dict[str, Any] | Non
 def first_figure(study: ReportContext, *names: str, **of: str) -> list[Chart]:
     """Return the first figure that is drawn of these data, in a list; empty if there is none.
 
-    Args:
-        study: the study.
-        names: names of figures; the first that exists is used.
-        of: as for `ReportContext.pick`. `line` need not be an axis of the figure.
+    Names and `of` are as for `ReportContext.pick`, but `line` need not be an axis of the figure.
     """
     line = of.pop("line", None)
     shown = [one for one in study.pick(*names, **of) if one.of.get("line") in (None, line)]

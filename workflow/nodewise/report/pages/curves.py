@@ -29,7 +29,6 @@ from nodewise.report.tables import (
 )
 from nodewise.results.columns import PARTS
 from nodewise.results.curve_points import curve_keys
-from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 
 _SECTION = ["experiment", "dataset", "cluster", "strategy"]
@@ -93,8 +92,7 @@ def _of_page(study: ReportContext, points: pd.DataFrame, path: object) -> pd.Dat
 
 def _on_one_node(study: ReportContext, path: object) -> Row | None:
     """Return the point on one node with the highest throughput that counts as evidence."""
-    points = _of_page(study, with_labels(study.tables["curves"].query("nodes == 1")), path)
-    points = evidence.select(evidence.check_times(points, study.tables))
+    points = _of_page(study, evidence.select(study.points.query("nodes == 1")), path)
     return points.nlargest(1, "examples_per_s").iloc[0].to_dict() if len(points) else None
 
 
@@ -103,7 +101,7 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
     first = cells.iloc[0]
     record, name = study.records[first["cell_id"]], first["strategy"]
     nodes = record.cell.cluster
-    points = with_labels(study.tables["curves"])
+    points = study.points
     alike = [*_SECTION, "model"]
     points = points[(points[alike] == first[alike]).all(axis=1)]
     points = points.sort_values(["batch_per_worker", "nodes"])

@@ -13,7 +13,6 @@ from nodewise.report.pages import page
 from nodewise.report.pages._scaling import first_figure
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
-from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 
 Answer = dict[str, Any]
@@ -97,10 +96,10 @@ def _backend(study: ReportContext) -> Answer | None:
 
     Of each backend, it is the strategy that adds least to the step of one node.
     """
-    rows = with_labels(study.tables["curves"])
+    rows = evidence.select(study.points)
     trained = study.cells.set_index("cell_id")["trained_with"]
     backends = [STRATEGIES[trained[cell]].backend for cell in rows["cell_id"]]
-    rows = evidence.select(evidence.check_times(rows.assign(backend=backends), study.tables))
+    rows = rows.assign(backend=backends)
     several = comparisons.sum_gradients(rows) & (rows["nodes"] > 1)
     one = rows[rows["nodes"] == 1].drop_duplicates(_ALIKE)[[*_ALIKE, "step_time_s"]]
     rows = rows[several].merge(one, "inner", _ALIKE, suffixes=("", "_one"))

@@ -31,12 +31,7 @@ _RANGE = [
 
 @page("peers")
 def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
-    """Yield the page, if there is a comparison to show.
-
-    Args:
-        study: the study.
-        file: the results of the comparison, in the format of `bench/peers/medians.py`.
-    """
+    """Yield the page, if there is a `file` to show, as `bench/peers/medians.py` writes it."""
     if not file.is_file():
         return
     found = json.loads(file.read_text(encoding="utf-8"))

@@ -24,7 +24,6 @@ from nodewise.report.tables import (
     Column,
     table,
 )
-from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 
 PAGE = "page.md"
@@ -153,7 +152,7 @@ def _bytes(study: ReportContext, name: str, cells: pd.DataFrame) -> pd.DataFrame
         job = Job(cell.nodes, payload, cell.options, int(steps))
         sent.append(STRATEGIES[name].exchange_of(cell.options).traffic(job).bytes_sent)
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
-    curves = with_labels(study.tables["curves"].query("nodes > 1"))
+    curves = study.points.query("nodes > 1")
     rows = curves.merge(formula, "inner", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
     rows = rows.assign(ratio=rows["bytes_sent_per_step"] / something)
