@@ -62,25 +62,25 @@ def forecast_nodes(
     Each can be a file of `nodewise calibrate`, nccl-tests, rccl-tests or
     osu_allreduce. Two or more numbers of devices in --given narrow the forecast.
 
-    JSON is a list with devices, nodes, batch_per_device, step_time_s, low and high
-    (90 %), samples_per_s, time, cost, speedup and efficiency (each with _low and
-    _high), and kind (measured, forecast, or extrapolated beyond 64 devices).
+    JSON is a list with devices, nodes, batch_per_device, step_time_s, low and
+    high (90 %), samples_per_s, time, cost, speedup and efficiency (each with _low
+    and _high), and kind (measured, forecast, or extrapolated beyond 64 devices).
+    The exit code is 1 if the measurement of --model failed.
 
-    With --cases the answer has a row per row of the file, in its order: its columns
-    and value, low and high in examples per second, or error. Columns: parameters,
-    precision, batch_per_device, devices_per_node, within_kind, between_gbit,
-    transport, exchange, baseline_devices, throughput_samples_per_s, n_devices. With
-    global_batch and global_batch_asked, the batch of a device may differ; with
-    converges_like (and samples_to_target at global_batch, if known) a row also has
-    samples and minutes, each with _low and _high.
+    With --cases the answer has a row per row of the file, in its order: its
+    columns and value, low and high in examples per second, or error. Columns:
+    parameters, precision, batch_per_device, devices_per_node, within_kind,
+    between_gbit, transport, exchange, baseline_devices, throughput_samples_per_s,
+    n_devices. With global_batch and global_batch_asked, the batch of a device may
+    differ; with converges_like (and samples_to_target at global_batch, if known)
+    a row also has samples and minutes, each with _low and _high.
 
     With --machines, kinds and numbers of whole machines are compared. Columns:
     name, price (of an hour: 3 or 3 EUR), devices, within, between, and speed or
     device (V100), whose published speed is compared with that of --device.
 
-    Examples: nodewise forecast --model models/fashion_cnn.py --link 1gbit
-
-    nodewise forecast --step-time 0.18 --batch 64 --payload 1e8 --link 100gbit-rdma
+    Example: nodewise forecast --step-time 0.18 --batch 64 --parameters 25.6e6
+    --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
     """
     from nodewise.cli import prediction
     from nodewise.predict import forecast
@@ -202,10 +202,10 @@ def explain_scaling(
 ) -> None:
     """Explain why training on many devices is not faster, and what would help.
 
-    Two numbers suffice; each further option helps to tell causes apart. Write them
-    as they are posted: 120ms, 0.12 s/step, 608 images/s, 152 images/s/device,
-    5.1 steps/s, 910 s/epoch. Links are those of `nodewise forecast`. Where numbers
-    do not decide, the answer names the one measurement that would.
+    Two numbers suffice; each further option helps to tell causes apart. Write
+    them as posted: 120ms, 0.12 s/step, 608 images/s, 152 images/s/device,
+    5.1 steps/s, 910 s/epoch. Links are those of `nodewise forecast`. Where
+    numbers do not decide, the answer names the one measurement that would.
 
     JSON has causes (name, probability, share of the extra time, low, high),
     decided, normal, measure, remedies (name, for, likely, value, low, high, unit,

@@ -44,9 +44,9 @@ def measure(
 ) -> None:
     """Measure one cell without a study, print the result and write its record.
 
-    A cluster is local (plain processes), emulated, another kind, or settings such as
-    '{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'. The
-    exit code is 1 if the cell failed or was refused, and 2 if an option is wrong.
+    A cluster is local (plain processes), emulated, another kind, or settings:
+    '{kind: emulated, node: {cpu: 0.2}, link: {rate_mbit: 100, latency_ms: 5}}'.
+    The exit code is 1 if the cell failed or was refused, 2 if an option is wrong.
 
     Example: nodewise measure --strategy mpi --model resnet50 --nodes 2 --batch 8
     """
@@ -112,8 +112,8 @@ def calibrate(
     """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
 
     The workflow calibrates emulated nodes by itself. For SSH hosts, and for Slurm
-    nodes inside an allocation, run it yourself: it names the slowest link. Fits of
-    the workflow then use the file, which names hosts by their labels.
+    nodes inside an allocation, run it yourself: it names the slowest link. Fits
+    of the workflow then use the file, which names hosts by their labels.
 
     Example: nodewise calibrate --config config/emulated.yaml
     """
@@ -198,7 +198,7 @@ def measure_noise_scale(
     """Measure the gradient noise scale of a model, from which its critical batch size follows.
 
     The model trains 200 steps on one node. Gradients are measured before, during
-    and after. --converges-like takes the file results/STUDY/noise_scale/MODEL.json.
+    and after. --converges-like takes results/STUDY/noise_scale/MODEL.json.
     """
     from nodewise.measure.environment import settle_environment
     from nodewise.study.config import read_config
@@ -232,8 +232,8 @@ def prepare(
     and weights are random.
 
     A function of your own returns (train, test), where test may be None. Each is
-    what Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
-    and tuples of them; a tf.data.Dataset; or a keras.utils.PyDataset.
+    what Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested
+    dicts and tuples of them; a tf.data.Dataset; or a keras.utils.PyDataset.
 
     Horovod is built for the installed TensorFlow, which takes minutes. Without a
     compiler or a network, the cells that need Horovod are refused.

@@ -78,7 +78,7 @@ def import_files(
     line is found and skipped.
 
     --name says what names of files or folders mean, as 'run_{devices}.log' or
-    '{curve}/{devices}gpu/*' with {curve}, {devices}, {batch}, {global_batch} and *.
+    '{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch} and *.
 
     --pattern is a regular expression of the lines of any other log, such as
     'time (?P<step_ms>[\d.]+)ms', with named groups: step_s, step_ms, steps_per_s,
@@ -117,7 +117,7 @@ def predict_nodes(
 
     The 90 % intervals are those of the cost model. A single measurement scatters
     around it by the noise that `nodewise fit` prints. Curves of which no more is
-    known than step times or rates are continued as similar published ones went on.
+    known than step times or rates are continued as similar published ones do.
 
     With --at the answer has a row per point of the file, in its order, in the
     quantity and unit of the curve. Columns: curve, n_devices, batch_per_device,
