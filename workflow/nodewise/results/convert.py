@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable
 from nodewise.results.curves import CurveRow, check_rows
 from nodewise.results.importers import IMPORTERS, read_rows
 from nodewise.results.importers.curve_csv import COLUMNS
@@ -25,11 +26,13 @@ _NEEDED = {
 
 
 def check_output(out: Path, paths: Sequence[Path]) -> None:
-    """Check that the table to write replaces no log: `-o run_*.log` names one by mistake.
+    """Check that the table can be written and replaces no log: `-o run_*.log` names one by mistake.
 
     Raises:
         UserError: `out` is one of the files to read, or exists and is not a table.
+        OSError: it cannot be written.
     """
+    check_writable(out)
     if out.is_file() and out.stat().st_size:
         read = out.resolve() in [path.resolve() for path in paths]
         if read or not IMPORTERS["csv"].sniff(out):
