@@ -99,7 +99,6 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
     [
         ({"strategy": "rings"}, "strategy rings: unknown; allowed: "),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
-        ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
         (
             {"strategy": "model_parallel", "nodes": 7},
             "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",

@@ -48,11 +48,6 @@ def test_of_a_folder_of_packages_it_imports_no_other_modules(things, tmp_path):
     assert list(things) == ["c"]
 
 
-def test_it_has_what_another_package_registers(things, tmp_path):
-    install(tmp_path, "plugin", MODULE.format(package="toys", name="c", value=3))
-    assert list(things) == ["a", "b", "c"]
-
-
 def test_a_plugin_that_fails_is_named_in_one_line(things, tmp_path):
     install(tmp_path, "plugin", "1 / 0\n")
     for _ in range(2):  # The second read must not return a part of the list.

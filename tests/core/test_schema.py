@@ -123,14 +123,9 @@ def test_a_refusal_is_one_line_whatever_it_names():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("reader", [read_config, read_record, read_rows])
-def test_a_pipe_is_refused_at_once(tmp_path, reader):
+def test_what_would_block_is_refused_at_once(tmp_path, reader):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
     assert user_error(reader, pipe) == f"{pipe}: cannot be read (it is not a regular file)"
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("reader", [read_config, read_record, read_rows])
-def test_a_file_of_the_kernel_that_would_block_is_refused_at_once(reader):
     kernel = Path("/proc/kmsg")  # a regular file for root, who may find messages in it
     assert user_error(reader, kernel).startswith(f"{kernel}: ")

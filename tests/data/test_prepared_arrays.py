@@ -71,10 +71,6 @@ def test_an_array_without_numbers_cannot_be_stored(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def digest_of(out, train, test=None):
-    return written(out, train, test).sha256
-
-
 def test_the_digest_of_own_arrays_tells_them_and_their_places(tmp_path):
     some, other = np.arange(3), np.ones((3, 2))
     splits = np.array([0, 1, 2, 3]), np.array([0, 0, 1, 3])
@@ -88,9 +84,9 @@ def test_the_digest_of_own_arrays_tells_them_and_their_places(tmp_path):
         ((Ragged(some, splits[1:]),), None),
         ((Ragged(some, splits),), None),
     ]
-    assert len({digest_of(tmp_path, *one) for one in sets}) == len(sets)
+    assert len({written(tmp_path, *one).sha256 for one in sets}) == len(sets)
     turned = np.asfortranarray(other.astype(">f8")), some
-    assert digest_of(tmp_path, turned) == digest_of(tmp_path, (other, some))
+    assert written(tmp_path, turned).sha256 == written(tmp_path, (other, some)).sha256
 
 
 def test_a_refusal_is_what_loading_says(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import layers
 
+from kinds.custom import Net
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
 from nodewise.models.cut import balanced, cut, pieces_of
@@ -96,18 +97,9 @@ def test_a_model_inside_that_is_called_in_a_way_of_its_own_stays_whole():
         cut(model, 3)
 
 
-class Wrapped(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.dense = layers.Dense(5)
-
-    def call(self, x):
-        return self.dense(x)
-
-
 def test_a_model_that_is_no_graph_is_refused():
     with pytest.raises(RefusedError, match="no graph of layers"):
-        cut(Wrapped(), 2)
+        cut(Net(), 2)
 
 
 def test_weights_used_twice_are_not_trained_in_two_places():

@@ -246,11 +246,8 @@ def test_the_same_measurements_give_the_same_file(tmp_path):
 
 
 DAMAGES = {
-    "nothing": lambda whole: "",
-    "deep": lambda whole: "[" * 100_000,
     "later version": lambda whole: json.dumps(whole | {"version": 7, "more": 1}),
     "a key more": lambda whole: json.dumps(whole | {"more": 1}),
-    "no fits": lambda whole: json.dumps(whole | {"fits": []}),
     "coefficient lost": lambda whole: with_coefficients(whole, lambda first, *others: others),
     "no draws": lambda whole: with_coefficients(
         whole, lambda *all_: [one | {"draws": []} for one in all_]

@@ -283,11 +283,9 @@ def test_the_file_of_the_measurements_is_not_overwritten(tmp_path):
 def test_a_batch_that_a_row_lacks_follows_from_the_others(tmp_path):
     strong = [row("a", n, "run_time", "s", 9 / n, "strong") for n in (1, 2, 3)]
     known = strong[1] | {"batch_per_device": 30}
-    write(tmp_path / "curves.csv", [strong[0], known, strong[2]])
-    (curve,) = import_curves(tmp_path / "curves.csv").curves
+    (curve,) = curves_of(tmp_path / "curves.csv", [strong[0], known, strong[2]])
     assert (curve.global_batch, curve.batch_known, curve.scaling) == (60, True, "strong")
     assert [point.hosts for point in curve.measured] == [1, 1, 1]
-    write(tmp_path / "curves.csv", strong)
-    (curve,) = import_curves(tmp_path / "curves.csv").curves
+    (curve,) = curves_of(tmp_path / "curves.csv", strong)
     assert (curve.global_batch, curve.batch_known) == (MOST_NODES, False)
     assert any(note.startswith("no batch given") for note in curve.notes)

@@ -19,9 +19,7 @@ from mistakes import user_error
 from nodewise.core.schema import read_tree
 from nodewise.core.units import KINDS
 from nodewise.report import html as markup
-from nodewise.report.charts import Chart
 from nodewise.report.context import read_context
-from nodewise.report.figure import Axis, Figure
 from nodewise.report.page import curve_page
 from nodewise.report.pages.about import GLOSSARY, machines
 from nodewise.report.tables import Column, table
@@ -184,21 +182,6 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell())])
     (tmp_path / "records" / f"{make.cell().id}.json").unlink()
     assert "no record of the cell" in user_error(render, tmp_path)
-
-
-# --- figures on pages ---
-
-
-def test_a_script_cannot_end_the_element_that_loads_it():
-    rows = pd.DataFrame({"kind": ["measured"], "nodes": [1], "seconds": [1.0]})
-    title = "</script><script>alert(1)"
-    x, y = Axis("nodes", "Nodes"), Axis("seconds", "Time (s)")
-    odd = Figure("odd", lambda _: rows, each=["kind"], plots=title, x=x, y=y)
-    script = Chart(odd, "measured-odd", {"kind": "measured"}, rows, rows).script
-    assert "<" not in script
-    name, _, spec = script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
-    assert json.loads(name) == "measured-odd"
-    assert json.loads(spec.removesuffix(";\n"))["title"]["text"] == title
 
 
 # --- tables on pages ---

@@ -49,12 +49,6 @@ def pictures(tmp_path_factory, run_job):
     return train_all(run_job, tmp_path_factory.mktemp("pictures"), cases)
 
 
-def own_means():
-    """Return each worker's gradient in each step of the linear model, (workers, steps, inputs)."""
-    parts = [linear_inputs()[:, rows(rank, NODES)] for rank in range(NODES)]
-    return np.array([part.mean(axis=1) for part in parts])
-
-
 def moved(done):
     """Return the change of the weights after each step, in units of gradients, (steps, inputs)."""
     weights = done.arrays[0]["weights"]
@@ -72,9 +66,11 @@ def test_replicas_are_equal_bit_by_bit_and_the_split_form_does_the_same_again(li
 @pytest.mark.parametrize("label", ["dense", "float16", "threshold", "top_k"])
 def test_what_was_not_applied_is_in_the_residuals(linear, label):
     """Weighted by examples, updates and residuals together equal the sum of all gradients."""
-    examples = [len(rows(rank, NODES)) for rank in range(NODES)]
+    parts = [rows(rank, NODES) for rank in range(NODES)]
+    examples = list(map(len, parts))
     residual = np.average(linear[label].all("residual"), axis=0, weights=examples)
-    gradients = np.average(own_means().sum(axis=1), axis=0, weights=examples)
+    sums = [linear_inputs()[:, part].mean(axis=1).sum(axis=0) for part in parts]  # over the steps
+    gradients = np.average(sums, axis=0, weights=examples)
     np.testing.assert_allclose(moved(linear[label])[-1] + residual, gradients, atol=1e-4)
     assert (np.abs(residual).max() > 0.5) == (label in {"threshold", "top_k"})
 

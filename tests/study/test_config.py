@@ -110,7 +110,6 @@ EMULATED = {"kind": "emulated"}
         ("experiments", {}, "experiments: {} is not allowed, must have at least 1 item"),
         ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
         (f"{STEPS}.input", "whole", "must be 'sharded', 'unsharded', 'service' or 'own'"),
-        (f"{STEPS}.study", "other", "study: 'other' is not allowed, must be one of asu, "),
         (f"{STEPS}.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("cluster", {"kind": "moon"}, "must be one of emulated, local, slurm, ssh"),
