@@ -19,7 +19,6 @@ _GIVEN = {
     "nw-formula",
     "nw-toc",  # repeats headings, which are checked where they stand
 }
-_GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
 
 # a number is a whole word: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 contain none
 _NUMBER = re.compile(r"(?<![\w.:,^~-])(?<!\w[-/])\d+(?:[.,:]\d+)*(?!\w)")
@@ -68,12 +67,8 @@ class _Prose(HTMLParser):
 def _is_given(tag: str, named: Attributes) -> bool:
     """Return whether the numbers inside an element have a source."""
     classes = set(named.get("class", "").split())
-    return bool(
-        tag in _GIVEN_TAGS
-        or classes & _GIVEN
-        or named.get("id") in _GIVEN_IDS
-        or named.keys() & {"data-table", "data-file"}
-    )
+    sources = named.keys() & {"data-table", "data-file"}
+    return bool(tag in _GIVEN_TAGS or classes & _GIVEN or sources)
 
 
 def typed_numbers(page: str) -> list[str]:

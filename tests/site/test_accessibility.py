@@ -54,19 +54,11 @@ def out_of_reach(page):
     return sorted(set(alone) - set(page.evaluate("[...window.reached]")))
 
 
-def wait_for_colours(page):
-    """Wait until all colour transitions between the themes have ended."""
-    page.wait_for_function("document.getAnimations().every((one) => one.playState !== 'running')")
-
-
-def barriers_of(watched, paths):
-    """Return the violations on each page in both themes, and what the keyboard does not reach.
-
-    Lists are empty where nothing was found. Each page is opened only once, because opening pages
-    takes most of the time.
-    """
+@pytest.mark.slow
+def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
+    """Each page is opened only once, because opening pages takes most of the time."""
     found = {}
-    for path in paths:
+    for path in of_each_kind:
         page = watched.open(path)
         page.evaluate("document.querySelector('article details')?.setAttribute('open', '')")
         page.evaluate(FEWER_ROWS)
@@ -75,25 +67,11 @@ def barriers_of(watched, paths):
         page.locator("label[title='Switch to dark']").click()
         page.wait_for_selector("body[data-md-color-scheme=slate]")
         wait_for_charts(page)
-        wait_for_colours(page)
+        page.wait_for_function(
+            "document.getAnimations().every((one) => one.playState !== 'running')"
+        )
         found[path, "dark"] = barriers(page, OF_COLOUR)
         # The browser remembers the theme for the next page.
         page.locator("label[title='Switch to light']").click()
-    return found
-
-
-@pytest.mark.slow
-def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
-    found = barriers_of(watched, of_each_kind)
     assert {where: told for where, told in found.items() if told} == {}
     assert len(found) > 40
-
-
-def test_the_check_finds_a_barrier_where_one_is(watched):
-    page = watched.open("glossary.html")
-    page.evaluate(
-        """() => document.querySelector('article').insertAdjacentHTML('beforeend',
-          '<input type="text"><p style="color: #ccc; background: #fff">pale</p>')"""
-    )
-    found = {one["id"] for one in Axe().run(page, options=RULES).response["violations"]}
-    assert {"label", "color-contrast"} <= found

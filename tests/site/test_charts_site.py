@@ -1,4 +1,4 @@
-"""What readers do with charts in a real browser: filter, switch, click, print, wait."""
+"""Charts and pictures in a real browser: they are seen, clicked and printed."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -6,26 +6,16 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from browsing import blank_charts, unfold_charts
+from nodewise.report.page import strategy_page
+from nodewise.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
-ACCURACY = "ntua-fashion_cnn-accuracy"
 SPEEDUP = "ntua_steps-fashion_cnn-multi_worker_mirrored-speedup"
-POINTS = f"[id='{ACCURACY}'] .nw-live .mark-symbol.role-mark path"
-
-
-def chosen(page):
-    return parse_qs(page.evaluate("location.search").removeprefix("?"))
 
 
 # --- every chart ---
-
-
-@pytest.fixture(scope="session")
-def with_charts(site, html):
-    """Return the pages that contain charts."""
-    return [path for path in html if 'class="nw-figure"' in (site / path).read_text()]
 
 
 # With 360 pixels, `test_site` looks for blank charts; other tests open charts with 1280 pixels.
@@ -33,7 +23,8 @@ TABLET = {"viewport": {"width": 768, "height": 900}, "color_scheme": "dark"}
 
 
 @pytest.mark.parametrize("watched", [TABLET], indirect=True)
-def test_no_chart_is_blank_on_screens_or_on_paper(watched, with_charts):
+def test_no_chart_is_blank_on_screens_or_on_paper(watched, site, html):
+    with_charts = [path for path in html if 'class="nw-figure"' in (site / path).read_text()]
     blank = {}
     for path in with_charts:
         page = watched.open(path)
@@ -46,21 +37,12 @@ def test_no_chart_is_blank_on_screens_or_on_paper(watched, with_charts):
     assert len(with_charts) > 5
 
 
-def test_a_chart_without_marks_is_found(watched):
-    page = watched.open(RESULTS)
-    assert blank_charts(page) == []
-    page.locator(f"[id='{ACCURACY}'] .nw-live .role-mark").evaluate_all(
-        "(marks) => marks.forEach((one) => one.remove())"
-    )
-    assert blank_charts(page) == [ACCURACY]
-
-
 # --- cells ---
 
 
 def test_a_click_on_a_point_opens_the_page_of_its_curve(watched):
     page = watched.open(RESULTS)
-    points = page.locator(POINTS)
+    points = page.locator("[id='ntua-fashion_cnn-accuracy'] .nw-live .mark-symbol.role-mark path")
     ids = points.evaluate_all("(all) => all.map((one) => one.__data__.datum.cell_id)")
     assert "" in ids, "what is published has no cell"
     points.nth(ids.index("")).click(force=True)
@@ -80,7 +62,7 @@ def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
     for name, value in asked.items():
         found = shown.evaluate_all("(rows, name) => rows.map((row) => row.dataset[name])", name)
         assert set(found) == {value}
-    assert chosen(page) == {name: [value] for name, value in asked.items()}
+    assert parse_qs(urlsplit(page.url).query) == {name: [value] for name, value in asked.items()}
 
 
 # --- themes, paper, weight, time ---
@@ -110,3 +92,33 @@ def test_charts_that_are_folded_are_on_paper(watched, site):
     page.emulate_media(media="print")
     assert min(heights()) > 200
     assert page.locator(".nw-more .nw-data:visible").count() == 0
+
+
+# --- pictures of strategies ---
+
+
+@pytest.mark.parametrize("watched", [{"viewport": {"width": 360, "height": 800}}], indirect=True)
+def test_every_picture_is_legible_on_a_telephone(watched):
+    for name in STRATEGIES:
+        page = watched.open(strategy_page(name))
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        found = page.evaluate(
+            """() => [...document.querySelectorAll('.nw-way svg')].map((svg) => {
+              const frame = svg.getBoundingClientRect();
+              const boxes = [...svg.querySelectorAll('rect')].map((r) => r.getBoundingClientRect());
+              const texts = [...svg.querySelectorAll('text')].map((text) => {
+                const own = text.getBoundingClientRect();
+                const x = (own.left + own.right) / 2, y = (own.top + own.bottom) / 2;
+                const holder = boxes.find(
+                  (b) => b.left < x && x < b.right && b.top < y && y < b.bottom) || frame;
+                const fits = own.left >= holder.left && own.right <= holder.right;
+                return [text.textContent, own.height, fits];
+              });
+              return [frame.left, frame.right, texts];
+            })"""
+        )
+        assert found, name
+        for left, right, texts in found:
+            assert left >= 0 and right <= 360
+            assert [words for words, _, fits in texts if not fits] == [], name
+            assert min(height for _, height, _ in texts) >= 9, name

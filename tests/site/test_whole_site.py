@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ import yaml
 
 import prose
 from browsing import CURVE, EVERY_SITE, REPOSITORY, wait_for_charts
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.report.render import build_site
 
 HOME_BYTES, PAGE_BYTES = 400_000, 1_000_000
@@ -20,7 +21,8 @@ HOME_BYTES, PAGE_BYTES = 400_000, 1_000_000
 MOST_SHIFTED = 0.1  # what Chromium calls a good score of cumulative layout shift
 SEARCH_BYTES = 300_000
 PAGES_OF_THE_SITE = 105
-LEFT_OUT = {"404.html"}  # Its addresses are relative to the root of a server.
+# Its addresses are relative to the root of a server, and each builder has its own.
+LEFT_OUT = {"404.html"}
 ODD_TAG = "<script>alert(1)</script>"
 
 
@@ -78,8 +80,8 @@ def test_a_complaint_of_mkdocs_is_a_mistake_and_leaves_no_site(tmp_path):
     pages = tmp_path / "docs"
     pages.mkdir()
     (pages / "index.md").write_text("Other pages of the menu are missing.")
-    with pytest.raises(UserError, match=r"docs: .*your-case\.md.*not found"):
-        build_site(pages, tmp_path / "site")
+    said = user_error(build_site, pages, tmp_path / "site")
+    assert re.search(r"docs: .*your-case\.md.*not found", said)
     assert [path.name for path in tmp_path.iterdir()] == ["docs"]
 
 
@@ -194,9 +196,8 @@ def test_every_kind_of_page_works_below_any_prefix_of_a_server_is_light_and_asks
     heavy, elsewhere, wrong = {}, set(), {}
     for path in of_each_kind:
         weights, wrong[path] = load(browser, f"{served}/{path}")
-        elsewhere |= {
-            url for url in weights if not url.startswith((f"{served}/", "data:", "blob:"))
-        }
+        own = (f"{served}/", "data:", "blob:")
+        elsewhere |= {url for url in weights if not url.startswith(own)}
         assert not [url for url in weights if "vega" in url], path
         weight = sum(weights.values())
         if weight > (HOME_BYTES if path == "index.html" else PAGE_BYTES):
@@ -250,10 +251,8 @@ def test_a_page_with_charts_loads_vega_once_it_is_used_and_other_pages_never(bro
 @pytest.mark.slow
 @pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)
 def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(watched, site, html):
-    for path in html:
-        if path in LEFT_OUT:
-            continue
-        page = watched.page
+    page = watched.page
+    for path in {*html} - LEFT_OUT:
         page.goto((site / path).as_uri())
         assert len(page.locator("article").inner_text()) > 100, path
         stills = page.locator(".nw-still")
@@ -343,3 +342,38 @@ def test_the_search_loads_its_worker_and_index_when_it_is_opened(browser, served
 def test_every_page_that_keywords_lead_to_is_there(html):
     keywords = yaml.safe_load(Path("site/keywords.yaml").read_text())
     assert {path for path in keywords if not path.startswith("strategies/")} <= {*html}
+
+
+# --- Zensical, the successor of Material for MkDocs by the same authors ---
+
+
+def told(page):
+    """Return what visitors would miss on a page: its heading, navigation, scripts and charts."""
+    title = re.search(r"<title>(.*?)</title>", page)
+    heading = re.search(r"<h1[^>]*>(.*?)(?:<a class=\"headerlink\"|</h1>)", page, re.DOTALL)
+    return {
+        "title": title and title[1],
+        "heading": heading and heading[1],
+        "tabs": len(re.findall(r'<li class="md-tabs__item[ "]', page)),
+        "here": page.count("md-tabs__item--active"),
+        "section": re.findall(r'aria-current="true">(.*?)<', page),
+        "scripts": re.findall(r'<script src="[^"]*assets/(\w+\.js)"', page),
+        "charts": re.findall(r'class="nw-figure"[^>]*data-name="([^"]+)"', page),
+        "footer": page.count('class="nw-footer"'),
+    }
+
+
+@pytest.mark.slow
+def test_zensical_builds_the_pages_that_mkdocs_does(site, html, tmp_path, monkeypatch):
+    shutil.copytree(site.parent / "docs", tmp_path / "build/docs")
+    shutil.copy("mkdocs.yml", tmp_path)
+    for name in ("site", "models", "data"):  # overrides, and files that pages include
+        (tmp_path / name).symlink_to(Path(name).resolve(), target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nodewise.report.render.BUILDER", "zensical")
+    build_site(Path("build/docs"), Path("build/site"))
+    built = tmp_path / "build/site"
+    pages = set(html) - LEFT_OUT
+    assert {str(path.relative_to(built)) for path in built.rglob("*.html")} - LEFT_OUT == pages
+    other = {path: told((built / path).read_text()) for path in sorted(pages)}
+    assert other == {path: told((site / path).read_text()) for path in sorted(pages)}

@@ -67,9 +67,8 @@ def test_the_formula_is_that_of_python_at_random_points(page):
         batch, relative, traffic = (float(10 ** chance.uniform(-2, 2)) for _ in range(3))
         links = read_link("within", names[0]), read_link("between", names[1])
         training = Training(parameters, bytes_each, batch, traffic, hidden, {1: rate})
-        found = forecast_throughputs(
-            Cluster(inside, *links), training, [devices], batches=[relative]
-        )
+        cluster = Cluster(inside, *links)
+        found = forecast_throughputs(cluster, training, [devices], batches=[relative])
         expected.append(devices * batch * relative / found[0, 0])
         asked.append(
             [
@@ -111,9 +110,12 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     assert answer(page).startswith(f"{answers.nodes[answers.best('knee')]:g} devices train")
     assert [seconds(row["Time"]) for row in told] == pytest.approx(answers.time[0], rel=6e-3)
     assert [float(row["Cost"]) for row in told] == pytest.approx(answers.cost[0], rel=6e-3)
+    assert 5 <= speedups(page)[8][0] <= 7.5  # as practitioners know it
     command = page.locator("#case code").inner_text()
     assert "--payload 102400000 --devices-per-node 4 --within nvlink2" in command
     assert "--between 10gbit-tcp --nodes 1,2,4,8,16,32,64 --examples 2000000" in command
+    _, low, high = speedups(watched.open(f"{PAGE}?{V100}&inside=1"))[8]
+    assert low <= 5 and high >= 7.5
 
 
 def test_nine_in_ten_published_measurements_are_within_the_ranges(page):
@@ -129,14 +131,6 @@ def test_nine_in_ten_published_measurements_are_within_the_ranges(page):
                 within.append(0.98 * ends[0] <= faster <= 1.02 * ends[1])
     assert len(several) >= 10 and len(within) > 100
     assert np.mean(within) >= 0.9
-
-
-def test_eight_v100_over_ten_gigabit_are_five_to_seven_times_as_fast(watched):
-    page = watched.open(f"{PAGE}?{V100}&inside=4")
-    assert 5 <= speedups(page)[8][0] <= 7.5
-    page = watched.open(f"{PAGE}?{V100}&inside=1")
-    _, low, high = speedups(page)[8]
-    assert low <= 5 and high >= 7.5
 
 
 def test_what_is_typed_is_what_one_device_does(page):
