@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.progress import progress
+from nodewise.predict.fit import with_interval
 from nodewise.predict.similar_curves import (
     PUBLISHED,
     Line,
@@ -96,7 +97,8 @@ def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
     devices = whole.devices[-1]
     batch = max(curve.measured, key=lambda point: point.nodes).batch_per_worker
     truth = whole.efficiency[-1]
-    value, low, high = similar.predict(known, whole.devices[-1:], whole.hosts[-1:])[:, 0]
+    drawn = similar.draw(known, whole.devices[-1:], whole.hosts[-1:])
+    value, low, high = with_interval(drawn)[:, 0]
     times = batch / np.exp([truth, value, low, high])
     own = curve.own_value(times, np.array(devices), np.array(batch))
     return {

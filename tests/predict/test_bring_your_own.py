@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from mistakes import user_error
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
-from nodewise.predict.options import parse_duration, parse_nodes, parse_price
+from nodewise.predict.options import parse_deadline, parse_nodes, parse_price
 from nodewise.results.importers import import_curves
 from nodewise.results.table_files import write_csv
 from nodewise.results.tables import build_tables
@@ -84,11 +83,10 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
     file = fitted(tmp_path, csv_of(*rows), draws=100)
     ((_, found),) = answered(file, [1, 2, 4, 8, 64])
-    answer = found.summary()
-    json.dumps(answer, allow_nan=False)
-    assert (not answer["best"]) == answer["answer"].startswith("Unknown")
+    json.dumps(found.rows(), allow_nan=False)
+    assert (not found.best_for) == found.sentence().startswith("Unknown")
     if len(rows) == 1:  # nothing to compare with
-        assert answer["best"] == {} and found.table["speedup"].isna().all()
+        assert found.best_for == {} and found.table["speedup"].isna().all()
     json.dumps(predictions(file, [1, 2, 64]), allow_nan=False)
 
 
@@ -291,8 +289,8 @@ def test_an_objective_that_needs_more_says_so(ring):
             parse_nodes,
             {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]},
         ),
-        (parse_price, {None: (None, ""), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
-        (partial(parse_duration, "deadline"), {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
+        (parse_price, {None: (None, "currency"), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
+        (parse_deadline, {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
     ],
 )
 def test_options_are_read_as_they_are_written(parse, read):
@@ -305,8 +303,7 @@ def test_options_are_read_as_they_are_written(parse, read):
         *((parse_nodes, "nodes", x) for x in ("", "0", "-1", "4-1", "1.5", "1-", "1,,2", "70000")),
         (parse_nodes, "nodes", "1-4096"),
         (parse_price, "price", "much"),
-        *((partial(parse_duration, "deadline"), "deadline", x) for x in ("soon", "9" * 400 + "d")),
-        (partial(parse_duration, "deadline"), "deadline", "-1s"),
+        *((parse_deadline, "deadline", x) for x in ("soon", "9" * 400 + "d", "-1s")),
     ],
 )
 def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):

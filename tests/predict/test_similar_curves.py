@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodewise.predict.fit import with_interval
 from nodewise.predict.similar_curves import Line, SimilarCurves, read_published
 from nodewise.results.importers.curve_csv import publisher_of
 
@@ -23,7 +24,7 @@ def curve(efficiency, strong=False, per_host=4):
 
 def ask(points, devices, per_host=4):
     asked = np.array([devices], float)
-    return published().predict(points, asked, np.ceil(asked / per_host))[:, 0]
+    return with_interval(published().draw(points, asked, np.ceil(asked / per_host)))[:, 0]
 
 
 @given(

@@ -85,7 +85,7 @@ def forecast_nodes(
     from nodewise.cli import prediction
     from nodewise.predict import forecast
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import MANY_EXAMPLES, parse_batches, parse_nodes, training_name
+    from nodewise.predict.options import parse_batches, parse_nodes
     from nodewise.predict.published_efficiency import standing
     from nodewise.predict.question_files import forecast_cases
     from nodewise.strategies.declaration import hidden_share
@@ -102,8 +102,7 @@ def forecast_nodes(
         precision=precision,
         hidden=None if strategy is None else hidden_share(strategy),
     )
-    name = training_name(epochs, known=examples is not None)
-    job = prediction.job_of(context.params, examples=examples or MANY_EXAMPLES, name=name)
+    job = prediction.job_of(context.params).with_examples(examples)
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
         if link or within or between or devices_per_node or price:

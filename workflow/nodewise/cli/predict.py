@@ -197,7 +197,14 @@ def best_nodes(
     answered = find_answers(fitted, counts, job, **asked)
     found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
-        options.print_json([{"curve": name} | one.summary(objective) for name, one, _ in found])
+        options.print_json(
+            [
+                {"curve": name, "job": one.job.name, "units": one.job.units, "answer": sentence}
+                | {"best": {aim: n for n, aims in one.best_for.items() for aim in aims}}
+                | {"nodes": one.rows()}
+                for name, one, sentence in found
+            ]
+        )
     else:
         for name, answers, sentence in found:
             typer.echo(f"{name}: {sentence}")

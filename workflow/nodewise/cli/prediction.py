@@ -11,7 +11,7 @@ from nodewise.cli.options import print_json, print_table
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.options import parse_duration, parse_price
+from nodewise.predict.options import parse_deadline, parse_price
 from nodewise.predict.published_efficiency import Standing
 from nodewise.predict.steps_to_accuracy import law_of, parse_counts, published_laws, rate_exponent
 
@@ -20,21 +20,23 @@ _NAMED = 3  # curves that are named in front of a note that they share
 _OF_FORECAST = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
 
 
-def job_of(asked: Mapping[str, Any], **more: Any) -> Job:  # noqa: ANN401
-    """Return the job that the options of a command describe; attributes in `more` replace theirs.
+def job_of(asked: Mapping[str, Any]) -> Job:
+    """Return the job that the options of a command describe.
 
     Raises:
         UserError: a price or a duration cannot be read, or a value is not allowed.
     """
-    names = ("examples", "epochs", "budget", "watts")
-    told: dict[str, Any] = {name: asked.get(name) for name in names} | more
     counts = parse_counts(asked.get("samples_to_target"))
-    if steps := law_of(asked.get("converges_like"), counts):
-        told |= {"steps": steps, "name": "run"}
     price, currency = parse_price(asked["price"])
-    if (deadline := asked.get("deadline")) is not None:
-        told["deadline_s"] = parse_duration("deadline", deadline)
-    return Job(**told, price=price, currency=currency or "currency")
+    names = ("examples", "epochs", "budget", "watts")
+    told: dict[str, Any] = {name: asked.get(name) for name in names}
+    return Job(
+        **told,
+        steps=law_of(asked.get("converges_like"), counts),
+        price=price,
+        currency=currency,
+        deadline_s=parse_deadline(asked.get("deadline")),
+    )
 
 
 def print_target(job: Job, converges_like: str | None) -> None:

@@ -17,18 +17,16 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_duration, write_percent, write_plain
 from nodewise.predict.fit import with_interval
-from nodewise.predict.options import MANY_EXAMPLES, training_name
+from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve
 
 FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
-MEASURED = ("fitted", "measured")
-"""The kinds of points in the measured range."""
 HALF = 0.5
 """At the knee, a further node adds less than this share of itself to the speed-up."""
-KNOWN = 0.5  # least share of draws in which steps take time, for an answer
+_KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _SURE = 0.9  # chance from which a number of nodes keeps a deadline for sure enough
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
@@ -42,13 +40,9 @@ class Job:
     Attributes:
         name: `epoch`, `run` (to an accuracy) or another name for readers.
         examples: examples of an epoch, or of what `name` says. None: those that a curve gives.
-        epochs: number of epochs.
         steps: law of the examples of a run to an accuracy. It assumes synchronous training.
-        price: price of a node-hour, in `currency`; None for costs in node-hours.
-        currency: unit of the price.
+        price: of a node-hour, in `currency`; None for costs in node-hours.
         watts: power of a node.
-        deadline_s: seconds that the job may take.
-        budget: what the job may cost.
         node: word for a node.
         unknown: beginnings of the names of columns that the measurements do not tell.
 
@@ -74,6 +68,18 @@ class Job:
         if self.epochs != 1 and self.steps:
             raise UserError("--epochs: has no effect, as the target says how many are needed")
 
+    def with_examples(self, examples: float | None) -> "Job":
+        """Return the job with its name, for epochs of so many examples; many if it is not known.
+
+        Raises:
+            UserError: there are several epochs, but their examples are not known.
+        """
+        if self.epochs != 1 and examples is None:
+            raise UserError("--epochs: needs --examples, the examples of an epoch")
+        epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
+        name = "run" if self.steps else MANY if examples is None else epochs
+        return replace(self, name=name, examples=examples or MANY_EXAMPLES)
+
     def of_curve(self, curve: Curve) -> "Job":
         """Return the job for a curve: a run to an accuracy if its steps are known, else epochs.
 
@@ -87,16 +93,11 @@ class Job:
         examples = self.examples or (curve.examples if curve.in_seconds else None)
         seconds = curve.in_seconds or examples is not None
         asked = self.deadline_s or self.budget or self.steps
-        known = examples is not None or not curve.in_seconds
         if asked and not (seconds if self.steps else examples):
             raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
-        return replace(
-            self,
-            name="run" if self.steps else training_name(self.epochs, known=known),
-            examples=examples or (MANY_EXAMPLES if curve.in_seconds else 1.0),
-            node=curve.node,
-            unknown=() if seconds else ("step_s", "samples_per_s"),
-        )
+        unknown = () if seconds else ("step_s", "samples_per_s")
+        job = self.with_examples(examples if seconds else 1.0)
+        return replace(job, node=curve.node, unknown=unknown)
 
     @property
     def units(self) -> dict[str, str]:
@@ -130,7 +131,6 @@ class Answers:
     equally likely.
 
     Attributes:
-        job: the job.
         nodes: numbers of nodes, ascending from 1, (points,).
         batch: examples per node and step, (points,).
         step_s: step times in seconds.
@@ -155,7 +155,7 @@ class Answers:
     def known(self) -> bool:
         """Whether the measurements determine the time of one node, to which others compare."""
         timed = (self.step_s > 0).all(axis=1)
-        return bool(self.compared and self.step_s[0, 0] > 0 and timed.mean() >= KNOWN)
+        return bool(self.compared and self.step_s[0, 0] > 0 and timed.mean() >= _KNOWN)
 
     @cached_property
     def time(self) -> Floats:
@@ -222,10 +222,7 @@ class Answers:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per number of nodes: its quantities with 90 % intervals, and its kind.
-
-        `chance` is that of meeting the deadline and the budget.
-        """
+        """One row per number of nodes: its quantities with 90 % intervals, `chance` and kind."""
         columns: dict[str, object] = {
             "nodes": self.nodes.astype(int),
             "batch_per_worker": self.batch,
@@ -242,30 +239,13 @@ class Answers:
         return table
 
     def rows(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of the table for JSON, with other `names` of columns.
-
-        None stands for what is not known.
-        """
+        """Return the rows of the table for JSON, with other `names` of columns; None if unknown."""
         table = self.table.rename(columns=names or {})
         finite = table.replace([np.inf, -np.inf], np.nan).notna()
         return [
             {str(name): value for name, value in row.items()}
             for row in table.astype(object).where(finite, None).to_dict("records")
         ]
-
-    def summary(self, objective: str | None = None) -> dict[str, Any]:
-        """Return the answer for an objective, the best of all objectives, and the rows, for JSON.
-
-        Raises:
-            UserError: as `sentence`.
-        """
-        return {
-            "job": self.job.name,
-            "units": self.job.units,
-            "answer": self.sentence(objective),
-            "best": {name: nodes for nodes, names in self.best_for.items() for name in names},
-            "nodes": self.rows(),
-        }
 
     def sentence(self, objective: str | None = None) -> str:
         """Return the answer for an objective in at most 30 words.
@@ -300,7 +280,7 @@ class Answers:
                 f"{write_chance(self.chance[at])})."
             )
         first = counted(int(self.nodes[best]), job.node)
-        if self.kind[best] not in MEASURED:
+        if self.kind[best] not in ("fitted", "measured"):
             beyond = self.nodes[best] > self.most_measured
             first += f" ({f'measured up to {self.most_measured}' if beyond else 'predicted'})"
         if objective == "knee":
@@ -320,7 +300,6 @@ class Answers:
         return f"{self.write('time', at)} and {self.write('cost', at)}"
 
     def _gain(self, at: int) -> str:
-        """Say what the knee gains and costs, and what further nodes add."""
         faster = float(self.speedup[0, at])
         adds = f"each further {self.job.node} adds less than half of itself"
         if at == len(self.nodes) - 1:
@@ -330,7 +309,6 @@ class Answers:
         return f": {gains}{adds}"
 
     def _to_target(self, at: int) -> str:
-        """Say how soon the knee and twice its nodes reach the target, and what the batch costs."""
         reach = "reaches" if self.nodes[at] == 1 else "reach"
         told = f" {reach} the target in {self.write('time', at)}"
         after = min(int(np.searchsorted(self.nodes, 2 * self.nodes[at])), len(self.nodes) - 1)

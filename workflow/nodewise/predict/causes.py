@@ -42,8 +42,7 @@ class Steps:
     """A training that does not scale, with draws of the parts of its step by possible causes.
 
     Attributes:
-        posted: measured numbers by devices; the first is the reference, the last in question.
-        cluster: nodes and links.
+        posted: measured numbers by devices; the `first` is the reference, the `last` in question.
         training: what is trained. If its parameters are unknown, they are drawn.
         strong: whether all devices share a constant batch, if a batch is known.
         controls: the last number again, without what `absent` of `causes.yaml` says.
@@ -55,7 +54,7 @@ class Steps:
         one_nodes: nodes of the reference; None: as `cluster` says.
         same_devices: whether the reference and the number in question run on the same devices.
         across: whether the number in question is of several nodes.
-        link: the link in question; it is the one in use if it was measured (`link_measured`).
+        link_measured: whether the link in question was, so that it is the one in use.
         examples_known: whether it is known how many examples each number counts.
         efficiency: examples per second and device, relative to the reference.
         misread: whether scaling is, or may be, good.
@@ -84,8 +83,8 @@ class Steps:
         count, reference = self.last.devices, self.layout(self.first.devices, reference=True)
         self.same_devices = (self.first.devices, reference) == (count, self.layout(count))
         self.across = self.layout(count)[1] > 1
-        self.link = (self.cluster.between if self.across else self.cluster.within) or {}
-        self.link_measured = bool(self.link) and {*self.link} <= {"calibrated", "all_reduces"}
+        link = (self.cluster.between if self.across else self.cluster.within) or {}
+        self.link_measured = bool(link) and {*link} <= {"calibrated", "all_reduces"}
         self.examples_known = not self.first.times_steps or self.training.batch is not None
         self.efficiency = self.examples(count) / self.measured(self.last)
         # Step times that hardly change look like no gain, though each has more examples.

@@ -207,13 +207,8 @@ def forecast_throughputs(
     The first row is the forecast, the others are equally likely. A measured throughput is off by
     the scatter of the measurement only.
 
-    Args:
-        cluster: the nodes.
-        training: what is trained and measured.
-        devices: numbers of devices asked.
-        known: the constants. Default: those of the package.
-        batches: the batch of a device on each number of devices, relative to that of the measured
-            points. Default: the same.
+    The constants are the `known` ones; by default those of the package. `batches` are those of a
+    device on each number of devices, relative to that of the measured points; default: the same.
     """
     draws, points = Draws(cluster, training, known), training.measured
     relative = batches or [1.0] * len(devices)
@@ -238,10 +233,8 @@ def draw_weights(misses: Floats, prior: Floats | float = 1.0, least: float = 50.
     Logarithms of measured values are distributed as Student's t. If few draws meet the points, the
     points are trusted less.
 
-    Args:
-        misses: log of predicted over measured value, (…, points, draws).
-        prior: how frequent each draw is.
-        least: least effective number of draws.
+    `misses` are logs of predicted over measured values, (…, points, draws), `prior` says how
+    frequent each draw is, and `least` is the least effective number of draws.
     """
     noise = constants()["noise"]
     while True:

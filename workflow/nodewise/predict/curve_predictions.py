@@ -7,7 +7,7 @@ published curves widen from there on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.answers import FAR, Answers, Job, check_amount, with_best_batch
-from nodewise.predict.fit import Fit
+from nodewise.predict.fit import Fit, with_interval
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats, Points
 from nodewise.predict.similar_curves import (
@@ -64,18 +64,16 @@ class CurvePredictions:
         # A node is not more efficient than alone, unless it was measured so, and not far beyond.
         beyond = np.clip(np.log(counts / curve.nodes[-1]) / np.log(FAR), 0, 1)
         least = batches * steps[:, :1] / batches[0] / most_efficient(curve) ** (1 - beyond)
+        kinds = [is_within(curve, counts, batches, margin) for margin in (1.0, FAR)]
+        of_law = curve.name not in self._published
         return Answers(
             job,
             counts,
             batches,
             np.maximum(steps, least) * unit_s,
-            np.select(
-                [is_within(curve, counts, batches, margin) for margin in (1.0, FAR)],
-                ["fitted", "predicted"],
-                "extrapolated",
-            ),
+            np.select(kinds, ["fitted", "predicted"], "extrapolated"),
             curve.nodes[-1],
-            self.noise(curve),
+            self._fits[curve.name].noise if of_law else NOISE / DEVIATIONS,
             compared=len(curve.nodes) > 1,
         )
 
@@ -94,11 +92,8 @@ class CurvePredictions:
         that the time of an example does not depend on the batch, the other half that the time of a
         step does not.
 
-        Args:
-            curve: one of the curves.
-            nodes: the numbers of nodes, (points,).
-            batch: the examples per node and step, (points,).
-            hosts: the numbers of machines, None where unknown.
+        The nodes and batches per node have shape (points,). `hosts` are the numbers of machines,
+        None where unknown.
         """
         kept = hosts is not None or np.allclose(batch, batch_of(curve, nodes))
         if kept and curve.name in self._published:
@@ -132,12 +127,6 @@ class CurvePredictions:
             steps[1:] = self._fits[curve.name].add_noise(steps[1:])
         return steps
 
-    def noise(self, curve: Curve) -> float:
-        """Return the relative standard deviation of another measurement of a curve."""
-        if curve.name in self._published:
-            return NOISE / DEVIATIONS
-        return self._fits[curve.name].noise
-
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
         """Return how much the interval of log time widens on each side, (points,).
 
@@ -150,7 +139,8 @@ class CurvePredictions:
         if points is None or nodes.max() <= curve.nodes[-1]:
             return np.zeros(len(nodes))
         asked = np.maximum([curve.nodes[-1], *nodes], curve.nodes[-1])
-        _, low, high = self._similar.predict(points, asked, np.ceil(asked / curve.per_host))
+        drawn = self._similar.draw(points, asked, np.ceil(asked / curve.per_host))
+        _, low, high = with_interval(drawn)
         variance = ((high - low) / 2) ** 2
         return np.asarray(np.sqrt(np.maximum(variance[1:] - variance[0], 0.0)))
 
@@ -165,40 +155,41 @@ def find_answers(
     batches: Sequence[float] = (),
     whole_machines: bool = False,
 ) -> Iterator[tuple[Curve, Answers]]:
-    """Yield the answers for each curve and batch.
+    """Yield the answers for each curve and batch. One node is always among those answered.
 
-    Args:
-        file: the fits.
-        nodes: the numbers of nodes; one node is always among those answered.
-        job: what is trained, and its conditions.
-        batch: examples per node and step. By default, what was measured: the global batch that all
-            points of a curve share, or each batch per node.
-        global_batch: examples per step of all nodes, instead of `batch`.
-        batches: instead of `batch`, several of which the best for each number of nodes is taken.
-        whole_machines: whether to leave out numbers that do not fill their machines.
+    A step has `batch` examples per node, or `global_batch` of all nodes, or the best of several
+    `batches` for each number of nodes. By default, it has what was measured: the global batch that
+    all points of a curve share, or each batch per node. With `whole_machines`, numbers that do not
+    fill their machines are left out.
 
     Raises:
         UserError: an option is missing or not allowed, or no curve has an example for each of so
             many nodes.
     """
-    given: list[dict[str, float]] = []
     for name, value in (("batch", batch), ("global_batch", global_batch)):
         check_amount(name, value)
-        given += [] if value is None else [{name: value}]
-    if len(given) + bool(batches) > 1:
+    if (batch, global_batch, batches or None).count(None) < 2:
         raise UserError("--batch and --global-batch: give one of them")
+    chosen = batches or ([] if batch is None else [batch])
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     found = False
     for curve in file.curves:
-        shared = [{"global_batch": curve.global_batch}] if curve.global_batch else None
-        counts = candidates(curve, nodes) if whole_machines else nodes
-        asked = [[one] for one in given or shared or [{"batch": b} for b in curve.batches]]
-        for batched in [[{"batch": b} for b in batches]] if batches else asked:
-            if min(counts) <= batched[0].get("global_batch", np.inf):
-                found = True
-                own = job.of_curve(curve)
-                answers = [predictions.answer(curve, counts, own, **one) for one in batched]
-                yield curve, with_best_batch(answers)
+        inside, counts = curve.per_host, nodes
+        if whole_machines:
+            full = [n for n in nodes if n <= inside or n % inside == 0 or n in curve.nodes]
+            counts = full or nodes
+        shared = global_batch or (None if chosen else curve.global_batch)
+        if min(counts) > (shared or np.inf):
+            continue
+        found = True
+        answer = partial(predictions.answer, curve, counts, job.of_curve(curve))
+        if shared:
+            yield curve, answer(global_batch=shared)
+        elif chosen:
+            yield curve, with_best_batch([answer(batch=each) for each in chosen])
+        else:
+            for each in curve.batches:
+                yield curve, answer(batch=each)
     if not found:
         raise UserError(f"--nodes {min(nodes)}: is more than the examples of the global batch")
 
@@ -218,16 +209,6 @@ def most_efficient(curve: Curve) -> float:
     points = list(zip(curve.measured, _batches_to_compare(curve), rates, strict=True))
     alone = {round(batch, 6): rate for point, batch, rate in points if point.nodes == 1}
     return max(1.0, *(rate / alone.get(round(batch, 6), np.inf) for _, batch, rate in points))
-
-
-def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
-    """Return the numbers of nodes that fill their machines, fit in one machine, or were measured.
-
-    If there are none, all numbers are returned.
-    """
-    in_host, asked = curve.per_host, list(nodes)
-    full = [n for n in asked if n <= in_host or n % in_host == 0 or n in curve.nodes]
-    return full or asked
 
 
 def batch_of(curve: Curve, nodes: Floats) -> Floats:

@@ -30,25 +30,27 @@ _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
 
 
 def explain(steps: Steps) -> dict[str, Any]:
-    """Return why the last number of devices is not faster.
+    """Return why the last number of devices is not faster: the keys that the command's help lists.
 
-    Returns:
-        causes: most likely first: name, probability, share of the extra time with low and high
-            (90 %). None if scaling is normal for certain.
-        decided: whether the first cause is certain, or scaling is normal for certain.
-        normal: whether scaling is as good as can be expected. If steps were timed, this is so if
-            each device has a batch of its own.
-        measure: the measurement that would decide; None if decided.
-        remedies: name, the cause that each is for (or None) and how likely it is, value, low, high,
-            unit, gain. Values are those that the last number would have if that is the cause.
-        read: what was read into each number.
-        implied_gbyte_per_s: bytes of the exchange over the extra time; None if unknown. Far below
-            the link's rate, another link is in use.
-        efficiency: examples per second and device, relative to the reference.
-        input_share: share of the last number's step that waited for input; None if unknown. If it
-            is most of the step, input is the cause, and its share is this one.
-        sentence: what to do.
+    Scaling is `normal` if it is as good as can be expected; if steps were timed, only if each
+    device has a batch of its own. `decided` says whether this or the first cause is certain: else
+    `measure` is the measurement that would decide. Remedies are for a cause (or None), which is
+    `likely`, and have the value that the last number would have if that is the cause. Far below the
+    link's rate, `implied_gbyte_per_s` means that another link is in use. A measured share of
+    waiting for input that is most of the last number's step is the cause.
     """
+    share = steps.training.input_share
+    about: dict[str, Any] = {
+        "input_share": share,
+        "read": _read(steps),
+        "implied_gbyte_per_s": implied_rate(steps),
+        "efficiency": steps.efficiency,
+    }
+    if share is not None and share >= _INPUT_DOMINATES:
+        cause = {"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}
+        shown = f"{write_percent(share)} of a step is waiting for the next batch, as measured."
+        about |= {"causes": [cause], "decided": True, "normal": False, "measure": None}
+        return about | {"remedies": [], "sentence": f"The cause is: {INPUT} (100 %). {shown}"}
     one, many = steps.parts(steps.first.devices, reference=True), steps.parts(steps.last.devices)
     absent = {"": (), **constants("causes")["absent"]}
     measured = [("", posted) for posted in steps.posted[1:]] + [*steps.controls.items()]
@@ -68,27 +70,27 @@ def explain(steps: Steps) -> dict[str, Any]:
     certain = causes[0]["probability"] >= CERTAIN and not cores_unknown
     decided = possible and (not steps.first.times_steps if normal else certain)
     wanted = "cores" if cores_unknown else _most_telling(steps, causes)
-    share = steps.training.input_share
-    if _is_input(share):
-        causes = [{"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}]
-        normal, decided, remedies = False, True, []
-    found = {
-        "input_share": share,
+    measure = None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS
+    likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in causes[:2]]
+    if normal:
+        unsure = f", if each device has a batch of its own. To be sure: {measure}"
+        good = f"scaling is normal, with an efficiency of {write_percent(steps.efficiency)}"
+        sentence = f"Nothing is wrong: {good}{unsure if measure else '.'}"
+    elif not possible:
+        sentence = f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
+    elif measure:
+        sentence = f"The numbers do not decide: {' or '.join(likely)}. {measure}"
+    else:
+        best = f" What helps most: {remedies[0]['name']}." if remedies else ""
+        sentence = f"The cause is: {likely[0]}.{best}"
+    return about | {
         "causes": [] if normal and decided else causes,
         "decided": decided,
         "normal": normal,
-        "measure": None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS,
+        "measure": measure,
         "remedies": remedies if possible and not normal else [],
-        "read": _read(steps),
-        "implied_gbyte_per_s": implied_rate(steps),
-        "efficiency": steps.efficiency,
+        "sentence": sentence,
     }
-    return found | {"sentence": _sentence(found)}
-
-
-def _is_input(share: float | None) -> bool:
-    """Return whether the measured share of waiting for input makes it the cause."""
-    return share is not None and share >= _INPUT_DOMINATES
 
 
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
@@ -173,26 +175,6 @@ def _read(steps: Steps) -> list[str]:
         gain = steps.efficiency * steps.last.devices / steps.first.devices
         read.append(f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s")
     return read
-
-
-def _sentence(found: Mapping[str, Any]) -> str:
-    """Return what to do."""
-    measure = found["measure"]
-    if found["normal"]:
-        share = write_percent(found["efficiency"])
-        unsure = f", if each device has a batch of its own. To be sure: {measure}"
-        normal = f"Nothing is wrong: scaling is normal, with an efficiency of {share}"
-        return f"{normal}{unsure if measure else '.'}"
-    likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in found["causes"][:2]]
-    if _is_input(waits := found["input_share"]):
-        shown = f"{write_percent(waits)} of a step is waiting for the next batch, as measured."
-        return f"The cause is: {likely[0]}. {shown}"
-    if found["efficiency"] > _MOST_EFFICIENT:
-        return f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
-    if measure:
-        return f"The numbers do not decide: {' or '.join(likely)}. {measure}"
-    best = f" What helps most: {found['remedies'][0]['name']}." if found["remedies"] else ""
-    return f"The cause is: {likely[0]}.{best}"
 
 
 def _quantile(values: Floats, weights: Floats, shares: tuple[float, ...]) -> list[float]:

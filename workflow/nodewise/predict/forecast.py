@@ -34,10 +34,8 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
 
     Of several batches, the one with the most numbers of devices is taken.
 
-    Args:
-        path: the file.
-        devices: number of devices, where a log does not say it.
-        batch: examples per device, where a log does not say it, or the batch to take of a table.
+    `devices` and `batch`, examples per device, are taken where a log does not say them; of a table,
+    the points with this batch are taken.
 
     Raises:
         UserError: the file cannot be read, has several curves, or its record failed.
@@ -93,7 +91,7 @@ def with_options(
     """Return a training as options describe it; they go before what a file says.
 
     Args:
-        training: the training.
+        training: what a file says.
         parameters: number of trained parameters.
         payload: bytes of a gradient, in place of the parameters.
         precision: such as `fp32`, `amp` or `fp16/amp`. Default: 4 bytes.
@@ -196,28 +194,25 @@ def forecast(
         raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *training.measured, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
-    known, size = np.isin(counts, [*training.measured]), training.batch or 1.0
-    unknown = ("step_s", "batch", "global_batch") if training.batch is None else ()
+    size = training.batch or 1.0
+    if training.batch is None:
+        job = replace(job, unknown=("step_s", "batch", "global_batch"))
+    far = counts > constants()["checked_devices"]
+    exact = np.isin(counts, [*training.measured]) & (training.scatter == 0)
     candidates = []
     for asked in [global_batch / counts] if global_batch else batches or (size,):
         batch = np.full(len(counts), asked)
         relative = (batch / size).tolist()
         rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
+        kinds = [far, exact & np.isclose(relative, 1)]
         candidates.append(
             Answers(
-                job=replace(job, unknown=unknown),
-                nodes=counts.astype(float),
-                batch=batch,
-                step_s=counts * batch / rates,
-                kind=np.select(
-                    [
-                        counts > constants()["checked_devices"],
-                        known & np.isclose(batch, size) & (training.scatter == 0),
-                    ],
-                    ["extrapolated", "measured"],
-                    "forecast",
-                ),
-                most_measured=max(training.measured),
+                job,
+                counts.astype(float),
+                batch,
+                counts * batch / rates,
+                np.select(kinds, ["extrapolated", "measured"], "forecast"),
+                max(training.measured),
             )
         )
     return with_best_batch(candidates)

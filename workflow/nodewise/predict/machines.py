@@ -33,12 +33,10 @@ class Machine(Question):
     """A kind of machine: a row of the user's table.
 
     Attributes:
-        name: its name.
         price: what an hour of a machine costs, in `currency`; `2.5 EUR` in the table.
-        devices: devices in a machine.
         within, between: links, as for `nodewise forecast`.
-        device: the name of its devices, such as V100.
-        speed: speed of a device against the one that was measured, in place of `device`.
+        device, speed: the name of its devices, such as V100, or else how fast one is against the
+            one that was measured.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,7 +70,7 @@ def read_machines(path: Path) -> list[Machine]:
             machines.append(Machine.model_validate(dict(zip(header, values, strict=False))))
         except ValidationError as error:
             raise UserError(f"{path}: row {number}: {first_error(error)}") from None
-    if len(currencies := {machine.currency for machine in machines}) > 1:
+    if len(currencies := dict.fromkeys(machine.currency for machine in machines)) > 1:
         raise UserError(f"{path}: prices must have one currency, not {', '.join(currencies)}")
     return machines
 

@@ -14,17 +14,6 @@ MANY_EXAMPLES, MANY = 1e6, "1M examples"
 _DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def training_name(epochs: float, *, known: bool) -> str:
-    """Return the name of so many epochs; of many examples if those of an epoch are not known.
-
-    Raises:
-        UserError: there are several epochs, but their examples are not known.
-    """
-    if epochs != 1 and not known:
-        raise UserError("--epochs: needs --examples, the examples of an epoch")
-    return MANY if not known else "epoch" if epochs == 1 else f"{epochs:,.6g} epochs"
-
-
 def parse_nodes(text: str) -> list[int]:
     """Parse numbers of nodes such as `1-64`, `1,2,4` or `64`; return them in ascending order.
 
@@ -56,16 +45,18 @@ def parse_batches(text: str | None) -> list[float]:
         raise UserError(f"--batches {text!s:.40}: must be numbers such as 16,32,64") from None
 
 
-def parse_duration(option: str, text: str) -> float:
-    """Parse a duration such as `0s`, `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
+def parse_deadline(text: str | None) -> float | None:
+    """Parse a time such as `0s`, `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
 
     Raises:
-        UserError: the text is not a duration.
+        UserError: the text is not a time.
     """
+    if text is None:
+        return None
     found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|d)?\s*", text, re.ASCII)
     seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else np.inf
     if seconds > 1e15:
-        raise UserError(f"--{option} {text[:40]}: must be a time such as 90s, 30min, 2h or 1d")
+        raise UserError(f"--deadline {text[:40]}: must be a time such as 90s, 30min, 2h or 1d")
     return seconds
 
 
@@ -78,7 +69,7 @@ def parse_price(text: str | None) -> tuple[float | None, str]:
         UserError: the text is not a number with at most a word after it.
     """
     if text is None:
-        return None, ""
+        return None, "currency"
     number, _, currency = text.strip().partition(" ")
     try:
         return float(number), currency.strip()[:20] or "currency"

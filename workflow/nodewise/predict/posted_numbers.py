@@ -20,12 +20,9 @@ _MOST = 1e15
 
 
 class Posted(NamedTuple):
-    """A number measured on some devices.
+    """A number measured on some devices: seconds, or examples per second of all of them.
 
-    Attributes:
-        devices: number of devices.
-        clock: a key of `UNITS`.
-        value: seconds, or examples per second of all devices together.
+    Its `clock` is a key of `UNITS`.
     """
 
     devices: int

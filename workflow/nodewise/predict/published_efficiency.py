@@ -52,13 +52,9 @@ def standing(
 ) -> Standing | None:
     """Return where an efficiency stands among published ones; None if there are too few.
 
-    Args:
-        efficiency: the efficiency.
-        devices: the number of devices. Published ones on about as many are compared.
-        within: name of the link within a node, such as `nvlink2`; None for any.
-        between: name of the link between nodes, such as `100gbit-rdma`; None for any.
-        across: whether the devices are in several nodes, so that `between` counts; None if unknown.
-        node: word for a device.
+    Published ones on about as many devices are compared, of the link `within` a node, such as
+    `nvlink2`, or if they are `across` nodes of the link `between` nodes, such as `100gbit-rdma`.
+    None stands for any. `node` is the word for a device.
     """
     rows, link = _published(), between if across else within
     if across is not None:

@@ -3,7 +3,7 @@
 Each row has an answer or an error of its own, and keeps its columns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -114,13 +114,16 @@ class Point(Question):
     batch_per_device: Batch | None = None
     global_batch: Batch | None = None
 
-    def batch_on(self, curve: Curve) -> float:
-        """Return the batch per device; if the point has none, the curve's own scaling continues.
+    def batch_on(self, curves: Mapping[str, Curve]) -> float:
+        """Return the batch per device; if the point has none, its curve's own scaling continues.
 
         Raises:
-            UserError: the numbers contradict each other, or the curve's own scaling leaves less
-                than an example for each device.
+            UserError: the curve is unknown, the numbers contradict each other, or the curve's own
+                scaling leaves less than an example for each device.
         """
+        if self.curve not in curves:
+            raise UserError(f"curve {self.curve[:60]!r} is not in the fit")
+        curve = curves[self.curve]
         each, whole, n = self.batch_per_device, self.global_batch, self.n_devices
         if self.n_nodes and self.n_nodes > n:
             raise UserError(f"n_nodes: must be at most n_devices, {n}")
@@ -164,13 +167,7 @@ def predict_points(file: FitFile, path: Path) -> list[Row]:
     """
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
-
-    def with_batch(point: Point) -> tuple[Point, float]:
-        if point.curve not in curves:
-            raise UserError(f"curve {point.curve[:60]!r} is not in the fit")
-        return point, point.batch_on(curves[point.curve])
-
-    rows, asked = read_questions(path, Point, with_batch)
+    rows, asked = read_questions(path, Point, lambda point: (point, point.batch_on(curves)))
     of_curves: dict[str, list[int]] = {}
     for i, (point, _) in asked.items():
         of_curves.setdefault(point.curve, []).append(i)
@@ -207,13 +204,8 @@ def read_questions(
 ) -> tuple[list[Row], dict[int, Answer]]:
     """Return the rows of a CSV file, each with its texts by column, and answers by place of a row.
 
-    A row that is wrong has `error`, a message, in place of an answer. Columns of the file that are
-    named like those of answers are left out, and lines without any column are skipped.
-
-    Args:
-        path: the file.
-        question: the columns that are read.
-        answer: returns the answer to a question; it may raise UserError.
+    A row that is wrong, or whose answer raises UserError, has `error`, a message. Columns of the
+    file that are named like those of answers are left out, and lines without any are skipped.
 
     Raises:
         UserError: the file is not CSV, or a column is missing.

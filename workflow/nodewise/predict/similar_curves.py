@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.fit import DRAWS, with_interval
+from nodewise.predict.fit import DRAWS
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
 from nodewise.results.studies import FOLDER
@@ -103,10 +103,9 @@ def guess(line: Line, devices: float, hosts: float) -> tuple[str, float, float]:
     """
     logs, target = np.log2(line.devices), float(np.log2(devices))
     scaling = "strong" if line.strong else "weak"
-    several = len(logs) > 1
     right = int(np.searchsorted(logs, target, side="right"))  # the first point beyond the target
     if right == 0:
-        slope = np.diff(line.efficiency[:2])[0] / np.diff(logs[:2])[0] if several else 0.0
+        slope = np.diff(line.efficiency[:2])[0] / np.diff(logs[:2])[0] if len(logs) > 1 else 0.0
         value = float(line.efficiency[0] - slope * (logs[0] - target))
         return f"{scaling} before", value, max(logs[0] - target, _LEAST_STEP)
     step = float(target - logs[right - 1])
@@ -114,26 +113,21 @@ def guess(line: Line, devices: float, hosts: float) -> tuple[str, float, float]:
         value = float(np.interp(target, logs, line.efficiency))
         inside = step * (logs[right] - target) / (logs[right] - logs[right - 1]) if step else 0.0
         return f"{scaling} between", value, 2 * float(inside)
-    if not several:
+    if len(logs) == 1:
         return f"{scaling} one", float(line.efficiency[0]), max(step, _LEAST_STEP)
-    kind, change = _ahead(line, devices, hosts)
-    return kind, float(line.efficiency[-1] + change), max(step, _LEAST_STEP)
-
-
-def _ahead(line: Line, devices: float, hosts: float) -> tuple[str, float]:
-    """Return the kind of a target beyond the points, and the change of log efficiency to there."""
     counts = np.array([*line.devices[-2:], devices])
     if line.strong:
-        return "strong", _continued(line, counts)
-    if hosts <= 1 and counts[0] == 1:
+        kind, change = "strong", _continued(line, counts)
+    elif hosts <= 1 and counts[0] == 1:
         # each device of a ring of n sends (n − 1)/n of the gradient, twice
-        return "in a machine", _continued(line, -1 / counts)
-    steps = np.diff(np.log2(counts))
-    change = float(np.diff(line.efficiency[-2:])[0] * steps[1] / steps[0])
-    if hosts <= 1:
-        return "in a machine", change
-    kind = "leaves a machine" if line.hosts[-1] <= 1 else "several machines"
-    return kind, SLOPE_SHARE * change
+        kind, change = "in a machine", _continued(line, -1 / counts)
+    else:
+        before, beyond = np.diff(np.log2(counts))
+        kind, change = "in a machine", np.diff(line.efficiency[-2:])[0] * beyond / before
+        if hosts > 1:
+            kind = "leaves a machine" if line.hosts[-1] <= 1 else "several machines"
+            change *= SLOPE_SHARE
+    return kind, float(line.efficiency[-1] + change), max(step, _LEAST_STEP)
 
 
 def _continued(line: Line, x: Floats) -> float:
@@ -159,13 +153,6 @@ class SimilarCurves:
         )
         count = found.groupby(["kind", "publisher"])["error"].transform("size")
         self._errors = dict(iter(found.assign(weight=count**-0.5).groupby("kind")))
-
-    def predict(self, line: Line, devices: Floats, hosts: Floats) -> Floats:
-        """Return log efficiencies and the ends of their 90 % intervals, (3, targets).
-
-        The intervals are those of another measurement. The arguments are those of `draw`.
-        """
-        return with_interval(self.draw(line, devices, hosts))
 
     def draw(self, line: Line, devices: Floats, hosts: Floats) -> Floats:
         """Return log efficiencies at targets, then draws of them, (1 + draws, targets).

@@ -140,10 +140,7 @@ def runs_to(epochs: pd.DataFrame, target: float) -> Floats:
     and interpolated between middles. If the first epoch is above the target already, the time of
     reaching it is unknown.
 
-    Args:
-        epochs: rows of the table `epochs` of one task: `cell_id`, `batch_per_worker`, `nodes`,
-            `epoch`, `steps`, `accuracy` (over the epoch).
-        target: the training accuracy to reach.
+    `epochs` are rows of the table `epochs` of one task.
     """
     found = []
     for _, run in epochs.sort_values("epoch").groupby("cell_id"):
@@ -212,9 +209,7 @@ def by_noise(noise_scale: pd.DataFrame) -> StepsToAccuracy:
     batches at each point, are resampled. Steps are relative to those of a batch of one example:
     S_min is 1/(1 + B_c), which is finite even if B_c is not.
 
-    Args:
-        noise_scale: rows of the table `noise_scale` for one model, with its columns `noise` and
-            `signal`. Estimates may be below 0.
+    `noise_scale` are rows of the table `noise_scale` for one model. Estimates may be below 0.
     """
     points = noise_scale.groupby("step")
     both = np.array([[*points[name].agg(list)] for name in ("noise", "signal")], float)
