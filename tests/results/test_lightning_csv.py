@@ -7,7 +7,7 @@ import pytest
 
 from mistakes import user_error
 from nodewise.results.importers import read_rows
-from nodewise.results.importers.scalars import checksum, event_class, training_rates
+from nodewise.results.importers.scalars import checksum, training_rates
 
 LIGHTNING = (
     *("train/batches_per_sec", "train/device/batches_per_sec"),
@@ -59,16 +59,19 @@ def test_an_unclear_rate_is_one_line(names, said):
     assert said in user_error(training_rates, Path("log"), {name: ["5"] for name in names})
 
 
+def field(number: int, content: bytes) -> bytes:
+    """Return a field of a message of Protocol Buffers."""
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
 def events(tmp_path, scalars):
     """Write an event file."""
     path = tmp_path / "events.out.tfevents.1.node"
     with path.open("wb") as file:
         for tag, value in scalars:
-            event = event_class()()
-            event.summary.value.add(tag=tag, simple_value=value)
-            content = event.SerializeToString()
-            length = struct.pack("<Q", len(content))
-            for part in (length, content):
+            logged = field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
+            content = field(5, field(1, logged))  # a value of the summary of the event
+            for part in (struct.pack("<Q", len(content)), content):
                 file.write(part + struct.pack("<I", checksum(part)))
     return path
 

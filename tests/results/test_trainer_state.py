@@ -47,7 +47,7 @@ def test_a_rate_is_exact_and_a_batch_that_is_not_sure_is_left_out(
 
 
 def test_evaluation_within_the_time_has_a_note(tmp_path):
-    assert not read(tmp_path, logged=[{"eval_runtime": 1.0}]).attrs
+    assert not read(tmp_path, logged=[{"eval_runtime": 1.0}]).attrs["notes"]
     (note,) = read(tmp_path, logged=[{"eval_runtime": 30.0}]).attrs["notes"]
     assert "evaluations" in note
 

@@ -34,12 +34,10 @@ def check_output(out: Path, paths: Sequence[Path]) -> None:
     """
     check_writable(out)
     if out.is_file() and out.stat().st_size:
-        read = out.resolve() in [path.resolve() for path in paths]
+        read = out.resolve() in map(Path.resolve, paths)
         if read or not IMPORTERS["csv"].sniff(out):
-            raise UserError(
-                f"{out}: --out exists and is {'to be imported' if read else 'no table of curves'}; "
-                "name another file"
-            )
+            kind = "to be imported" if read else "no table of curves"
+            raise UserError(f"{out}: --out exists and is {kind}; name another file")
 
 
 def convert(
@@ -90,11 +88,7 @@ def convert(
 
 
 def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
-    """Return the values of the `{fields}` of a pattern in the name of a file and its folders.
-
-    Raises:
-        UserError: a field is not known or occurs twice, or the name of the file does not match.
-    """
+    """Return the values of the `{fields}` of a pattern in the name of a file and its folders."""
     fields = re.findall(r"\{(\w+)\}", pattern)
     if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
         allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
@@ -111,11 +105,7 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
 
 
 def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows of a file with the values of the options, and with the batch per device.
-
-    Raises:
-        UserError: a value is wrong, contradicts an option, or is neither in the file nor given.
-    """
+    """Return the rows of a file with the values of the options, and with the batch per device."""
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
     numbers = {name: value for name, value in given.items() if name != "curve"}

@@ -13,7 +13,7 @@ QUANTITIES = {
 }
 """The clock of each quantity. A run, or an epoch, does the same work on any number of devices."""
 
-_SECONDS = {
+SECONDS = {
     **dict.fromkeys(("ns", "nsec"), 1e-9),
     **dict.fromkeys(("us", "\u03bcs", "usec"), 1e-6),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
@@ -22,6 +22,7 @@ _SECONDS = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86_400.0),
 }
+"""The seconds of each unit of time."""
 _STEPS = ("step", "steps", "it", "iter", "iters", "iteration", "iterations", "batch", "batches")
 _EXAMPLES = re.compile(r"(im(g|age)|sample|example|seq(uence)?|sentence|record|video|clip)s?")
 _DEVICE = re.compile(
@@ -54,11 +55,11 @@ def _parts(unit: str) -> list[str]:
 
 def _parse_rate(unit: str) -> tuple[str, float]:
     what, *below = _parts(unit)
-    times = [_SECONDS[part] for part in below if part in _SECONDS]
-    others = [part for part in below if part not in _SECONDS]
+    times = [SECONDS[part] for part in below if part in SECONDS]
+    others = [part for part in below if part not in SECONDS]
     steps = what in _STEPS
     per_device = len(others) == 1 and is_per_device(unit) and not steps
-    if what in _SECONDS or len(times) > 1 or (others and not per_device):
+    if what in SECONDS or len(times) > 1 or (others and not per_device):
         raise ValueError(
             f"{unit!r} is not known: must be a rate such as img/s, tokens/min or steps/s, or of "
             "each device, such as img/s/GPU"
@@ -73,10 +74,10 @@ def _parse_rate(unit: str) -> tuple[str, float]:
 def _parse_time(quantity: str, unit: str) -> tuple[str, float]:
     time, *below = _parts(unit)
     of = below[0] if below else ""
-    if time not in _SECONDS or _EXAMPLES.fullmatch(of):
+    if time not in SECONDS or _EXAMPLES.fullmatch(of):
         raise ValueError(
             f"{unit!r} is not known: must be ns, us, ms, s, min, h or d, such as "
             f"{'ms/step' if quantity == 'step_time' else 'h/epoch'}"
         )
     count = re.match(r"[1-9]\d*(?=\s)", of) if quantity == "step_time" else None
-    return QUANTITIES[quantity], _SECONDS[time] / (int(count[0]) if count else 1)
+    return QUANTITIES[quantity], SECONDS[time] / (int(count[0]) if count else 1)

@@ -386,10 +386,11 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
 
     `row` is its first row, and `doubtful` are the places of rows that contradict themselves.
     """
-    known = {name: value for name, value in row.items() if not pd.isna(value)}
-    shared = {column: known[column] for column in _OF_CURVE if column in known}
-    relative = row["clock"] == "epoch_time_s" and "examples" not in shared
-    notes = []
+    known = {
+        name: row[name] for name in Curve.model_fields if name in row and not pd.isna(row[name])
+    }
+    notes: list[str] = []
+    changes: dict[str, Any] = {}
     if doubtful:
         more = f" and {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
         notes.append(
@@ -402,41 +403,35 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
     ):
         points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
         notes.append("parts add up to more than the step: not used")
-    if wrong := _contradiction(shared.get("scaling", ""), points):
-        notes.append(f"scaling is {shared.pop('scaling')}, but {wrong}: it is taken as unknown")
-    if "payload_bytes" not in shared and not any(one.has_parts for one in points):
+    curve = Curve(name=row["curve"], measured=tuple(points), **known)
+    if wrong := _contradiction(curve):
+        notes.append(f"scaling is {curve.scaling}, but {wrong}: it is taken as unknown")
+        changes["scaling"] = "unknown"
+    if curve.like_published:
         notes.append("no payload_bytes given: it goes on as similar published curves did")
-    elif "collective" not in shared:
+    elif "collective" not in known:
         notes.append(f"no collective given: a {USUAL} is assumed")
-    if not row["batch_known"]:
+    if not curve.batch_known:
         notes.append("no batch given: steps are those of one example on each node")
-    if relative:
+    if not curve.in_seconds:
         notes.append("no examples given: epoch times are known, but not the times of steps")
-    if "cluster" in shared and (relative or "payload_bytes" not in shared):
-        missing = "examples" if relative else "payload_bytes"
+    if curve.cluster and not (curve.in_seconds and curve.payload_bytes):
+        missing = "payload_bytes" if curve.in_seconds else "examples"
         notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
-        del shared["cluster"]
-    return Curve(
-        name=row["curve"],
-        batch_known=row["batch_known"],
-        publisher=known.get("publisher", ""),
-        clock=row["clock"],
-        measured=tuple(points),
-        devices_per_host=known.get("devices_per_host"),
-        notes=(*notes, *_about_nodes(points)),
-        **shared,
-    )
+        changes["cluster"] = None
+    notes += _about_nodes(points)
+    return curve.model_copy(update={**changes, "notes": tuple(notes)})
 
 
-def _contradiction(scaling: str, points: Sequence[Measured]) -> str:
-    """Return how the batches of points contradict the scaling of a curve; empty if they do not."""
-    nodes = np.array([point.nodes for point in points])
-    if len({*nodes}) < max(len(points), 2):
-        return ""  # several batches on one number of nodes, or nothing to compare
-    totals = nodes * [point.batch_per_worker for point in points]
-    if scaling == "strong" and not same_batch(totals, totals[nodes.argmin()], nodes).all():
+def _contradiction(curve: Curve) -> str:
+    """Return how the batches of a curve contradict its scaling; empty if they do not."""
+    nodes = np.array([point.nodes for point in curve.measured])
+    totals = nodes * [point.batch_per_worker for point in curve.measured]
+    one_batch = len(curve.nodes) == len(nodes)  # on each number of nodes
+    same = same_batch(totals, totals[nodes.argmin()], nodes)
+    if curve.scaling == "strong" and one_batch and not same.all():
         return "the global batch is not the same at all points"
-    if scaling == "weak" and len({*totals.round(6)}) == 1:
+    if curve.scaling == "weak" and curve.global_batch is not None:
         return "the global batch is the same at all points"
     return ""
 

@@ -6,6 +6,7 @@ put before them, which is learned from the log: see `text_of`.
 """
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ DECLARED = read_tree(Path(__file__).with_name("log_formats.yaml"))
 FIELDS: Mapping[str, tuple[str, float | None]] = DECLARED["fields"]
 """The column and the unit of each field of a pattern; texts have no unit."""
 
-_SYNONYMS = {"distributed_replicated": "parameter_server"}
+COLLECTIVES: Mapping[str, str] = DECLARED["collectives"]
+"""The law of each other name of an exchange."""
 _MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
 
@@ -158,7 +160,7 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     for name, text in fields.items():
         column, unit = FIELDS[name]
         if text and unit is None:
-            row[column] = _SYNONYMS.get(text, text)
+            row[column] = COLLECTIVES.get(text, text)
         elif text and unit:
             try:
                 row[column] = float(_THOUSANDS.sub("", text)) * unit
@@ -167,6 +169,8 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
+    if {"steps", "run_s"} <= set(row):
+        row["steps_per_s"] = row.pop("steps") / (row.pop("run_s") or math.nan)
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
         whole, batch = row.pop("global_batch"), row["batch_per_worker"] or 1.0
         row["nodes"] = round(whole / batch, _DIGITS)

@@ -13,6 +13,7 @@ from nodewise.results.csv_file import parse_number, read_header, read_table
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, TEXT_LENGTH, CurveRow
 from nodewise.results.importers import IMPORTERS
+from nodewise.results.log_format import COLLECTIVES
 
 ALIASES = {
     **dict.fromkeys(("n_devices", "devices"), "nodes"),
@@ -27,8 +28,6 @@ COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"}
 }
 """All columns that are read."""
 _AS_WRITTEN = COLUMNS & set(CurveRow.model_fields)
-COLLECTIVES = {"ring": "ring", "tree": "tree", "ps": "parameter_server"}
-"""The law of each known value of the column `algorithm`."""
 
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _RECOGNISED = 3  # columns, so that a message can name the others
@@ -39,20 +38,16 @@ _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 class CurveCsv:
     """Importer of CSV files of curves.
 
-    Columns are those of `curves.CurveRow` and `ALIASES`, in any order. In place of a clock,
-    there may be:
-        quantity: throughput, step_time, run_time or epoch_time.
+    Columns are those of `curves.CurveRow` and `ALIASES`, in any order, and:
+        quantity: throughput, step_time, run_time or epoch_time, in place of a clock.
         value, unit: such as 210 img/s, 180 img/s/GPU (of each device), 31 ms or 2 h.
-
-    Beside `nodes`, `devices_per_node` says that each node has several devices. Then the devices are
-    the nodes of the curve, and `batch_per_worker` is that of a device.
-
-    Other columns are:
         algorithm: ring, tree or ps, in place of a collective. With any other, it is unknown.
         source_url: address of the publication, from which the publisher is derived.
         repeat: any text; repeats are recognised without it.
 
-    Empty values count as not given. A note says which columns are not used.
+    Beside `nodes`, `devices_per_node` says that each node has several devices. Then the devices are
+    the nodes of the curve, and `batch_per_worker` is that of a device. Empty values count as not
+    given. A note says which columns are not used.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -87,39 +82,38 @@ IMPORTERS.add("csv", CurveCsv())
 
 
 def _check_header(path: Path, names: list[str]) -> list[str]:
-    """Return the columns that are not used.
-
-    Raises:
-        UserError: a column is missing, or is probably misspelt.
-    """
+    """Return the columns that are not used; refuse a header if one is missing or misspelt."""
     unknown = [name for name in names if name not in COLUMNS]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise UserError(f"{path}: row 1: column {name} appears twice, under different names")
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{path}: row 1: column {name} appears twice, under different names")
     for name in unknown:
         if close := difflib.get_close_matches(name.lower(), COLUMNS - set(names), 1, _CLOSE):
             raise UserError(
                 f"{path}: row 1: column {name!r:.40} is not known; is it {close[0]}? "
                 "Rename it, or remove it"
             )
-    published = set(_VALUE) & set(names)
-    of_rates = not published and "samples_per_s" in names  # known without a batch
-    values = _VALUE if published else () if of_rates else ("batch_per_worker",)
-    lacking = [name for name in ("curve", "nodes", *values) if name not in names]
-    if not published and not set(CLOCKS) & set(names):
-        lacking.append(" or ".join(CLOCKS))
-    if lacking:
+    needed = ["curve", "nodes"]
+    if set(_VALUE) & set(names):
+        needed += _VALUE
+    elif "samples_per_s" not in names:  # a rate is known without a batch
+        needed += ["batch_per_worker"]
+        needed += [] if set(CLOCKS) & set(names) else [" or ".join(CLOCKS)]
+    if lacking := [name for name in needed if name not in names]:
         raise UserError(f"{path}: row 1: lacks columns {', '.join(lacking)}")
     return unknown
 
 
 def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
     """Return a row with the texts of the file, and its value in seconds or per second."""
-    row: dict[str, Any] = {
-        **{name: text for name, text in texts.items() if name in _AS_WRITTEN},
-        "collective": _collective(texts),
-        "publisher": publisher_of(texts.get("source_url", "")),
-        "location": place,
-    }
+    algorithm = COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
+    name, bracket, settings = texts.get("collective", algorithm).lower().partition("(")
+    name = re.sub(r"\W+", "_", name.strip())
+    law = re.sub(r"_?all_?reduce$", "", name)  # `ring` for `Ring all-reduce` or `ring_allreduce`
+    row: dict[str, Any] = {name: text for name, text in texts.items() if name in _AS_WRITTEN}
+    row["collective"] = law + bracket + settings
+    row["publisher"] = publisher_of(texts.get("source_url", ""))
+    row["location"] = place
     if not set(_VALUE) & set(texts):
         return row
     quantity, unit = texts.get("quantity", ""), texts.get("unit", "")
@@ -132,14 +126,6 @@ def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
         raise UserError(f"{place}, value and unit: {error}") from None
     each = clock == "samples_per_s" and is_per_device(unit)
     return row | {"unit_value": unit_value, f"{clock}_per_device" if each else clock: value}
-
-
-def _collective(texts: Mapping[str, str]) -> str:
-    """Return the law's name for a collective: `ring` for `Ring all-reduce` or `ring_allreduce`."""
-    algorithm = COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
-    name, bracket, settings = texts.get("collective", algorithm).lower().partition("(")
-    name = re.sub(r"\W+", "_", name.strip())
-    return re.sub(r"_?all_?reduce$", "", name) + bracket + settings
 
 
 def publisher_of(address: str) -> str:

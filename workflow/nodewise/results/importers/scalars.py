@@ -11,14 +11,13 @@ https://www.tensorflow.org/tutorials/load_data/tfrecord.
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start
@@ -26,19 +25,13 @@ from nodewise.results.csv_file import parse_number, read_header, read_table
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import DECLARED
 
-_PER_S = r"(s|es)?[\W_]*(per[\W_]*|/\s*)s(ec(ond)?)?\W*(\((train|training)\))?$"
-_STEPS = re.compile(rf"(^|[\W_])(step|batch|it|iter|iteration){_PER_S}", re.IGNORECASE)
-_EXAMPLES = re.compile(
-    rf"(^|[\W_])(example|sample|image|img|sequence|seq|sentence){_PER_S}", re.IGNORECASE
-)
-_OTHER = re.compile(r"eval|evaluate|evaluation|infer.*|pred.*|sanity|test|testing|val|valid.*")
+_RATE = re.compile(DECLARED["scalars"]["rate"], re.IGNORECASE | re.VERBOSE)
+_OTHERS = re.compile(DECLARED["scalars"]["others"])
 
 _START_BYTES = 100
 MOST_BYTES = 500_000_000
-_LENGTH = struct.Struct("<QI")  # length and its checksum; another checksum follows the data
-_CHECKSUM = struct.Struct("<I")
 _LARGEST_CHECKED = 100_000  # bytes of an event; larger ones are graphs and pictures
-_FORMS = {1: "<f", 2: "<d"}  # of the bytes of a tensor, by its type
+_FORMS = {struct.pack("<Q", 1): "<f", struct.pack("<Q", 2): "<d"}  # of a tensor, by its type
 
 
 class ScalarsCsv:
@@ -52,9 +45,12 @@ class ScalarsCsv:
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per value of the rate of training; see `training_rates`."""
         header, lines = read_table(path)
-        columns = zip(header, zip(*(values for _, values in lines), strict=False), strict=False)
-        logged = {name: [*filter(None, texts)] for name, texts in columns}
-        return training_rates(path, {name: texts for name, texts in logged.items() if texts})
+        logged: dict[str, list[str]] = defaultdict(list)
+        for _, values in lines:
+            for name, text in zip(header, values, strict=False):
+                if text:
+                    logged[name].append(text)
+        return training_rates(path, logged)
 
 
 class TensorBoard:
@@ -70,35 +66,21 @@ class TensorBoard:
         Raises:
             UserError: the file is damaged.
         """
-        scalars: dict[str, list[str]] = defaultdict(list)
+        logged: dict[str, list[str]] = defaultdict(list)
         content, at = read_bytes(path, MOST_BYTES), 0
         while at < len(content):
             try:
-                length, of_length = _LENGTH.unpack_from(content, at)
-                start = at + _LENGTH.size
-                _check(content[at : at + 8], of_length)
-                if start + length + _CHECKSUM.size > len(content):
+                length = int.from_bytes(_checked(content, at, 8), "little")
+                if at + length + 16 > len(content):
                     break  # incomplete: the program that writes it was killed or is still running
-                data = content[start : start + length]
-                if length <= _LARGEST_CHECKED:
-                    _check(data, *_CHECKSUM.unpack_from(content, start + length))
-                event = event_class().FromString(data)
-            except (struct.error, DecodeError) as error:
+                for tag, number in _scalars(_checked(content, at + 12, length)):
+                    logged[tag].append(str(number))
+            except (TypeError, DecodeError) as error:
                 raise UserError(
                     f"{path}: is damaged, or not an event file ({error} at byte {at:,})"
                 ) from None
-            at = start + length + _CHECKSUM.size
-            for value in event.summary.value:
-                tensor = value.tensor
-                form = _FORMS.get(tensor.dtype, "")
-                numbers = [*tensor.float_val, *tensor.double_val]
-                if value.HasField("simple_value"):
-                    numbers = [value.simple_value]
-                elif form and len(tensor.tensor_content) == struct.calcsize(form):
-                    numbers = [*struct.unpack(form, tensor.tensor_content)]
-                if len(numbers) == 1:
-                    scalars[value.tag].append(str(numbers[0]))
-        return training_rates(path, scalars)
+            at += length + 16
+        return training_rates(path, logged)
 
 
 IMPORTERS.add("lightning_csv", ScalarsCsv())
@@ -117,44 +99,61 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
     Raises:
         UserError: there is no such rate, or more than one, or a value is not a positive number.
     """
-    training = [name for name in sorted(logged) if not any(map(_OTHER.fullmatch, _words(name)))]
-    steps = [name for name in training if _STEPS.search(name)]
-    rates = {
-        "samples_per_s": [
-            name for name in training if _EXAMPLES.search(name) and not _of_one_device(name)
-        ],
+    rates: dict[tuple[bool, bool, bool], list[str]] = defaultdict(list)  # the least are the best
+    for name in sorted(logged):
+        rate, words = _RATE.search(name), set(re.split(r"[\W_]+", name.lower()))
+        if rate is None or any(map(_OTHERS.fullmatch, words)):
+            continue
         # All devices make a step together. Lightning's global rate counts the batch of each.
-        "steps_per_s": [name for name in steps if _of_one_device(name)] or steps,
-    }
-    clock = next((clock for clock, names in rates.items() if names), "steps_per_s")
-    # Keras' rate of an epoch includes its validation; that of a batch does not.
-    names = [name for name in rates[clock] if "epoch" not in _words(name)] or rates[clock]
-    if len(names) != 1:
+        of_steps, of_device = rate["examples"] is None, bool(words & {"device", "gpu"})
+        if of_steps or not of_device:
+            # Keras' rate of an epoch includes its validation; that of a batch does not.
+            rates[of_steps, not of_device, "epoch" in words].append(name)
+    of_steps, _, of_epoch = best = min(rates, default=(False, False, False))
+    if len(rates[best]) != 1:
+        names = (rates[best] or sorted(logged))[:10]
         raise UserError(
             f"{path}: needs one rate of training, such as train/samples_per_sec or "
-            f"epoch_steps_per_second; it has {', '.join((names or sorted(logged))[:10]) or 'none'}"
+            f"epoch_steps_per_second; it has {', '.join(names) or 'none'}"
         )
-    (name,) = names
+    (name,) = rates[best]
     try:
-        table = pd.DataFrame({clock: [parse_number(value, 1e-9, 1e12) for value in logged[name]]})
+        values = [parse_number(value, 1e-9, 1e12) for value in logged[name]]
     except ValueError as error:
         raise UserError(f"{path}: {name}: {error}") from None
-    validated = ", which includes any validation" if "epoch" in _words(name) else ""
+    table = pd.DataFrame({"steps_per_s" if of_steps else "samples_per_s": values})
+    validated = ", which includes any validation" if of_epoch else ""
     table.attrs["notes"] = [f"the rate of training is {name}{validated}"]
     return table
 
 
-def _words(name: str) -> set[str]:
-    return set(re.split(r"[\W_]+", name.lower()))
-
-
-def _of_one_device(name: str) -> bool:
-    return bool(_words(name) & {"device", "gpu"})
-
-
-def _check(content: bytes, expected: int) -> None:
-    if checksum(content) != expected:
+def _checked(content: bytes, at: int, size: int) -> bytes:
+    """Return the bytes at a place, which their checksum of 4 bytes follows."""
+    part, of_part = content[at : at + size], content[at + size : at + size + 4]
+    if size <= _LARGEST_CHECKED and checksum(part) != int.from_bytes(of_part, "little"):
         raise DecodeError("wrong checksum")
+    return part
+
+
+def _scalars(event: bytes) -> Iterator[tuple[str, float]]:
+    """Yield the tag and the number of each value of an event that is one number."""
+    for summary in _fields(event)[5]:
+        for value in map(_fields, _fields(summary)[1]):
+            tensor = _fields(b"".join(value[8]))
+            form = "<f" if value[2] else _FORMS.get(b"".join(tensor[1]), "")
+            number = b"".join(value[2] or tensor[4] or tensor[5] + tensor[6])
+            if form and len(number) == struct.calcsize(form):
+                yield b"".join(value[1]).decode(errors="replace"), struct.unpack(form, number)[0]
+
+
+def _fields(message: bytes) -> Mapping[int, list[bytes]]:
+    """Return the values of a message of Protocol Buffers by the numbers of its fields, as bytes."""
+    fields: Mapping[int, list[bytes]] = defaultdict(list)
+    for field in UnknownFieldSet(Empty.FromString(message)):
+        size = 4 if field.wire_type == 5 else 8
+        value = field.data.to_bytes(size, "little") if isinstance(field.data, int) else field.data
+        fields[field.field_number].append(value)
+    return fields
 
 
 def checksum(content: bytes) -> int:
@@ -173,11 +172,3 @@ def _crc_of_byte(crc: int) -> int:
 
 
 _CRC = [*map(_crc_of_byte, range(256))]
-
-
-@cache
-def event_class() -> Any:  # noqa: ANN401 (a class that is made here)
-    """Return the message class `Event`."""
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(DECLARED["tensorboard"], descriptor_pb2.FileDescriptorProto()))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Event"))

@@ -1,13 +1,14 @@
 """Import text logs, whose kinds are declared in log_formats.yaml. Some need code beside that."""
 
 import re
-from math import gcd
+from math import ceil, floor, gcd
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
+from nodewise.results.curve_units import SECONDS
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import DECLARED, LogFormat
 
@@ -17,11 +18,19 @@ _INCLUDES = 1.5  # a throughput may leave out evaluations, which the time of an 
 _WHOLE = 0.9  # share of a run from which its only epoch is the run
 _MOST_EPOCHS = 999  # some programs call a count of examples `epoch_num`
 
+_ROUNDING = 0.0005  # of the Trainer's rates: a slow one is 0.0
+_NOTABLE = 0.01  # share of evaluation in the time of a training
+
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
 _SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 _LEAST_BATCH = 8  # by which bars advance where they count samples
+
+
+def _numbers(key: str, text: str) -> list[float]:
+    """Return the numbers that JSON has as the value of a key, or events of MLPerf."""
+    found = re.findall(rf'"{key}"(?:, "value")?:\s*"?(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)', text)
+    return [*map(float, found)]
 
 
 class MlperfLog(LogFormat):
@@ -62,9 +71,37 @@ class MlperfLog(LogFormat):
         return table
 
 
-def _numbers(key: str, text: str) -> list[float]:
-    """Return the numbers that events have as the value of a key."""
-    return [*map(float, re.findall(rf'"{key}"(?:, "value")?: "?(\d+(?:\.\d+)?)', text))]
+class TrainerState(LogFormat):
+    """An importer of `trainer_state.json`, which has the steps and the time of a training."""
+
+    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
+        """Return one row. It has a `global_batch` if the number of examples per step is certain.
+
+        The Trainer logs the examples of all epochs per second. In each epoch, the last step may
+        have fewer examples, or be dropped. So the mean examples per step only bound the batch. It
+        is a multiple of `train_batch_size`, the batch of a process.
+
+        Source: `speed_metrics` and `set_initial_training_values` in
+        https://github.com/huggingface/transformers/tree/main/src/transformers.
+        """
+        table = super().rows_of(text, path)
+        run_s = _numbers("train_runtime", text)[-1]
+        if sum(_numbers("eval_runtime", text)) > _NOTABLE * run_s:
+            table.attrs["notes"].append("the time of a step may include evaluations")
+        keys = ("max_steps", "num_train_epochs", "train_samples_per_second")
+        known = [_numbers(key, text)[-1:] for key in keys]
+        # Without a rate of steps, the file is of old versions, whose other rate was that of steps.
+        if not all(known) or not _numbers("train_steps_per_second", text):
+            return table
+        (steps,), (epochs,), (rate,) = known
+        if steps > epochs + 1:
+            each = int(max(_numbers("train_batch_size", text), default=1)) or 1
+            least = (rate - _ROUNDING) * run_s / (steps + epochs)
+            most = (rate + _ROUNDING) * run_s / (steps - 1 - epochs)  # steps were rounded up
+            batches = range(max(ceil(least / each), 1) * each, floor(most) + 1, each)
+            if len(batches) == 1:
+                table["global_batch"] = float(batches[0])
+        return table
 
 
 class KerasConsole(LogFormat):
@@ -112,7 +149,7 @@ class KerasConsole(LogFormat):
         of_sample = bars["per_sample"] | by_batches
         times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
         rows = pd.DataFrame(times).dropna(axis="columns", how="all").reset_index(drop=True)
-        unsure = ~of_sample & ((seconds < _SECONDS["ms"]) | ~bars["timed"])
+        unsure = ~of_sample & ((seconds < SECONDS["ms"]) | ~bars["timed"])
         holds = {
             "unannounced": not announced,
             "validated": bars["validated"].any(),
@@ -135,7 +172,7 @@ def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
         found[name].astype(float).fillna(unknown).astype(int)
         for name, unknown in {"at": whole, "steps": whole, "elapsed": 0, "time": 0}.items()
     )
-    timed, unit_s = found["unit"].notna(), found["unit"].map(_SECONDS).fillna(1.0)
+    timed, unit_s = found["unit"].notna(), found["unit"].map(SECONDS).fillna(1.0)
     # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
     mean = elapsed / steps.clip(lower=1) / unit_s
     finer = ~timed | ((at == steps) & (elapsed > printed) & (mean.round() == printed))
@@ -151,6 +188,10 @@ def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
     return bars[timed | ((elapsed > 0) & (steps > 0) & (at == steps))]
 
 
-_WITH_CODE = {"mlperf_log": MlperfLog, "keras_console": KerasConsole}
+_WITH_CODE = {
+    "keras_console": KerasConsole,
+    "mlperf_log": MlperfLog,
+    "trainer_state": TrainerState,
+}
 for _name, _declared in DECLARED["formats"].items():
     IMPORTERS.add(_name, _WITH_CODE.get(_name, LogFormat)(**_declared))
