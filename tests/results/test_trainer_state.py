@@ -46,6 +46,14 @@ def test_a_rate_is_exact_and_a_batch_that_is_not_sure_is_left_out(
     assert rows.get("global_batch", pd.Series([None])).tolist() == [batch]
 
 
+def test_keys_may_have_any_order(tmp_path):
+    rows = read(tmp_path)
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"log_history": [END], **STATE}, indent=2))
+    assert rows.to_dict("list") == {"steps_per_s": [4.0], "global_batch": [128.0]}
+    assert read_rows(path).equals(rows)
+
+
 def test_evaluation_within_the_time_has_a_note(tmp_path):
     assert not read(tmp_path, logged=[{"eval_runtime": 1.0}]).attrs["notes"]
     (note,) = read(tmp_path, logged=[{"eval_runtime": 30.0}]).attrs["notes"]
