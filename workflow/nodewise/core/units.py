@@ -9,8 +9,8 @@ KINDS = {
     "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
     "emulated soft": "as emulated, but the share of a core was enforced by stopping and continuing "
     "the process, as there was no CPU cgroup",
-    "published": "taken from the study that is being reproduced, or computed from its numbers "
-    "alone",
+    "published": "printed by others, in a study that is repeated here or with their own "
+    "measurements, or computed from their numbers alone",
     "imported": "timed by others, and read from a file that the study names",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",

@@ -10,6 +10,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import data
 from nodewise.report.page import curve_page
 from nodewise.results.curve_points import curve_keys
+from nodewise.strategies import STRATEGIES
 
 _FEW = 3  # numbers of nodes; answers from fewer are guesses
 
@@ -27,6 +28,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
     known = points.drop_duplicates("curve")[["curve", "cluster", "cell_id"]]
     firsts = predictions[[*CURVE, "law"]].drop_duplicates("curve")
     titled = study.with_titles(firsts.merge(known, "left", "curve").fillna("")).set_index("curve")
+    on_jax = {name for name, one in STRATEGIES.items() if one.backend == "jax"}
     found = {}
     for row in firsts.to_dict("records"):
         key, source, words = str(row["curve"]), row["source"], titled.loc[row["curve"]]
@@ -47,7 +49,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
             "few": len(nodes) < _FEW,
             "off": [data(off, "share") for off in fitted["error"].abs().agg(["median", "max"])],
             "one_machine": source == "measured",
-            "alone": LAWS[row["law"]].alone,
+            "alone": LAWS[row["law"]].alone or ("with JAX" if row["strategy"] in on_jax else ""),
         }
     return found
 

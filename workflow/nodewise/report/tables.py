@@ -77,8 +77,6 @@ ERROR_HALF = Column("median", "Half are within", "share", "error")
 ERROR_MOST = Column("p90", "Nine in ten are within", "share", "error")
 COVERED = Column("covered", "Inside the stated range", "share", "error")
 
-CAUTION = [KIND, FLAGS]
-
 
 @dataclass(frozen=True)
 class Table:

@@ -32,7 +32,8 @@ _BAR = [*_rows.LINE, "strategy", "batch_per_worker", "nodes"]
     rank=["nodes", "examples_per_s"],
     reading=(
         "The fastest strategy stands uppermost. The batch per worker is the same everywhere: more "
-        "nodes make larger steps."
+        "nodes make larger steps. Emulated devices of MirroredStrategy are hollow: they are one "
+        "process, and show how it works, not how it scales."
     ),
 )
 def strategies(study: ReportContext) -> pd.DataFrame:
@@ -40,6 +41,9 @@ def strategies(study: ReportContext) -> pd.DataFrame:
     rows = queries.compared_strategies(study.tables["curves"])
     rows = comparisons.with_rate_intervals(evidence.check_times(rows, study.tables))
     rows = rows.assign(on_devices=comparisons.on_devices(rows))
+    emulated = rows["kind"].str.startswith("emulated") & (rows["nodes"] > 1)
+    one_process = "devices of one process are no nodes"
+    rows["flags"] = rows["flags"].mask(rows["on_devices"] & emulated, one_process)
     best = rows.groupby([*_COMPARED, "strategy"])["examples_per_s"].transform("max")
     rows = rows.loc[best.sort_values(ascending=False, kind="stable").index]
     rates = ["examples_per_s", "examples_per_s_low", "examples_per_s_high"]

@@ -76,6 +76,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
             "one_node": _on_one_node(study, path),
             "sections": [*sections, *of_others.pop(str(path), [])],
             "strategy_page": strategy_page(strategy),
+            "strategy": STRATEGIES[strategy],
             "results": results_page(first["model"], first["dataset"]),
         }
         yield Page(str(path), "curve.md.j2", title, context, figures=True)

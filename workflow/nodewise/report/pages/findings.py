@@ -52,7 +52,6 @@ def _nodes(study: ReportContext) -> Answer | None:
         "worst": _point(study, rows.iloc[0]),
         "runs": len(runs),
         "one_node": int((runs["nodes"] == 1).sum()),
-        "figures": _figure(study, rows.iloc[-1], "speedup"),
     }
 
 
@@ -70,6 +69,7 @@ def _batch(study: ReportContext) -> Answer | None:
         "large": _point(study, large),
         "grows": line["speedup"].is_monotonic_increasing,
         "clear": bool(large["speedup_low"] > small["speedup_high"]),
+        "figures": _figure(study, large, "speedup"),
     }
 
 
@@ -148,13 +148,16 @@ def _slower(study: ReportContext) -> Answer | None:
         return None
     part = rows["largest"].mode().iloc[0]
     mine = rows[rows["largest"] == part]
+    median = mine["largest_share"].median()
+    typical = mine.iloc[(mine["largest_share"] - median).abs().argsort()]
+    charts = (_figure(study, row, "parts") for _, row in typical.iterrows())
     return {
         "part": part,
-        "share": mine["largest_share"].median(),
+        "share": median,
         "kind": mine["label"].mode().iloc[0],
         "points": len(rows),
         "of_part": len(mine),
-        "figures": _figure(study, mine.iloc[len(mine) // 2], "parts"),
+        "figures": next(filter(None, charts), []),
     }
 
 

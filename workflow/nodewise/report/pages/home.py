@@ -6,14 +6,14 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.cell import node_in_words
-from nodewise.core.units import write_duration
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import largest_and_smallest_batch, time_to_accuracy
 from nodewise.report.pages.time_to_accuracy import SHOWN, published_batches
-from nodewise.report.published_rows import SLOW, link_title, scaling
+from nodewise.report.pages.your_case import title_of_link
+from nodewise.report.published_rows import SLOW, scaling
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import comparisons, published
 
@@ -31,7 +31,6 @@ _JUDGED = [
     ERROR_MOST,
     COVERED,
 ]
-_PLACES = {"all": "all links", "within a node": "NVLink or PCIe, in one machine"}
 
 
 @page("home")
@@ -40,7 +39,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     batches, ours = [*published_batches()], _study(study)
     context = {
         "models": [_model(name) for name in _SHOWN],
-        "duration": write_duration,
         "figures": study.pick("real_scaling"),
         "judged": table(_judged(), _JUDGED),
         "known": len(batches),
@@ -72,8 +70,9 @@ def _judged() -> pd.DataFrame:
     """Return how far forecasts were off: of all links, within machines, and between machines."""
     rows = published.read("forecast/judged")
     between = rows["link"].str.contains("gbit") & (rows["points"] >= _ENOUGH)
-    rows = rows[between | rows["link"].isin(_PLACES)].sort_values("median")
-    return rows.assign(link=[_PLACES.get(link) or link_title(link) for link in rows["link"]])
+    listed = between | rows["link"].isin(["all", "within a node"])
+    rows = rows[listed].sort_values("points", ascending=False)
+    return rows.assign(link=rows["link"].map(title_of_link))
 
 
 def _counted(study: ReportContext) -> pd.DataFrame:

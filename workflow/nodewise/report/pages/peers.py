@@ -15,8 +15,6 @@ from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import Column, Table, table
 
-PATH = "peers.html"
-
 _WAY, _PEER, _KIND = Column("way", "Strategy"), Column("peer", "Against"), Column("kind", "Kind")
 _RANGE = [
     Column("count", "Comparisons"),
@@ -41,6 +39,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     context = {
         "file": file.as_posix(),
         "verdict": added["median"].agg(["count", "median", "min", "max"]),
+        "each": added.groupby("peer")["median"].median().to_dict(),
         "kinds": added["kind"].unique().tolist(),
         "figures": study.pick("peers"),
         "added": _ranges(added, [_WAY, _PEER]),
@@ -57,7 +56,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
             *found["provenance"]["versions"].items(),
         ],
     }
-    yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context, figures=True)
+    yield Page("peers.html", "peers.md.j2", "Against Horovod and PyTorch", context, figures=True)
 
 
 def _ranges(rows: pd.DataFrame, names: list[Column]) -> Table:

@@ -26,11 +26,11 @@ _TITLES = {
 _ANSWERS = [
     Column("link", "Curve", wide=True),
     BATCH,
-    Column("pays", "Faster than one node from"),
+    Column("pays", "Faster than its own one node from"),
     Column("possible", "Fastest, 90 % interval"),
     Column("measured", "Measured up to"),
     Column("speedup", "Speed-up there", "×", "fitted"),
-    Column("price", "Price there ÷ one node's", "×", "fitted"),
+    Column("price", "Cost there ÷ one node's", "×", "fitted"),
     Column("run", "Target accuracy there", "s", "fitted"),
     Column("run_one", "Target accuracy on one node", "s", "fitted"),
     Column("run_fastest", "Target accuracy soonest on"),
@@ -52,8 +52,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     curves, predictions = fitted_curves(study), study.overhead["predictions"]
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
     sources = [_source(study, curves, name, rows) for name, rows in of.items() if len(rows)]
-    judged = judge(study.overhead["trials"])  # without trials that the pages leave out
-    errors = judged.replace({"source": _TITLES})
+    errors = judge(study.overhead["trials"]).replace({"source": _TITLES})
     context = {
         "percent": write_percent,
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),

@@ -24,7 +24,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         path = results_page(model, dataset)
         title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
         context = _results(study, model, dataset, cells)
-        listed.append({"page": path, "title": title, "ends": context["ends"], "cells": len(cells)})
+        listed.append({"page": path, "title": title, "cells": len(cells), **context})
         yield Page(path, "results/model.md.j2", title, context, figures=True)
     context = {"results": listed}
     yield Page("results/index.html", "results/index.md.j2", "Results", context, contents=False)
@@ -39,10 +39,8 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     done = cells[cells["status"] == "ok"]
     figures = [
         *_scaling.first_figure(study, "speedup", "time", **main),
+        *_scaling.first_figure(study, "strategies", **main),
         *_scaling.first_figure(study, "parts", **main),
-        *_scaling.first_figure(
-            study, "strategies", **{k: v for k, v in main.items() if k != "line"}
-        ),
         *_scaling.first_figure(study, "accuracy", **own),
     ]
     return {

@@ -15,19 +15,10 @@ from nodewise.report.html import breakable
 from nodewise.report.page import Page, strategy_page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import extremes, first_figure
-from nodewise.report.tables import (
-    BYTES_SENT,
-    KIND,
-    MODEL,
-    NODES,
-    STRATEGY,
-    Column,
-    table,
-)
+from nodewise.report.tables import BYTES_SENT, KIND, MODEL, NODES, STRATEGY, Column, table
 from nodewise.strategies import STRATEGIES
 
 PAGE = "page.md"
-COUNTED = "counted"
 EXAMPLE = Job(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
 """For the bytes of the page that compares strategies: eight nodes, a gradient as ResNet-50's."""
 
@@ -41,20 +32,21 @@ _BYTES = [
     MODEL,
     STRATEGY,
     NODES,
-    Column("payload_bytes", "Payload", "B", COUNTED),
+    Column("payload_bytes", "Payload", "B", "counted"),
     BYTES_SENT,
-    Column("formula_bytes", "By the formula", "B", COUNTED),
+    Column("formula_bytes", "By the formula", "B", "counted"),
     Column("ratio", "Sent ÷ formula", "×", kind_from="label"),
     KIND,
 ]
 _LISTED = [
     Column("title", "Strategy"),
     Column("best", "At best", "×", kind_from="label"),
-    Column("worst", "At worst", "×", kind_from="label"),
-    Column("sends", "Sends", "B", COUNTED),
+    Column("worst", "At worst", "×", kind_from="worst_label"),
+    Column("sends", "Sends", "B", "counted"),
     Column("waits", "Waits for the others"),
     Column("needs", "Needs", wide=True),
     KIND,
+    Column("worst_label", "Kind at worst"),
 ]
 
 
@@ -75,6 +67,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
                 "best": ends[0]["speedup"] if ends else None,
                 "worst": ends[-1]["speedup"] if ends else None,
                 "label": ends[0]["label"] if ends else None,
+                "worst_label": ends[-1]["label"] if ends else None,
                 "sends": entry.exchange_of(options).traffic(job).bytes_sent,
                 "waits": entry.exchange.waits,
                 "needs": entry.needs,
@@ -120,6 +113,7 @@ def _strategy(
     return {
         "name": name,
         "short_title": strategy.short_title,
+        "backend": strategy.backend,
         "ends": study.with_titles(pd.DataFrame(ends)).to_dict("records"),
         "figures": first_figure(study, "strategies", "speedup", **of) if ends else [],
         "parts": first_figure(study, "parts", **of) if ends else [],
@@ -156,5 +150,5 @@ def _bytes(study: ReportContext, name: str, cells: pd.DataFrame) -> pd.DataFrame
     rows = curves.merge(formula, "inner", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
     rows = rows.assign(ratio=rows["bytes_sent_per_step"] / something)
-    # other batches send as much
-    return rows.drop_duplicates(["model", "strategy", "nodes", "payload_bytes", "formula_bytes"])
+    same = ["model", "strategy", "nodes", "payload_bytes", "formula_bytes"]
+    return rows.drop_duplicates(same).sort_values(same)  # other batches send as much

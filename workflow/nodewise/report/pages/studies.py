@@ -91,7 +91,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
         mine = rows[rows["study"] == name]
         claims = [one for one in study.claims if one.study == name]
         link = Markup('<a href="{}.html">{}</a>').format(name, text(about.title))
-        measured = f"{mine['ratio'].notna().sum()} of {mine['printed'].notna().sum()}"
+        known, printed = (int(mine[number].notna().sum()) for number in ("ratio", "printed"))
+        measured = f"{known} of {printed}" if printed else "none is printed"
         counts = dict.fromkeys(VERDICTS, 0) | Counter(one.verdict for one in claims)
         listed.append({"study": link, "says": about.says, "measured": measured, **counts})
         context = _context(study, name, about, mine, claims)

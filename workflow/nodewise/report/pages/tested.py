@@ -11,12 +11,8 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.published_rows import (
-    CONTINUED_FILE,
-    FORECASTS_FILE,
-    continued,
-    forecasts,
-)
+from nodewise.report.pages.your_case import title_of_link
+from nodewise.report.published_rows import CONTINUED_FILE, FORECASTS_FILE, continued, forecasts
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import published
 
@@ -47,22 +43,23 @@ def pages(study: ReportContext) -> Iterator[Page]:
     judged = published.read("forecast/judged")
     given = judged[judged["link"].str.startswith("all")]
     given = given.assign(link=given["link"].str.removeprefix("all, ").replace("all", "one point"))
+    kinds = judged.drop(given.index).query("points >= @_FEW").sort_values("median")
+    kinds = kinds.assign(link=kinds["link"].map(title_of_link))
     following = published.read("curves/next_measurements")
-    figures = study.pick("tested")
     context = {
         "percent": write_percent,
         "curves": {"file": CONTINUED_FILE, "count": len(curves), **_errors(curves)},
         "cases": {"file": FORECASTS_FILE, **judged.set_index("link").loc["all"]},
         "given": table(given, [Column("link", "Given"), *_LINKS[1:]]),
-        "figures": figures,
+        "figures": study.pick("tested"),
         "misses": table(_rows(misses), _ROWS),
         "slower": int((misses["ratio"] > 1).sum()),
         "missed": len(misses),
-        "links": [table(_by_link(rows), _LINKS) for rows in (cases, curves)],
+        "links": [table(rows, _LINKS) for rows in (kinds, _by_link(curves))],
         "next": {"count": len(following), **following.mean(numeric_only=True)},
         "every": table(_rows(every), _ROWS),
     }
-    yield Page("tested.html", "tested.md.j2", "Tested on published curves", context, bool(figures))
+    yield Page("tested.html", "tested.md.j2", "Tested on published curves", context, figures=True)
 
 
 def _errors(rows: pd.DataFrame) -> dict[str, Any]:

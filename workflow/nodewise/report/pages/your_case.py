@@ -31,6 +31,7 @@ BETWEEN += [f"{rate}gbit-rdma" for rate in (25, 40, 100, 200, 400, "8x400")] + [
 _TITLES = {"nvlink": "NVLink ", " -": " ", "pcie": "PCIe ", "8x": "8 × ", "gbit": " Gbit/s"}
 _TITLES |= {"-tcp": " Ethernet (TCP)", "-rdma": " RDMA", "-no-p2p": " without peer-to-peer"}
 _TITLES |= {"unknown": "not known", "rate": "another rate", "all": "all links"}
+_TITLES |= {"within a node": "NVLink or PCIe, in one machine"}
 _SMALLER = {"resnet50": " at 32×32 pixels", "bert_base": ", last layer and head only"}
 FIRST = "ResNet-50, fp32, batch 64: 8 × V100"
 JOB: dict[str, Any] = {"machines": [1, 2, 4, 8], "examples": 1_281_167, "price": 3}
@@ -103,16 +104,16 @@ def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str,
         alike = [one for one in all_links if one in rows.index and [*all_links[one]] == [*link]]
         judged = max(alike, key=lambda one: (one == name, rows["points"][one]), default="all")
         found[name] = {
-            "title": _title(name),
+            "title": title_of_link(name),
             "link": link,
-            "judged": _title(judged),
+            "judged": title_of_link(judged),
             "off": float(rows["p90"][judged]),
             "points": int(rows["points"][judged]),
         }
     return found
 
 
-def _title(link: str) -> str:
+def title_of_link(link: str) -> str:
     """Return the name of a link in words."""
     for name, words in _TITLES.items():
         link = link.replace(name, words)
@@ -139,7 +140,7 @@ def published_presets() -> Iterator[dict[str, Any]]:
         if whole and about not in known:
             known.add(about)
             bytes_each = [f"{one:g}" for one in named_constant("precision", precision)]
-            ways = ", ".join(_title(one) for one in (within, between) if one != "unknown")
+            ways = ", ".join(title_of_link(one) for one in (within, between) if one != "unknown")
             yield {
                 "group": f"Published, {'several machines' if gbit > 0 else 'one machine'}",
                 "title": f"{model}, {precision}, batch {batch:g}: {inside} × {device}, {ways}",
