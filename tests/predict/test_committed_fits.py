@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from nodewise.predict.fit_curves import fit_curves
-from nodewise.predict.judge import LARGEST, judge
-from nodewise.predict.study import fitted_tables, judge_study
+from nodewise.predict.study import LARGEST, fitted_tables, judge, judge_study
 from nodewise.results import published
 from nodewise.results.curve_points import published_points
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import nnls
 
 from mistakes import user_error
-from nodewise.predict.fit import Prior, _nonnegative, fit, interval_of
+from nodewise.predict.fit import Prior, fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
@@ -126,17 +125,6 @@ def test_what_is_known_beforehand_counts_and_no_coefficient_is_below_its_bound()
     fitted = fit(RingAllReduce(), points(), priors={beta: Prior(1 / 58e6, 1 / 58e7, bound)})
     assert fitted.value(*beta) >= bound
     assert (fitted.draws[:, fitted.coefficients.index(beta)] >= bound).all()
-
-
-@given(seed=st.integers(0, 2**32), size=st.integers(1, 12), rows=st.integers(0, 20))
-def test_all_problems_with_bounds_are_solved_as_one_by_one(seed, size, rows):
-    rng = np.random.default_rng(seed)
-    matrix = rng.standard_normal((rows, size)) * 10 ** rng.uniform(-1, 3, (rows, 1))
-    matrix = np.vstack([matrix, np.eye(size)])  # the priors
-    sides = 10 * rng.standard_normal((30, len(matrix)))
-    expected = np.array([nnls(matrix, side)[0] for side in sides])
-    solved = _nonnegative(matrix.T @ matrix, sides @ matrix)
-    assert solved == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize(

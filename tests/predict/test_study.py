@@ -16,10 +16,17 @@ from nodewise.predict.answers import Job
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
-from nodewise.predict.judge import LARGEST, judge
 from nodewise.predict.laws.collectives import RingAllReduce, RingOverMachines
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy
-from nodewise.predict.study import NODES, fitted_tables, judge_study, read_overhead, write
+from nodewise.predict.study import (
+    LARGEST,
+    NODES,
+    fitted_tables,
+    judge,
+    judge_study,
+    read_overhead,
+    write,
+)
 from nodewise.results import published
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import measured_points, published_points

@@ -7,8 +7,7 @@ import pytest
 
 from mistakes import user_error
 from nodewise.core.units import write_percent
-from nodewise.predict.judge import EACH, judge
-from nodewise.predict.study import read_overhead
+from nodewise.predict.study import EACH, judge, read_overhead
 from nodewise.report.fitted_curves import answers
 from nodewise.results.importers import import_for_study
 from rendering import Texts

@@ -16,11 +16,11 @@ random noise added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import least_squares, nnls
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import INTERVAL
@@ -30,7 +30,6 @@ from nodewise.predict.points import Floats, Points
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
 TAILED = 5.0  # degrees of freedom of the t distribution of residuals
-_START = 0.5  # sum of the shares with which the search begins
 _ROUNDS = 2  # how often the coefficients are estimated, and then the noise
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
 PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
@@ -39,12 +38,8 @@ _PART_NOISE = 2.0  # noise of parts relative to that of steps: fewer steps are m
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degrees of freedom
 _OPEN = 1.0  # width of the default prior, as a share of the step: bounds unidentified terms
 _LEAST = 1e-3  # a law's times are at least this share of the observed time
+_AT_BOUND = 1e-6  # the search never quite reaches bounds: coefficients this close are there
 _MOVE = 1e-6  # step of finite differences, as a share of the training step
-_AT_BOUND = 1e-9  # coefficients and derivatives this close to 0 are 0
-_DAMPING = 1e-3  # of the first step of the search
-_CONVERGED = 1e-8  # the search ends when a step lowers the loss by less than this share
-_BLOCK_ROUNDS, _MOST_ROUNDS = 10, 1000
-_NUMBERS = 1e6  # most numbers of matrices that are solved at once
 
 Coefficient = tuple[str, str]
 """The name of a parameter, and the label of the model or link that its value belongs to."""
@@ -139,7 +134,6 @@ def fit(
     *,
     priors: Priors | None = None,
     draws: int = DRAWS,
-    starts: Sequence[float] = (_START,),
 ) -> Fit:
     """Fit a law to points of any number of models and links.
 
@@ -149,9 +143,6 @@ def fit(
         priors: what is known of coefficients, such as the bandwidth of a link.
         draws: number of equally likely sets of coefficients to draw. 0 is faster. The draws are
             reproducible: the same points give the same draws.
-        starts: sums of all terms' shares of a step with which the search for coefficients begins.
-            The best result counts. If only the longer of two terms matters, one may begin too
-            short to be seen.
 
     Raises:
         ValueError: the points are not finite.
@@ -161,11 +152,14 @@ def fit(
     if not np.isfinite(axes).all() or not (points.step_s > 0).all():
         raise ValueError("points need finite axes and step times above 0")
     problem = _Problem(law, points, priors or {})
-    y, noise = problem.solve(starts)
-    drawn = problem.draw(y, noise, draws)
-    if not np.isfinite(drawn).all():
+    try:
+        y, noise = problem.solve()
+        drawn = problem.draw(y, noise, draws)
+    except ValueError as error:  # SciPy refuses numbers that are not finite
         names = ", ".join(np.unique(points.model))
-        raise UserError(f"curve {names}: no fit was found; check that its times are right")
+        raise UserError(
+            f"curve {names}: no fit was found; check that its times are right"
+        ) from error
     low, high = interval_of(drawn * problem.spread)
     return Fit(
         law=law,
@@ -247,70 +241,60 @@ class _Problem:
         """Return the coefficients, (…, coefficients)."""
         return np.asarray((self.lower + self.spread * y) / self.sizes)
 
-    def _linear(self, y: Floats) -> tuple[Floats, Floats]:
-        """Return logs of modelled over observed times, and their derivatives by y."""
+    def _linear(self, y: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return residuals of the rows and of the priors in units of noise, and their derivatives.
+
+        The residual of a row is the log of modelled over observed time.
+        """
         times = self._moved(self.values(y), self.sizes, self.points)[self.kind, :, self.point].T
         modelled = np.maximum(times[0], _LEAST * (self.observed - self.floor)) + self.floor
         matrix = np.zeros((len(modelled), len(y)))
-        rows = self.rows[:, self.point]
-        slopes = (times[1:] - times[0]) / (_MOVE * modelled)
+        rows, noise = self.rows[:, self.point], noise[self.kind]
+        slopes = (times[1:] - times[0]) / (_MOVE * modelled * noise)
         matrix[np.arange(len(modelled)), rows] = slopes * self.spread[rows]
-        return np.log(modelled / self.observed), matrix
+        residuals = np.log(modelled / self.observed) / noise
+        return np.append(residuals, y - self.mean), np.vstack([matrix, np.eye(len(y))])
 
-    def solve(self, sums: Sequence[float]) -> tuple[Floats, Floats]:
-        """Return the coefficients y and the noise; see `fit` for the sums of the starts."""
-        noise = self.expected_noise
-        shares = [share / max(1, len(self.law.parameters)) for share in sums]
-        usual = [np.maximum(share - self.lower, 0) / self.spread for share in shares]
-        starts = [np.where(self.mean > 0, self.mean, start) for start in usual]
+    def _residuals(self, y: Floats, noise: Floats) -> Floats:
+        return self._linear(y, noise)[0]
+
+    def _derivatives(self, y: Floats, noise: Floats) -> Floats:
+        return self._linear(y, noise)[1]
+
+    def _loss(self, squares: Floats) -> Floats:
+        """Return the losses of squared residuals, and how they grow with these, (3, residuals).
+
+        Rows have the loss of a t distribution, and priors that of a normal one. The second
+        derivatives are given as 0, so that each step solves a reweighted least squares problem.
+        """
+        losses = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
+        if self.freedom.any():
+            near = TAILED + squares[: len(self.kind)]
+            losses[0, : len(near)] = (TAILED + 1) * np.log(near / TAILED)
+            losses[1, : len(near)] = (TAILED + 1) / near
+        return losses
+
+    def solve(self) -> tuple[Floats, Floats]:
+        """Return the coefficients y and the noise."""
+        y, noise = np.maximum(self.mean, 1.0), self.expected_noise
         for _ in range(_ROUNDS):
-            y, _ = min((self._minimise(start, noise) for start in starts), key=itemgetter(1))
+            y = least_squares(
+                self._residuals,
+                y,
+                self._derivatives,
+                bounds=(0, np.inf),
+                loss=self._loss,  # type: ignore[arg-type]  # the stubs describe SciPy's own wrapper
+                args=(noise,),
+            ).x
             noise = self._noise(y)
-            starts = [y]
-        return y, noise
-
-    def _minimise(self, y: Floats, noise: Floats) -> tuple[Floats, float]:
-        """Return the y with the least loss near a start, and the loss, by Levenberg-Marquardt."""
-        damping, best = _DAMPING, self._weighted(y, noise)
-        while damping < 1 / _DAMPING**3:
-            logs, matrix, loss = best
-            gram = matrix.T @ matrix + (1 + damping) * np.eye(len(y))
-            right = matrix.T @ (matrix @ y - logs) + self.mean + damping * y
-            tried = _nonnegative(gram, right[None])[0]
-            found = self._weighted(tried, noise)
-            if found[2] < loss:
-                y, best, damping = tried, found, damping / 10
-                if loss - found[2] < _CONVERGED * loss:
-                    break
-            elif loss - found[2] > -_CONVERGED * loss:
-                break
-            else:
-                damping *= 10
-        return y, best[2]
-
-    def _weighted(self, y: Floats, noise: Floats) -> tuple[Floats, Floats, float]:
-        """Return weighted logs and derivatives, in units of noise, and the loss with the priors."""
-        logs, matrix = self._linear(y)
-        logs, matrix = logs / noise[self.kind], matrix / noise[self.kind, None]
-        weight, loss = self._weights(logs)
-        return (
-            logs * weight**0.5,
-            matrix * weight[:, None] ** 0.5,
-            float(loss.sum() + ((y - self.mean) ** 2).sum()),
-        )
-
-    def _weights(self, residuals: Floats) -> tuple[Floats, Floats]:
-        """Return weights of residuals by a t distribution, and their losses."""
-        if not self.freedom.any():
-            return np.ones_like(residuals), residuals**2
-        near = TAILED + residuals**2
-        return (TAILED + 1) / near, (TAILED + 1) * np.log(near / TAILED)
+        return np.where(y < _AT_BOUND, 0.0, y), noise
 
     def _noise(self, y: Floats) -> Floats:
         """Return the noise of each kind around the law with these coefficients."""
-        noise, (logs, _) = self.expected_noise, self._linear(y)
+        noise = self.expected_noise
+        logs = self._residuals(y, np.ones_like(noise))[: len(self.kind)]
         for _ in range(10):  # the weights of residuals depend on the noise
-            squares = self._weights(logs / noise[self.kind])[0] * logs**2
+            squares = self._loss((logs / noise[self.kind]) ** 2)[1] * logs**2
             total = np.bincount(self.kind, squares, len(noise))
             prior = _NOISE_FREEDOM * self.expected_noise**2
             noise = np.sqrt((total + prior) / (self.freedom + _NOISE_FREEDOM))
@@ -323,44 +307,17 @@ class _Problem:
         carries only (ν+1)/(ν+3) of the information that its weight suggests.
         """
         rng = np.random.default_rng([30917, len(self.points)])
-        tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self.freedom.any() else 1.0
-        logs, matrix, _ = self._weighted(y, noise)
-        matrix /= tailed
+        residuals, matrix = self._linear(y, noise)
+        weights = self._loss(residuals**2)[1]
+        if self.freedom.any():
+            weights[: len(self.kind)] *= (TAILED + 1) / (TAILED + 3)
         freedom = self.freedom + _NOISE_FREEDOM
-        chance = rng.standard_normal((draws, len(logs)))
+        chance = rng.standard_normal((draws, len(self.kind)))
         chance *= np.sqrt(freedom / rng.chisquare(freedom, (draws, len(freedom))))[:, self.kind]
-        right = (chance + matrix @ y - logs / tailed) @ matrix
-        right += self.mean + rng.standard_normal((draws, len(y)))
-        return _nonnegative(matrix.T @ matrix + np.eye(len(y)), right)
-
-
-def _nonnegative(gram: Floats, right: Floats) -> Floats:
-    """Return the y ≥ 0 that minimises y·gram·y/2 − right·y, for each row of `right`.
-
-    Block principal pivoting (J. Kim and H. Park, SIAM J. Sci. Comput. 33, 2011): all coefficients
-    on the wrong side of the bound change sides at once; after some rounds only the last one, which
-    cannot go on for ever.
-    """
-    most = max(1, int(_NUMBERS / gram.size))
-    if len(right) > most:
-        parts = [right[i : i + most] for i in range(0, len(right), most)]
-        return np.concatenate([_nonnegative(gram, part) for part in parts])
-    found = np.zeros_like(right)
-    free = np.ones_like(right, dtype=bool)
-    left = np.arange(len(right))
-    for rounds in range(_MOST_ROUNDS):
-        of_free = free[left]
-        matrix = np.where(of_free[:, :, None] & of_free[:, None], gram, np.eye(len(gram)))
-        y = np.linalg.solve(matrix, np.where(of_free, right[left], 0.0)[..., None])[..., 0]
-        wrong = np.where(of_free, y, y @ gram - right[left]) < -_AT_BOUND
-        if rounds > _BLOCK_ROUNDS:
-            wrong &= np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] == 1
-        found[left] = np.maximum(y, 0.0)
-        free[left] ^= wrong
-        left = left[wrong.any(axis=1)]
-        if not len(left):
-            break
-    return found
+        chance = np.hstack([chance, rng.standard_normal((draws, len(y)))])
+        q, r = np.linalg.qr(matrix * weights[:, None] ** 0.5)
+        sides = (chance + (matrix @ y - residuals) * weights**0.5) @ q
+        return np.array([nnls(r, side)[0] for side in sides]).reshape(draws, len(y))
 
 
 def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:

@@ -28,7 +28,6 @@ BURSTS = 1.03
 """How much faster than its rate an emulated link is at most, because it lets short bursts pass."""
 _KNOWN_WITHIN = 0.1  # relative standard deviation of a bandwidth that is known beforehand
 _NOTHING_S = 1e-9  # seconds per example: shorter than a clock can measure
-_STARTS = (0.5, 3.0)  # a fast link begins below the software's time, and would not be seen
 
 Rates = Mapping[tuple[str, str], float]
 """Rates of payload in bit/s, by label of the cluster and machine."""
@@ -112,5 +111,5 @@ def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
     noise = spread * median_error(times["launches"])
     at = times["nodes"], 0, times["payload_bytes"], times["seconds"]
     points = Points.of(*at, noise=noise)
-    law = fit(ConsecutiveAllReduces(), points, draws=0, starts=_STARTS)
+    law = fit(ConsecutiveAllReduces(), points, draws=0)
     return times.assign(fitted=law.evaluate(points)), law

@@ -1,4 +1,8 @@
-"""Build the tables of a study's fits and of their validation."""
+"""Build the tables of a study's fits, and of their errors on held-out node counts.
+
+Points are held out by node count, never by repeat: further repeats of a fitted point would say
+little about a law.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict import judge
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
@@ -22,6 +25,9 @@ from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import read_file, typed, write_csv
 
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
+LARGEST = "largest node count left out"
+EACH = "each node count left out in turn"
+_LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
 
 Steps = Mapping[tuple[str, ...], StepsToAccuracy]
 _OF_CURVE = ["experiment", "curve", "model"]
@@ -55,8 +61,32 @@ def judge_study(
     Arguments and errors are those of `fit_curves`.
     """
     groups = find_groups(points, calibrations)
-    rows = (row for group in groups for row in judge.try_held_out(group, draws))
+    rows = (row for group in groups for row in trial_rows(group, draws))
     return {"trials": typed(rows, OVERHEAD["trials"])}
+
+
+def judge(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors by source and scenario.
+
+    `curves` counts lines, which are one batch of one curve. `covered` is the share of points within
+    their 90 % intervals.
+    """
+    rows = trials.assign(
+        line=trials["curve"] + "|" + trials["batch_per_worker"].astype(str),
+        covered=trials["observed_s"].between(trials["low_s"], trials["high_s"]),
+    )
+    return (
+        rows.groupby(["source", "scenario", "trained"], sort=False)
+        .agg(
+            curves=("line", "nunique"),
+            points=("error", "size"),
+            median_error=("error", "median"),
+            mean_error=("error", "mean"),
+            worst_error=("error", "max"),
+            covered=("covered", "mean"),
+        )
+        .reset_index()
+    )
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
@@ -161,3 +191,38 @@ def _listed(answers: Answers) -> list[dict[str, Any]]:
         for row in answers.rows()
         if (best := answers.best_for.get(row["nodes"], [])) or row["nodes"] in (first, *NODES)
     ]
+
+
+def trial_rows(group: CurveGroup, draws: int) -> Iterator[dict[Any, Any]]:
+    """Yield rows of `trials`: held-out points, as predicted with intervals of another measurement.
+
+    Lines (one batch of one curve) with three or more node counts take part. The law is fitted to
+    all remaining points of the group together.
+    """
+    group = group.fitted
+    nodes, counts = group.rows["nodes"], group.rows.groupby(LINE)["nodes"]
+    enough = counts.transform("nunique") >= _LEAST_NODE_COUNTS
+    left_out = [(EACH, enough & (nodes == n)) for n in sorted(nodes[enough].unique())]
+    if left_out:
+        left_out.insert(0, (LARGEST, enough & (nodes == counts.transform("max"))))
+    for scenario, mask in left_out:
+        rest, asked = group.where(~mask), group.where(mask)
+        fitted, points = rest.fit(draws), asked.points()
+        predicted = fitted.evaluate(points)
+        low, high = interval_of(fitted.add_noise(fitted.draw(points)))
+        rows = asked.rows[[*CURVE, "batch_per_worker", "nodes"]]
+        trained: pd.Series[str] | str = ""
+        if scenario == LARGEST:
+            known = rest.rows.groupby(LINE)["nodes"].agg(lambda n: ", ".join(map(str, sorted(n))))
+            trained = rows[LINE].join(known, on=LINE)["nodes"] + " → " + rows["nodes"].astype(str)
+        rows = rows.assign(
+            scenario=scenario,
+            trained=trained,
+            observed_s=points.step_s,
+            predicted_s=predicted,
+            error=np.abs(predicted / points.step_s - 1),
+            law=fitted.law.name,
+            low_s=low,
+            high_s=high,
+        )
+        yield from rows.to_dict("records")

@@ -7,8 +7,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_percent
-from nodewise.predict.judge import EACH, judge
 from nodewise.predict.published_efficiency import standing_of_curve
+from nodewise.predict.study import EACH, judge
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import fitted_curves
 from nodewise.report.html import breakable, slug
