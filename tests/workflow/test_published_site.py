@@ -23,9 +23,6 @@ CELLS = [
     [make.cell(n=nodes, batch=batch) for nodes in (1, 2, 3) for batch in (64, 256)],
     [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
 ]
-REPORTING = {
-    *("build_tables", "fit_overhead", "build_site"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +66,7 @@ def test_every_record_has_its_page_and_only_reports_are_results(project):
 
 LAYERS = ["core", "results", "predict", "models", "data", "cluster", "strategies", "study"]
 REPORT = [*LAYERS, "report"]
-IMPORTED = {
-    "build_tables": LAYERS,
-    "fit_overhead": LAYERS,
-    "build_site": REPORT,
-}
+IMPORTED = {"build_tables": LAYERS, "fit_overhead": LAYERS, "build_site": REPORT}
 
 
 def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(project, tmp_path):
@@ -102,7 +95,7 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     page = project / f"build/site/records/{removed.id}.json"
     assert page.is_file()
     (project / FOLDERS[0] / f"{removed.id}.json").unlink()
-    assert build(project) == REPORTING
+    assert build(project) == set(IMPORTED)
     curve = project / "build/site" / curve_page(cell.model, cell.strategy_name)
     assert "lost &" in curve.read_text()
     assert path.read_text() == failed  # The record is unchanged.
@@ -113,15 +106,8 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
 
 
 def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
-    experiment = {
-        "study": "ntua",
-        "models": ["fashion_cnn"],
-        "strategies": {"single": {"nodes": [1]}},
-        "batches": [64],
-        "extent": {"steps": 8},
-    }
-    named = {cell.experiment: experiment | {"title": "Steps anew"} for cell in CELLS[0]}
-    study = {"name": "one", "title": "One", "experiments": named}
+    study = projects.small_study(name="one", title="Steps anew")
+    study["experiments"] = {CELLS[0][0].experiment: study["experiments"]["steps"]}
     (project / "config/one.yaml").write_text(yaml.safe_dump(study))
     assert build(project) == {"build_site"}
     pages = (project / "build/site").rglob("*.html")

@@ -7,8 +7,6 @@ dry runs in copies of that copy.
 import re
 import shutil
 import signal
-import time
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 from snakemake_logger_plugin_nodewise import STOPPED
+from traces import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +54,7 @@ STEPS_CELLS = {
 WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
-FOLLOWING = {
-    *("build_tables", "fit_overhead"),
-    *("build_site", "all"),
-}
+FOLLOWING = {"build_tables", "fit_overhead", "build_site", "all"}
 
 
 def would_run(project: Path) -> tuple[set[str], set[str]]:
@@ -88,11 +84,6 @@ def finished(run):
 def project(finished, tmp_path):
     """Return a copy that a test may change, with modification times, which Snakemake compares."""
     return shutil.copytree(finished, tmp_path / "project", symlinks=True)
-
-
-def changed(experiment: str, **values: object) -> dict:
-    experiments = STUDY["experiments"]
-    return STUDY | {"experiments": experiments | {experiment: experiments[experiment] | values}}
 
 
 def edit(path: Path, line: str = "# edited") -> None:
@@ -150,10 +141,9 @@ def test_nothing_changed_nothing_runs(project):
 
 
 def test_only_cells_whose_declaration_is_new_are_measured(project):
-    experiments = STUDY["experiments"]
-    steps = experiments["steps"] | {"batches": [32, 48]}
-    whole = experiments["whole"] | {"extent": {"epochs": 1, "split_steps": 0}}
-    write_study(project, STUDY | {"experiments": experiments | {"steps": steps, "whole": whole}})
+    experiments = STUDY["experiments"] | {"steps": STEPS | {"batches": [32, 48]}}
+    experiments["whole"] = experiments["whole"] | {"extent": {"epochs": 1, "split_steps": 0}}
+    write_study(project, STUDY | {"experiments": experiments})
     added = {cell.replace("batch~32", "batch~48") for cell in STEPS_CELLS}
     assert would_run(project) == (added | {WHOLE}, FOLLOWING)
 
@@ -215,7 +205,8 @@ def refused(project: Path, *arguments: str) -> list[str]:
 
 
 def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
-    write_study(project, changed("steps", batches=[0]))
+    experiments = STUDY["experiments"] | {"steps": STEPS | {"batches": [0]}}
+    write_study(project, STUDY | {"experiments": experiments})
     where = "nodewise: config/small.yaml: experiments.steps.batches[0]"
     assert refused(project) == [f"{where}: 0 is not allowed, must be at least 1"]
 
@@ -254,7 +245,7 @@ def waiting(tmp_path):
         project, STUDY | {"experiments": {"impossible": STUDY["experiments"]["impossible"]}}
     )
     run = start_snakemake(project, f"results/small/records/{IMPOSSIBLE}.json")
-    wait_for((project / "loading").is_file)
+    wait_until((project / "loading").is_file, 60, run)
     yield project, run
     run.kill()
 
@@ -293,18 +284,10 @@ def test_a_step_that_failed_is_named_and_fails_again_until_its_cause_is_gone(pro
     assert would_run(project) == (set(), FOLLOWING)
 
 
-def wait_for(condition: Callable[[], bool], at_most_s: float = 60) -> None:
-    deadline = time.monotonic() + at_most_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_calibration_of_hosts_is_used_once_it_is_there_and_no_rule_makes_it(tmp_path):
     project = projects.copy(tmp_path / "project")
     hosts = {"kind": "ssh", "hosts": ["one", "two"]}
-    experiments = {"steps": STUDY["experiments"]["steps"]}
-    write_study(project, STUDY | {"name": "hosts", "cluster": hosts, "experiments": experiments})
+    write_study(project, projects.small_study(hosts, "hosts", strategies=STEPS["strategies"]))
     made = "results/hosts/calibration/calibration.json"
     assert made not in snakemake(project, "--dry-run", "--verbose")
     (project / made).parent.mkdir(parents=True)
